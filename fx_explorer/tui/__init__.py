@@ -1,5 +1,5 @@
-"""The terminal app shows a session, or a capture as it comes. It asks ``analysis`` and the session
-reader for everything it shows; it never imports torch.
+"""This package is the terminal app, which shows a session, or a capture while it runs. It gets all
+data from ``analysis`` and the session reader; it never imports torch.
 
 What a screen says is decided by functions that do not draw: those of ``content/`` take a session
 and give rows, words and documents. Questions about the session itself are asked of ``analysis``, so

@@ -1,4 +1,5 @@
-"""The app opens at once, starts the capture beside itself, and shows what it finds as it comes.
+"""This module is the app: it opens at once, starts the capture in the background, and shows its
+data as they come.
 
 It owns the capture, the config and the theme, and hands on what is typed and asked for; what is on
 screen belongs to screens/, and what a key does to a controller (controllers/).
@@ -47,15 +48,15 @@ if TYPE_CHECKING:
     from fx_explorer.tui.tour_steps import GuidedTour
 
 TICK_S = 0.1
-"""How often the header's seconds and the pipeline are looked after while something runs."""
+"""Seconds between two updates of the header's time and the pipeline while a capture runs."""
 
 SETTLED_S = 1.0
 """Seconds after the start at which ``_settle_memory`` runs: the first paint is over by then."""
 
 
 def _settle_memory() -> None:
-    """Keep the garbage collector from walking through what exists now while the user moves about,
-    because it stays.
+    """Exclude the objects that exist now from garbage collection, because they stay until the app
+    ends.
     """
     gc.collect()
     gc.freeze()
@@ -64,7 +65,8 @@ def _settle_memory() -> None:
 
 
 class ExplorerApp(TellsUnreadable, App[int]):
-    """Shows ``session``; or runs what ``make_capture`` makes and shows its session while it grows.
+    """Shows ``session``; or runs the capture that ``make_capture`` makes and shows its session
+    while it grows.
 
     It begins and ends, takes keys in, and passes on what widgets ask for.
     """
@@ -91,8 +93,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         asks_to_load: Path | None = None,
         tour: GuidedTour | None = None,
     ) -> None:
-        """``target`` is what the user typed; ``watched`` are the files whose change means that it
-        changed. ``read_log`` makes what reads a log while the app shows what was found.
+        """``target`` is the user's own text; ``watched`` are the files whose change means a change
+        of it. ``read_log`` makes the reader of a log for the app.
 
         ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
@@ -106,9 +108,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.set_reactive(App.theme, theme)
         super().__init__(driver_class=AskedDriver)
         self.terminal_answers: Answers | None = None
-        """What the terminal says of itself; None where it was not asked."""
+        """The terminal's answers about itself; None if it was not asked."""
         self.typed_before = ""
-        """What was typed while the terminal was asked."""
+        """Input that came while the terminal was asked."""
         self.captures = Captures(make_capture, read_log)
         self.explorer = Explorer(self.config.keys)
         self.explorer.linked.kernel_marks.is_on = self.config.mark_kernels
@@ -149,7 +151,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     @on(UndecodableInput)
     def input_undecodable(self) -> None:
-        """Tell why keys or a paste may look wrong."""
+        """Tell the user why keys or a paste may look wrong."""
         self.notify(
             "The terminal sent bytes that are not UTF-8 or no key. They were replaced or left out.",
             title="terminal input",
@@ -169,8 +171,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self._begin()
 
     def _begin(self) -> None:
-        """Tell what is wrong with the config, show the session or begin the capture, and start what
-        looks for news.
+        """Report errors of the config, show the session or begin the capture, and start the regular
+        updates.
         """
         for problem in (*self.config.problems, *self._clash_messages()):
             self.notify(problem, title="config", severity="warning", timeout=10)
@@ -211,8 +213,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         return messages
 
     def tell_unreadable(self, error: BaseException) -> bool:
-        """Return whether ``error`` is the session's: it is told then, and what can be read stays on
-        screen.
+        """Return whether ``error`` comes from the session: then the user is told, and the readable
+        part stays on screen.
         """
         if self.captures.is_running:
             unreadable = None
@@ -227,8 +229,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        """End the app for what reached Textual, since it has ended the pump of a widget: with a
-        sentence when the session is why. Work beside the screen ends nothing but itself.
+        """End the app after an exception that reached Textual, since it has ended the message loop
+        of a widget; if the session is the cause, with a sentence. An exception in a background task
+        ends only the task.
         """
         if isinstance(error, WorkerFailed) and self.tell_unreadable(error):
             return
@@ -252,11 +255,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.controllers.tour.look()
 
     def look(self) -> None:
-        """Bring the screen up to date with what is captured."""
+        """Update the screen with the state of the capture."""
         self.controllers.screen_updates.look()
 
     async def action_cancel(self) -> None:
-        """Stop what is running on Escape, and keep what was found."""
+        """Stop the present activity on Escape, and keep its results."""
         view = self.explorer.views.body
         if self.explorer.views.stop_reading():
             return
@@ -307,7 +310,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     @on(MenuScreen.Chosen)
     async def menu_chosen(self, event: MenuScreen.Chosen) -> None:
-        """Carry out what was chosen in a menu, before any key that was typed behind it."""
+        """Carry out the command chosen in a menu, before keys that were typed after it."""
         if self.screen is event.menu:
             await self.pop_screen()
             await self.action_run_command(event.command.id)
@@ -340,7 +343,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a message as it is, never as markup: messages carry names and errors from
+        """Show a message literally, never as markup: messages contain names and errors from
         outside.
         """
         lasts_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
@@ -354,7 +357,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self._driver.write(text)
 
     async def action_quit(self) -> None:
-        """Quit, also for Textual's own keys and signals. In the tour nobody is asked about its
+        """Quit, also for Textual's own keys and signals. In the tour there is no question about the
         sample's capture.
         """
         leaving = self.controllers.leaving

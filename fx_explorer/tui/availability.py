@@ -1,4 +1,6 @@
-"""Some commands do nothing now; menus and the list of commands are told here which, and why."""
+"""This module decides which commands are unavailable now, and why, for menus and the list of
+commands.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +14,41 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import may_have_language
 
 Compiler = Literal["none", "works", "pauses", "rests"]
-"""What the compiler does: there is none, it works, it waits at a pause, or all is compiled and kept
-at hand.
+"""The state of the compiler: there is none, it works, it waits at a pause, or everything is
+compiled and can be compiled again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is on screen, and what runs."""
+    """The state of the screen and the capture, on which commands depend."""
 
     reader: SessionReader | None
     compiler: Compiler
     can_run: bool
     """Whether the program can be captured again."""
     has_gpu: bool
-    """Whether it was asked for code of a GPU that is not here."""
+    """Whether it was captured for a GPU that is not present."""
     can_build: bool
-    """Whether it can be captured with its kernels built, and is not."""
+    """Whether it can be captured again with its kernels built."""
     panes: int
-    """Linked panes on screen; 0 in another view."""
+    """Number of linked panes on screen; 0 in another view."""
     shows_graph: bool
     """Whether the focused pane shows a graph."""
     is_tour: bool = False
-    """Whether the guided tour continues."""
+    """Whether the guided tour is running."""
 
 
 KERNELS_LOOKED_AT = 2_000
-"""To look at 100,000 takes 12 ms, for each command in a menu that is of Triton kernels alone."""
+"""Most kernels that are checked for Triton kernels: 100,000 take 12 ms, for each such command in a
+menu.
+"""
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
 NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights", "capture.built")
 NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks.try_all")
-"""Commands for which a worker of their own runs the program again, by the session's request."""
+"""Commands that run the program again in a worker, by the session's request."""
 
 NEEDS_BUILDS = ("preset.below", "pane.machine", "kernel.passes")
 """Commands that need the compiled levels of a Triton kernel (TTIR to SASS)."""
@@ -60,7 +64,7 @@ OF_A_LIVE_PROGRAM = (
     "step.export",
     "kernel.bench",
 )
-"""Commands that need a program, its values or a worker: a log has none of them."""
+"""Commands that need a program, its values or a worker. A log has none of them."""
 
 NEEDS_NO_SESSION = (
     "capture.again",
@@ -81,7 +85,7 @@ RESTS = "Everything is compiled, and nothing waits."
 
 
 def why_not(command_id: str, now: Situation) -> str:
-    """Return why a command does nothing now; empty when it does something, or may."""
+    """Return why a command is unavailable now; empty if it is, or may be, available."""
     if now.reader and (of_log := why_not_of_a_log(command_id, now.reader)):
         return of_log
     if command_id in (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort"):
@@ -149,7 +153,7 @@ def _why_not_in_panes(command_id: str, now: Situation) -> str:
 
 def needs_the_rest(command_id: str, now: Situation) -> bool:
     """Return whether the compiler pauses before the stage that a command needs. Such a command asks
-    whether to continue to the end, and is carried out then.
+    whether to continue to the end, and runs then.
     """
     lacks = LACKS.get(command_id)
     return (
@@ -198,13 +202,13 @@ LACKS: dict[str, Callable[[SessionReader], bool]] = {
     "breaks.fix": _has_not_ended,
     "breaks.try_all": _has_not_ended,
 }
-"""Commands that need a stage which may be ahead → whether a session lacks what it makes. A fix is
-tried against the figures of a whole capture.
+"""Commands that need a stage which may lie ahead → whether a session lacks its results. A fix is
+compared with the figures of a whole capture.
 """
 
 SHOWN_ANYWAY = ("preset.backward", "preset.joint", "breaks.fix")
-"""Commands that are carried out even when the user declines to continue: what they show says what
-is missing. Views are shown before anything is asked.
+"""Commands that run even if the user declines to continue: they say what is missing. Views are
+shown before the question.
 """
 
 
@@ -215,7 +219,9 @@ def _no_kernel(reader: SessionReader) -> str:
 
 
 def _no_triton(reader: SessionReader) -> str:
-    """Look at no more than the first kernels: a menu asks this before its first frame."""
+    """Return why there is no Triton kernel, from the first kernels alone: a menu needs this before
+    its first frame.
+    """
     if may_have_language(reader, "triton", KERNELS_LOOKED_AT):
         return ""
     return "There is no Triton kernel in this session."

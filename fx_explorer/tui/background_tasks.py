@@ -1,5 +1,5 @@
-"""What takes long to make of a session is made beside the screen: in a thread, with a reader of its
-own.
+"""This module runs slow computations on a session in the background: in a thread, with a reader of
+its own.
 
 A table of 100,000 kernels takes seconds. The thread that draws would answer no key meanwhile.
 """
@@ -31,8 +31,8 @@ MadeT = TypeVar("MadeT")
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(Generic[MadeT]):
-    """What was made, and the reader it was made with: the thread is done with it, so whoever gets
-    it may ask it for more, and closes it.
+    """A result with the reader with which it was computed: the thread no longer uses it, so the
+    receiver may, and closes it.
     """
 
     value: MadeT
@@ -40,8 +40,8 @@ class TaskResult(Generic[MadeT]):
 
 
 class BackgroundTask(Generic[MadeT]):
-    """Makes one thing at a time for a widget. What was begun before is abandoned, also when the
-    widget goes.
+    """Computes one thing at a time for a widget. An earlier computation is cancelled, also when the
+    widget is removed.
     """
 
     def __init__(self, widget: Widget, name: str, description: str) -> None:
@@ -62,8 +62,8 @@ class BackgroundTask(Generic[MadeT]):
         done: Callable[[TaskResult[MadeT]], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Call ``make`` in a thread, then ``done`` in this one; ``failed`` when either raises,
-        which the user has been told by then.
+        """Call ``make`` in a thread, then ``done`` in this one; ``failed`` if either raises, after
+        the user has been told.
         """
         self.stop()
         work = functools.partial(self._work, session, make, done, failed)
@@ -106,8 +106,8 @@ class BackgroundTask(Generic[MadeT]):
 
 
 class Renewed(Generic[MadeT]):
-    """Keeps up to date what a widget shows of a session: made before the next frame where that is
-    quick, else beside the screen.
+    """Keeps a widget's data of a session up to date: computed before the next frame if that is
+    quick, else in the background.
     """
 
     def __init__(
@@ -116,15 +116,13 @@ class Renewed(Generic[MadeT]):
         show: Callable[[MadeT], None],
         failed: Callable[[], None],
     ) -> None:
-        """``failed`` says on the screen that there is nothing to show; the user has been told
-        why.
-        """
+        """``failed`` shows that there is no data; the user has been told why."""
         self._beside = beside
         self._show = show
         self._failed = failed
         self._made_of: tuple[SessionReader, int, object] | None = None
         self._again: Callable[[], object] | None = None
-        """Asks for what was wanted last: it may have come while something was being made."""
+        """Repeats the last request, which may have come during a computation."""
         self._has_shown = False
 
     def renew(
@@ -135,8 +133,8 @@ class Renewed(Generic[MadeT]):
         takes_long: bool,
         given: object = None,
     ) -> bool:
-        """Show what ``make`` returns for the session as it is now. ``given`` is what else the
-        result depends on. Returns whether something is shown, which may be an earlier result.
+        """Show the result of ``make`` for the session's present state. ``given`` are other inputs
+        of the result. Returns whether something is shown, which may be an earlier result.
         """
         if not takes_long:
             self.forget()
@@ -160,14 +158,16 @@ class Renewed(Generic[MadeT]):
         self._show(value)
 
     def forget(self) -> None:
-        """Abandon what is being made, of a session that is about to be closed."""
+        """Cancel the computation for a session that is about to be closed."""
         self._beside.stop()
         self._made_of = self._again = None
         self._has_shown = False
 
 
 async def read_in_thread(session: Path, make: Callable[[SessionReader], MadeT]) -> MadeT:
-    """Return what ``make`` makes of a session in a thread, where that needs the session no more."""
+    """Return the result of ``make`` on a session in a thread, if the result does not need the
+    session.
+    """
     made = await make_in_thread(session, make)
     made.reader.close()
     return made.value
@@ -176,8 +176,8 @@ async def read_in_thread(session: Path, make: Callable[[SessionReader], MadeT]) 
 async def make_in_thread(
     session: Path, make: Callable[[SessionReader], MadeT]
 ) -> TaskResult[MadeT]:
-    """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons
-    it: the thread ends at its next question to the session.
+    """Return the result of ``make`` on a session in a thread. Cancelling the wait cancels it: the
+    thread ends at its next query.
     """
     making = _Making(session, make)
     making.start()
@@ -189,7 +189,7 @@ async def make_in_thread(
 
 
 class _Making(threading.Thread, Generic[MadeT]):
-    """The thread. It is a daemon: nobody who quits the app waits for it."""
+    """The background thread. It is a daemon, so that quitting the app does not wait for it."""
 
     def __init__(self, session: Path, make: Callable[[SessionReader], MadeT]) -> None:
         super().__init__(name="fx-explorer beside the screen", daemon=True)
@@ -198,7 +198,7 @@ class _Making(threading.Thread, Generic[MadeT]):
         self._loop = asyncio.get_running_loop()
         self.result: asyncio.Future[TaskResult[MadeT]] = self._loop.create_future()
         self._lock = threading.Lock()
-        """Held where the reader changes hands: a closed one cannot be abandoned."""
+        """Held while the reader is handed over: a closed one cannot be interrupted."""
         self._reader: SessionReader | None = None
         self._is_abandoned = False
 
@@ -228,7 +228,7 @@ class _Making(threading.Thread, Generic[MadeT]):
         return TaskResult(value, reader)
 
     def _answer(self, answer: Callable[[], None]) -> bool:
-        """Return whether there is still somebody to answer."""
+        """Return whether the result is still wanted."""
         with contextlib.suppress(RuntimeError):  # the event loop has ended: so has the app
             self._loop.call_soon_threadsafe(answer)
             return True
@@ -247,7 +247,7 @@ class _Making(threading.Thread, Generic[MadeT]):
             self.result.set_exception(error)
 
     def abandon(self) -> None:
-        """Let the thread come to an end, and close what it has delivered already."""
+        """End the thread, and close a result that it has delivered already."""
         with self._lock:
             self._is_abandoned = True
             if (
@@ -270,9 +270,8 @@ _was_on = False
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Let no garbage be collected inside the block. What exists at its end is never looked at
-    again. It goes when nobody holds it any more; only what holds itself in a circle stays until the
-    app ends.
+    """Switch off garbage collection inside the block. Objects that exist at its end are never
+    examined again: they are freed by their reference count, and circles stay until the app ends.
     """
     _begin()
     try:

@@ -29,7 +29,7 @@ from fx_explorer.tui.commands import COMMANDS
 THEMES = ("auto", "dark", "light")
 
 AfterFix = Literal["ask", "capture", "nothing"]
-"""What is done when a fix was written: ask whether to capture again, capture again, or nothing."""
+"""The action after a fix was written: ask whether to capture again, capture again, or nothing."""
 
 AFTER_FIX: Mapping[object, AfterFix] = {"ask": "ask", "capture": "capture", "nothing": "nothing"}
 
@@ -41,7 +41,7 @@ SETTINGS = ("theme", "after_fix", "mark_kernels", "keys")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The content of the config file, and what is wrong with it."""
+    """The content of the config file, with its errors."""
 
     theme: str = ""
     """``dark`` or ``light``; empty to follow the terminal's background."""
@@ -50,7 +50,7 @@ class Config:
     mark_kernels: bool = True
     """Whether kernels are marked in the panes when the app opens."""
     problems: tuple[str, ...] = ()
-    """Messages for the user, one a mistake."""
+    """Messages for the user, one for each error."""
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:

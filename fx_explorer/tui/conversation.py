@@ -1,5 +1,5 @@
-"""Conversations ask the user something in a dialog, after the key that begins them and before they
-continue; a screen is changed by one of them at a time, and asks the app with a message.
+"""This module has conversations, which ask the user something in a dialog between the key and the
+action. A screen is changed by one of them at a time, and asks the app with a message.
 
 Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a
 conversation is not done before its dialog is there, and what was typed after it goes into the
@@ -30,8 +30,8 @@ from textual.worker import WorkType
 from fx_explorer.tui.failures import notifies_user, survive
 
 PATIENCE_S = 1.0
-"""Longer than a dialog takes to open; short enough that a search in another thread does not freeze
-the screen.
+"""Seconds to wait for a dialog. Opening takes less; a search in another thread must not freeze the
+screen for longer.
 """
 
 AnswerT = TypeVar("AnswerT")
@@ -55,11 +55,11 @@ class _Conversation:
     def __init__(self, description: str) -> None:
         self.description = description
         self.has_opened = asyncio.Event()
-        """Set when the first dialog is there, or when the conversation is over without one."""
+        """Set when the first dialog is open, or when the conversation ends without one."""
 
 
 _opening: WeakKeyDictionary[App[Any], _Conversation] = WeakKeyDictionary()
-"""The conversation of each app whose dialog is not there yet."""
+"""The conversation of each app whose dialog is not open yet."""
 
 _current: ContextVar[_Conversation | None] = ContextVar("conversation", default=None)
 
@@ -67,8 +67,8 @@ _current: ContextVar[_Conversation | None] = ContextVar("conversation", default=
 def conversation(
     name: str, description: str
 ) -> Callable[[Action[AskerT, Arguments]], Action[AskerT, Arguments]]:
-    """Make an action of a controller or a screen a conversation: it runs as a worker beside the
-    screen, and may ``ask``.
+    """Turn an action of a controller or a screen into a conversation: it runs as a worker in the
+    background, and may ``ask``.
 
     ``description`` completes the sentence "fx-explorer is about to …", which the user is told who
     begins another one too early.
@@ -113,7 +113,7 @@ def conversation(
 
 
 async def ask(app: App[Any], dialog: Screen[AnswerT]) -> AnswerT:
-    """Show a dialog, and wait for what it is dismissed with."""
+    """Show a dialog, and return the user's answer."""
     answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
     await app.push_screen(dialog, lambda given: answer.set_result(cast(AnswerT, given)))
     begun = _current.get()
@@ -129,9 +129,7 @@ def _has_opened(app: App[Any], begun: _Conversation) -> None:
 
 
 class TurnLock:
-    """A lock that the task which holds it may take once more, since one change is made of
-    others.
-    """
+    """A lock that the task holding it may take again, since one change consists of others."""
 
     def __init__(self, screen: MessagePump) -> None:
         self._screen = screen
@@ -168,8 +166,8 @@ Change = Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, Non
 
 
 def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
-    """Let a method of a screen, or of a controller of it, change it only when no other task is
-    about to, and not any more when the app is leaving it.
+    """Make a method of a screen, or of a controller of it, wait until no other task changes the
+    screen, and do nothing once the app is leaving it.
     """
 
     @functools.wraps(method)
@@ -182,7 +180,7 @@ def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
 
 
 class DifferenceWanted(Message):
-    """Asks to show what differs from the last capture, or in the user's files by now (OF_FILES)."""
+    """Posted to show the differences from the last capture, or of the user's files (OF_FILES)."""
 
     def __init__(self, aspect: str) -> None:
         super().__init__()
@@ -190,7 +188,7 @@ class DifferenceWanted(Message):
 
 
 class ViewShown(Message):
-    """Tells that a view was asked for: it may need a stage that is still ahead."""
+    """Posted when a view is requested, which may need a stage that lies ahead."""
 
     def __init__(self, view: str) -> None:
         super().__init__()

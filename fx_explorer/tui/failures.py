@@ -1,4 +1,4 @@
-"""What goes wrong does not end the app: a part of a session that cannot be read, and faults of our
+"""This module keeps errors from ending the app: unreadable parts of a session, and errors of our
 own.
 
 Each is shown once, in a message in the corner, and everything else stays on screen.
@@ -65,15 +65,15 @@ class TellsUnreadable(MessagePump):
 
 
 def notifies_user(pump: MessagePump, error: BaseException) -> bool:
-    """Return whether the session is why, and the user was told so."""
+    """Return whether the session caused the error, so that the user was told."""
     tell = getattr(pump.app, "tell_unreadable", None)
     return bool(tell and tell(error))
 
 
 @contextlib.contextmanager
 def explained(widget: Widget) -> Iterator[None]:
-    """Tell the user, inside the block, that a session cannot be read (any more). What is on
-    screen stays.
+    """Tell the user about errors inside the block if a session cannot be read (any more). The
+    screen stays as it is.
     """
     try:
         yield
@@ -85,7 +85,7 @@ def explained(widget: Widget) -> Iterator[None]:
 
 
 def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:
-    """Return what in the session may have raised ``error``; None when nothing did, or it is not
+    """Return the session's error that may have caused ``error``; None without one, or if it is not
     known.
     """
     inner = error if isinstance(error, SessionError) else getattr(error, "error", None) or error
@@ -108,9 +108,7 @@ TELL_S = 20
 
 
 def survive(app: App[Any], error: Exception, doing: str) -> None:
-    """Tell that something could not be done, and continue: one broken dialog must not take a
-    capture with it.
-    """
+    """Tell the user that an action failed, and continue: a broken dialog must not end a capture."""
     _faults.setdefault(app, []).append("".join(traceback.format_exception(error)))
     problem = f"fx-explorer failed to {doing}: {type(error).__name__}: {error}"
     words = f"{problem}. The traceback is printed when you quit; please report it."

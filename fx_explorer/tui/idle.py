@@ -33,7 +33,7 @@ IN_FUNCTIONS = (
     "fx_explorer.client.session_files",
     "fx_explorer.trials",
 )
-"""What the modules of the app import in functions, from other packages."""
+"""Modules of other packages that the app imports inside functions."""
 
 ANOTHER_APP = "fx_explorer.instruments.ranks"
 
@@ -80,7 +80,9 @@ class LaterImports:
 
 
 def later_modules() -> Iterator[str]:
-    """Yield the names, the commonest first: all of the app, and what it imports in functions."""
+    """Yield the names, the most used first: all modules of the app, and those it imports inside
+    functions.
+    """
     yield from FIRST
     yield from _modules_in("fx_explorer.tui")
     for name in _modules_in("fx_explorer.instruments"):
@@ -91,7 +93,7 @@ def later_modules() -> Iterator[str]:
 
 
 def _modules_in(package: str) -> Iterator[str]:
-    """Yield the names of all modules below a package, without importing one that is no package."""
+    """Yield the names of all modules below a package, importing only packages."""
     folder = importlib.import_module(package).__path__
     for module in pkgutil.walk_packages(folder, f"{package}."):
         yield module.name

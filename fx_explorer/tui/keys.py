@@ -1,5 +1,5 @@
-"""Keys are looked up here: commands as Textual's bindings, and a table of the keys that Textual
-does not bind. These open menus, or were given by the user to commands that have none by themselves.
+"""This module looks up keys: commands as Textual's bindings, and a table of the keys that Textual
+does not bind, which open menus, or which the user has assigned to commands without a default key.
 
 Textual hands a key to the widget that has the focus when the key arrives, and looks for its binding
 when it has come up from there. Typed ahead, the second key starts for the main screen before the
@@ -32,14 +32,14 @@ from fx_explorer.tui.commands import (
 
 
 class Meaning(NamedTuple):
-    """What a key of the main screen does: it opens a menu or runs a command."""
+    """The effect of a key on the main screen: it opens a menu or runs a command."""
 
     menu: Menu | None = None
     command: AppCommand | None = None
 
 
 class KeyTable:
-    """Looks keys up, as the user has mapped them. What the user chose comes first."""
+    """Looks up keys in the user's mapping. The user's own choices take precedence."""
 
     def __init__(self, commands: Sequence[AppCommand], keymap: Keymap) -> None:
         self._chosen = fallbacks(commands, keymap)
@@ -50,7 +50,7 @@ class KeyTable:
         return {*self._menus}
 
     def lookup(self, key: str, character: str) -> Meaning:
-        """Return what a key does, by its name or by its character."""
+        """Return the effect of a key, by its name or by its character."""
         for name in (key, character):
             if name in self._chosen:
                 return Meaning(command=self._chosen[name])
@@ -63,7 +63,7 @@ class KeyTable:
 # can remap it.
 
 NEVER = "never"
-"""Stands for no key, where Textual wants one: no terminal sends it."""
+"""A key name that no terminal sends, for commands without a key."""
 
 
 def bindings_of(*scopes: Scope) -> list[BindingType]:
@@ -72,8 +72,8 @@ def bindings_of(*scopes: Scope) -> list[BindingType]:
 
 
 def priority_bindings(*scopes: Scope) -> list[BindingType]:
-    """Return such bindings for a screen whose keys mean something else to the lists in it: the
-    screen's win.
+    """Return bindings for a screen whose keys have another meaning in the lists on it: the screen's
+    take precedence.
     """
     return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
 
@@ -92,7 +92,7 @@ def _binding(command: AppCommand) -> Binding:
 
 
 def textual_action(command: AppCommand) -> str:
-    """Return the action that Textual calls: the app has one for the calls of its controllers."""
+    """Return the action that Textual calls: for controllers, an action of the app."""
     if isinstance(command.action, str):
         return command.action
     return f"app.call_controller({command.id!r})"
@@ -109,8 +109,8 @@ def closing_bindings(*command_ids: str) -> list[BindingType]:
 
 
 def reused_bindings(actions: Mapping[str, str]) -> list[BindingType]:
-    """Return bindings for a screen that is open on top, which carries out some commands itself,
-    with the same keys. ``actions``: id of a command → action of that screen.
+    """Return bindings for a screen on top that carries out some commands itself, with the same
+    keys. ``actions``: id of a command → action of that screen.
     """
     return [
         replace(_binding(by_id(command_id)), action=action, priority=True)
@@ -131,13 +131,13 @@ def keys_text(command: AppCommand, keymap: Keymap) -> str:
 
 
 def first_key(command: AppCommand, keymap: Keymap) -> str:
-    """Return the key to show where there is room for one; empty when the user unbound it."""
+    """Return the one key to show for a command; empty if the user unbound it."""
     return next(iter(map(key_label, keys_of(command, keymap))), "")
 
 
 def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[AppCommand]]:
-    """Return the keys that more than one of these commands answers to, and those before which a
-    sequence would end: with ``v``, nobody comes to ``v b``.
+    """Return the keys with more than one of these commands, and those that hide a sequence: if
+    ``v`` is a command, ``v b`` cannot be typed.
     """
     owners: dict[str, list[AppCommand]] = {}
     commands = list(commands)
@@ -152,8 +152,8 @@ def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[Ap
 
 
 def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCommand]:
-    """Return the keys of the main screen that Textual does not know: those the user gave to
-    commands which have none by default.
+    """Return the main screen's keys that Textual does not know: the user's keys for commands
+    without a default key.
     """
     command_of_key = {}
     for command in commands:
@@ -165,8 +165,8 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
 
 
 class KeysUnderWay:
-    """Remembers the screen that each key was sent to, until the key comes up again or one that was
-    sent later does.
+    """Remembers the screen that each key was sent to, until the key has been processed, or a later
+    one has.
     """
 
     def __init__(self) -> None:
@@ -177,13 +177,13 @@ class KeysUnderWay:
         self._sent.append((key, screen))
 
     def has_one_of(self, keys: Collection[str], screen: Screen[object]) -> bool:
-        """Return whether one of ``keys`` is under way to this screen."""
+        """Return whether one of ``keys`` has been sent to this screen and not processed."""
         return any(
             to is screen and (key.key in keys or key.character in keys) for key, to in self._sent
         )
 
     def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
-        """Return whether a key was pressed while another screen than this one was on top."""
+        """Return whether a key was pressed while another screen was on top."""
         while self._sent:
             sent, to = self._sent.popleft()
             if sent is key:

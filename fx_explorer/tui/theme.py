@@ -1,5 +1,5 @@
-"""Two themes are defined here, and what kinds of text and states of lines look like in the theme at
-hand: variables of the theme in, rich styles out.
+"""This module defines two themes, and the look of kinds of text and states of lines in the present
+theme: variables of the theme in, rich styles out.
 
 Widgets name Textual's own variables only, so they work with any other theme as well. Textual's
 component classes could do what ``Palette`` does, but each is a node that the stylesheet styles for
@@ -26,7 +26,9 @@ class Look(NamedTuple):
     percent: int = 100
     attributes: str = ""
     mixed_with: str = ""
-    """Another variable of the theme. Half of each makes a colour that the theme does not have."""
+    """Another variable of the theme, mixed in equal parts into a colour that the theme does not
+    have.
+    """
 
 
 KINDS: Mapping[str, Look] = {
@@ -103,8 +105,8 @@ _ATTRIBUTES: Mapping[int, str] = {
     SELECTED: "reverse",
     CURSOR: "underline",
 }
-"""Text attributes used instead of a background on terminals with 16 colours or none. A cursor in
-the widget with the focus is reversed.
+"""Text attributes that replace a background on terminals with 16 colours or none. The cursor in the
+focused widget is reversed.
 """
 
 
@@ -213,11 +215,11 @@ LIGHT = Theme(
 )
 
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)
-"""Themes to be among ``App.available_themes``; ``default_theme`` says which one to start with."""
+"""The app's own themes. ``default_theme`` returns the one to start with."""
 
 
 def default_theme(background_is_light: bool | None = None) -> str:
-    """Return the theme to start with: the one that goes with the terminal's background.
+    """Return the theme to start with, according to the terminal's background.
 
     Where the terminal has not said (None), ``COLORFGBG`` may, as rxvt, Konsole and others set it:
     the last number is the background, 7 and 15 are light. Else it is dark.

@@ -1,6 +1,6 @@
-"""The tour is made of these steps, in order: a sentence, the command whose key is to be pressed,
-and what has to have happened by then. How far the user came, and their copy of the sample, are kept
-for the next time.
+"""This module has the steps of the tour, in order: a sentence, the command whose key is to be
+pressed, and the condition for the next step. The user's progress, and their copy of the sample, are
+kept for the next time.
 
 Nothing here draws; ``controllers/guided_tour.py`` goes through the steps.
 """
@@ -24,29 +24,29 @@ MAIN_SCREEN = "Explorer"
 
 @dataclass(frozen=True, slots=True)
 class TourMoment:
-    """What the tour needs to know of the app at one moment, to see whether a step is done."""
+    """The state of the app at one moment, by which the tour sees whether a step is done."""
 
     screen: str = MAIN_SCREEN
-    """The class of the screen that is on top: the main one, a dialog, the fixes."""
+    """The class of the topmost screen: the main one, a dialog, the fixes."""
     view: str = "overview"
     row: int = 0
     """The line that the cursor is on."""
     place: Place | None = None
-    """What that line stands for."""
+    """The place of that line."""
     lit: int = 0
-    """Lines that are lit in linked panes beside the focused one."""
+    """Number of highlighted lines in linked panes other than the focused one."""
     panes: frozenset[str] = frozenset()
     """Kinds of documents that the linked panes show; empty in another view."""
     shows_stage: bool = False
-    """Whether the panes show what a stage did."""
+    """Whether the panes show the effect of a stage."""
     gate: str = ""
     """The stage after which the compiler pauses; empty when it does not."""
     is_compiled: bool = False
-    """Whether there is a complete capture: nothing runs, and nothing pauses."""
+    """Whether there is a complete capture, with nothing running or paused."""
     captures: int = 0
-    """How many captures were begun."""
+    """Number of captures that were begun."""
     trials: int = 0
-    """How many fixes were tried to their end."""
+    """Number of trials of fixes that have ended."""
     verdict: str = ""
     """The verdict of the last trial."""
     saved_ns: int = 0
@@ -54,34 +54,34 @@ class TourMoment:
 
 
 Done = Callable[[TourMoment, TourMoment], bool]
-"""Whether a step is done, given the moment when it began and the one now."""
+"""Returns whether a step is done, given the moment when it began and the present one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TourStep:
-    """One thing that the user sees, and does."""
+    """A single step of the tour."""
 
     id: str
-    """Its name in the file that remembers how far the user came."""
+    """Name of the step in the file that stores the user's progress."""
     sentence: str
     command: str
-    """The command whose key is to be pressed; empty when there is nothing to press."""
+    """The command whose key is to be pressed; empty without one."""
     does: str
-    """What the key does, as “Press 4 …” continues."""
+    """The effect of the key, as a continuation of “Press 4 …”."""
     is_done: Done
     is_there: Callable[[TourMoment], bool] = lambda _: True
     """Returns whether the key does something at the user's place."""
     way: str = ""
     """Command that leads to where the step's key works; empty where the user has to wait."""
     resumes_at: str = ""
-    """The step that a tour begins with which was left here; empty for this one."""
+    """The step at which a tour that was left here resumes; empty for this one."""
     pause: Pause = ""
-    """Where the first capture pauses, when the tour begins with this step."""
+    """The pause of the first capture, when the tour begins with this step."""
     otherwise: Callable[[TourMoment], TourStep | None] = lambda _: None
-    """What the step is where things went another way: a trial was not good."""
+    """Returns the step to show instead if something went differently: a trial was not good."""
 
     def at(self, now: TourMoment) -> TourStep:
-        """Return the step as it is now."""
+        """Return the step in its present form."""
         return self.otherwise(now) or self
 
 
@@ -102,8 +102,8 @@ def _is_compiled(now: TourMoment) -> bool:
 
 
 def _without_a_fix(now: TourMoment) -> TourStep | None:
-    """Lead on from a trial after which nothing can be written: a small machine may need more than
-    its limit.
+    """Return the step after a trial without a writable fix: a small machine may exceed its time
+    limit.
     """
     if now.verdict in ("", "good", "prints differ", "partly compared"):
         return None
@@ -293,7 +293,7 @@ STEPS: tuple[TourStep, ...] = (
 
 
 def place_of(step_id: str) -> int:
-    """Return where a step stands among all; 0 for one that is not known (any more)."""
+    """Return the position of a step; 0 for an unknown one."""
     return next((at for at, step in enumerate(STEPS) if step.id == step_id), 0)
 
 
@@ -315,7 +315,7 @@ class GuidedTour:
         return self.folder / TARGET
 
     def keep(self, at: int) -> None:
-        """Remember where the user is. At the end there is nothing to remember."""
+        """Store the user's progress. At the end nothing is stored."""
         progress = self.folder / PROGRESS
         if STEPS[at].id == STEPS[-1].id:
             progress.unlink(missing_ok=True)
@@ -348,7 +348,7 @@ def begin_walk(folder: Path, *, again: bool) -> GuidedTour:
 
 
 def _kept(folder: Path) -> int:
-    """Return the step to continue with; 0 when nothing was kept, or nothing that can be read."""
+    """Return the step to continue with; 0 without a readable file."""
     try:
         kept = json.loads(read_outside(folder / PROGRESS, MOST_OF_PROGRESS))
     except (OSError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""Every command of the app is declared once: bindings, footer, palette, help and the key table in
-the docs come from here. So do the commands that matter in each view, which footer and help begin
-with.
+"""This package declares every command of the app once: bindings, footer, palette, help and the key
+table in the docs are made from it. It also has the most important commands of each view, with which
+footer and help begin.
 
 Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
 """
@@ -187,7 +187,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
 """View → (id of a command, its label in that view)."""
 
 OF_A_PLACE = ("place.edit", "place.inspect", "preset.below", "view.candidates", "kernel.passes")
-"""Commands that need a row which stands for a place in the code."""
+"""Commands that need a row with a place in the code."""
 
 OF_TRITON = ("preset.below", "view.candidates", "kernel.passes")
 """Commands for a Triton kernel only."""

@@ -1,5 +1,5 @@
-"""These commands are for the capture as a whole, for a compiler that waits, for the app itself and
-for its guided tour.
+"""This module has the commands for the capture as a whole, for a compiler that waits, for the app
+itself and for its guided tour.
 
 The keys of debuggers are taken: n is the next match, r captures again.
 """
@@ -225,11 +225,11 @@ AT_HAND: tuple[str, ...] = (
     "step.what_if",
 )
 """Commands that come early in the footer while the compiler waits at a gate, and once everything is
-compiled and at hand.
+compiled.
 """
 
 GOES_ON: tuple[str, ...] = ("step.next", "step.go")
-"""Those that come before the commands of the view: what continues when nothing else is wanted."""
+"""Commands that come before those of the view in the footer: those that continue."""
 
 
 def _tour_commands() -> tuple[Declaration, ...]:

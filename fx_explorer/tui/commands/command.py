@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Scope = Literal[
     "app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings", "ranks"
 ]
-"""Who carries the command out: the app, the main screen, whatever list or text has the focus, what
-is open on top with a line to type in, the comparison of two variants, the fixes of a break, the
-recorded steps of the bytecode, the options, or the view of a job's ranks.
+"""The receiver of the command: the app, the main screen, the list or text with the focus, a dialog
+with an input line, the comparison of two variants, the fixes of a break, the recorded steps of the
+bytecode, the options, or the view of a job's ranks.
 """
 
 ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings", "ranks")
-"""Scopes of what opens above the main screen, or without it: their keys hold only there, and mean
-something else below.
+"""Scopes of screens above the main screen, or without it: their keys are valid only there, and have
+another meaning below.
 """
 
 Group = Literal[
@@ -63,8 +63,8 @@ ControllerCall = Callable[["Controllers"], Awaitable[None] | None]
 """Calls a method of a controller: ``lambda c: c.stepping.go_on()``."""
 
 Action = ControllerCall | str
-"""What a command does: it calls a controller, or it is an action of what has the scope, as Textual
-writes them, without the namespace: ``show_view('graphs')``.
+"""The effect of a command: a call of a controller, or an action of the receiver in Textual's form,
+without the namespace: ``show_view('graphs')``.
 """
 
 
@@ -82,12 +82,12 @@ class Declaration(NamedTuple):
     action: Action
     title: str
     help: str
-    """What the command does, as one sentence."""
+    """One sentence on what the command does."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppCommand:
-    """One thing the user can ask for."""
+    """A command of the app, with its keys and texts."""
 
     id: str
     """Stable name, used in the config file: ``pane.zoom``."""
@@ -97,7 +97,7 @@ class AppCommand:
     title: str
     """Two or three words, for the footer and the palette."""
     help: str
-    """What the command does, as one sentence."""
+    """One sentence on what the command does."""
     scope: Scope
     group: Group
     footer: bool = False
@@ -106,7 +106,7 @@ class AppCommand:
 def declared(
     scope: Scope, group: Group, *declarations: Declaration, footer: Sequence[str] = ()
 ) -> tuple[AppCommand, ...]:
-    """Return the commands of a table; those named in ``footer`` have a place there."""
+    """Return the commands of a table; those named in ``footer`` are shown there."""
     commands = []
     for declaration in declarations:
         command = AppCommand(
@@ -124,7 +124,7 @@ def declared(
 
 
 def keys_of(command: AppCommand, keymap: Keymap) -> tuple[str, ...]:
-    """Return the keys of a command by the user's config file, else by default."""
+    """Return the keys of a command from the user's config file, else the default ones."""
     return tuple(keymap.get(command.id, command.keys))
 
 
@@ -137,7 +137,7 @@ LEADERS: Mapping[str, str] = {
     "p": "panes",
     "Y": "copy",
 }
-"""Key → what its menu is called. All but the first stand in the menu of everything, too."""
+"""Key → the title of its menu. All except the first are also entries in the menu of everything."""
 
 EVERYTHING = "space"
 
@@ -153,14 +153,14 @@ AMONG_EVERYTHING: tuple[str, ...] = (
     "app.help",
     "app.quit",
 )
-"""Commands that have a key of their own and are listed in the menu of everything too, so that the
-menu teaches their keys.
+"""Commands with a key of their own that are listed in the menu of everything too, so that it
+teaches their keys.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """One menu: what its keys lead to."""
+    """One menu: its keys with their commands."""
 
     title: str
     keys: tuple[str, ...]
@@ -172,7 +172,7 @@ class Menu:
 
 
 def is_sequence(key: str) -> bool:
-    """Return whether ``key`` stands for several keys, one after the other."""
+    """Return whether ``key`` is a sequence of several keys."""
     return " " in key
 
 
@@ -201,7 +201,9 @@ def menus(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, Menu]:
 
 
 def _put(leaders: dict[str, Menu], keys: list[str], command: AppCommand) -> None:
-    """Enter a command at the end of its sequence. The first of two that want one place has it."""
+    """Add a command at the end of its key sequence. If two commands have the same sequence, the
+    first keeps it.
+    """
     menu = leaders.setdefault(keys[0], Menu(keys[0], (keys[0],)))
     for depth, key in enumerate(keys[1:-1], start=2):
         below = menu.entries.setdefault(key, Menu(key, tuple(keys[:depth])))

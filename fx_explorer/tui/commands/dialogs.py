@@ -1,5 +1,5 @@
-"""These commands are for what opens above the main screen, or without it: dialogs, comparisons,
-options, and the view of a job's ranks.
+"""This module has the commands of screens above the main screen, or without it: dialogs,
+comparisons, options, and the view of a job's ranks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DIALOG: tuple[Declaration, ...] = (
         "dialog.page_up", "pageup", "move(-10)", "page up", "Go ten lines up while typing."
     ),
 )
-"""What everything with a line to type in answers to."""
+"""Commands of every dialog with an input line."""
 
 _COMPARISON: tuple[Declaration, ...] = (
     Declaration(

@@ -1,5 +1,5 @@
-"""These commands move: within a list or text, between panes, back and forth, and to what is
-searched.
+"""This module has the commands for moving: within a list or text, between panes, back and forth,
+and to search results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LINES: tuple[Declaration, ...] = (
         "Go to the lit line before.",
     ),
 )
-"""What every list and text answers to. Their bindings stand in widgets/line_view.py."""
+"""Commands of every list and text. Their bindings are in widgets/line_view.py."""
 
 
 def _place_commands() -> tuple[Declaration, ...]:

@@ -1,6 +1,4 @@
-"""These commands are for the linked panes: what they show, and what can be asked of the selected
-line.
-"""
+"""This module has the commands of the linked panes: for what they show, and for the selected line."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ KERNEL_VIEW = (
 
 
 def sentence_of(view: str) -> str:
-    """Say what a view shows; empty for what is none."""
+    """Return a sentence on what a view shows; empty for an unknown view."""
     more = tuple((name, label, sentence) for name, _, label, sentence in (*MORE_VIEWS, KERNEL_VIEW))
     return next((sentence for name, _, sentence in (*VIEWS, *more) if name == view), "")
 

@@ -1,3 +1,3 @@
-"""Functions of a session give what the screen shows, as rows, words and documents. Nothing here is
-a widget, so that it is tested as data.
+"""This package computes what the screen shows from a session, as rows, words and documents. It has
+no widgets, so that it can be tested as data.
 """

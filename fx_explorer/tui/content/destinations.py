@@ -1,5 +1,5 @@
-"""Places that the user can go to are kept here: back and forward, like a browser, and the entries
-that the inspector lists.
+"""This module keeps places that the user can go to: the history for back and forward, like a
+browser's, and the entries of the inspector.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Stop:
 
     view: str
     place: Place | None = None
-    """What the cursor was on in the linked panes."""
+    """The place of the cursor in the linked panes."""
 
 
 class History(Generic[StopT]):
-    """A trail of stops and where on it we are. Going somewhere new forgets what lay ahead."""
+    """A history of stops with the current position. Going somewhere new drops the stops ahead."""
 
     def __init__(self) -> None:
         self._stops: list[StopT] = []
@@ -70,7 +70,7 @@ class Entry:
     label: str
     text: str
     place: Place | None = None
-    """Where Enter leads; None for an entry that leads nowhere."""
+    """Place that Enter leads to; None for an entry without one."""
     note: str = ""
-    """How this is known, such as by which kind of link."""
+    """The evidence for the entry, such as the kind of link."""
     is_certain: bool = True

@@ -1,5 +1,5 @@
-"""A pane turns to another document when something is selected elsewhere: to the file, graph or
-kernel that belongs to it.
+"""This module decides which document a pane shows when something is selected elsewhere: the file,
+graph or kernel of the selection.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from fx_explorer.tui.content.presets import (
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
-    """Return everything of one compilation that a pane shows first; its own file is the first of
-    the sources. Kernels that a selection leads to are looked up then: there may be 100,000.
+    """Return the documents of one compilation that a pane can show first; its own file is the first
+    of the sources. Kernels of a selection are looked up when needed, because there may be 100,000.
     """
     compilations = reader.by_ids(model.Compilation, [compilation_id])
     sources, front_ends = source_documents(reader), front_end_documents(reader)
@@ -65,9 +65,8 @@ def with_region(
 
 
 def compilation_of(selection: Selection, current: int) -> int:
-    """Return the compilation that a place belongs to. For a source line it is the ``current`` one
-    if anything was made of the line there, else the first where something was; ``current`` where
-    nothing was.
+    """Return the compilation of a place. For a source line it is ``current`` if that compilation
+    has nodes of the line, else the first that has any; ``current`` if none has.
     """
     if selection.place.document.compilation:
         return selection.place.document.compilation
@@ -91,9 +90,7 @@ STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
 
 
 def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
-    """Say why this compilation does not have a stage, in the words of the capture; empty when it
-    says nothing.
-    """
+    """Return the session's reason why this compilation does not have a stage; empty without one."""
     if slot in model.FRONT_ENDS:
         return _why_refused(reader, slot)
     compilations = reader.by_ids(model.Compilation, [compilation_id])
@@ -123,9 +120,9 @@ def turned(
     showable: ShowableDocuments,
     beside: model.Direction = "",
 ) -> Document | None:
-    """Return what a pane in ``slot`` that shows ``shown`` should show now that this is selected;
-    ``shown`` itself to stay. ``beside`` is the direction of the graph that another pane shows: a
-    line belongs to kernels of both.
+    """Return the document that a pane in ``slot`` should show for a selection; ``shown`` itself to
+    keep it. ``beside`` is the direction of the graph in another pane, since a line belongs to
+    kernels of both.
     """
     if slot == "source":
         return _source(selection, shown)
@@ -145,8 +142,8 @@ def turned(
 def kernel_following(
     selection: Selection, kernel: model.Kernel | None, showable: ShowableDocuments
 ) -> Document | None:
-    """Return the code of the kernel that belongs to the selection: of the one that is looked at
-    already, if it does.
+    """Return the code of the kernel of the selection; if the present kernel is among its kernels,
+    that one.
     """
     document = selection.place.document
     if document.kind == "artifact" and document.stage in ("kernel", "backend"):
@@ -160,7 +157,7 @@ def kernel_following(
 
 def seen_above(selection: Selection) -> Selection:
     """Return the Triton line of a selection below a kernel, for the other panes to follow. Any
-    other selection is returned as it is.
+    other selection is returned unchanged.
     """
     place = triton_place(selection.reader, selection.place)
     if place == selection.place:
@@ -180,8 +177,8 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
-    """Return the lit line to show when there is no room for all of them: in a graph an operation
-    rather than an input.
+    """Return the highlighted line to show when there is no room for all of them: in a graph an
+    operation rather than an input.
     """
     if not lines:
         return None
@@ -192,8 +189,8 @@ def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) 
 
 
 def _source(selection: Selection, shown: Document | None) -> Document | None:
-    """Return the file of the node under the cursor, or of the line of the user's own kernel. A line
-    of other generated code keeps the file: it may come from several.
+    """Return the file of the node under the cursor, or of a line of the user's own kernel. For a
+    line of other generated code the file stays, because the line may come from several.
     """
     node = node_at(selection.reader, selection.place)
     if selection.place.document.kind == "artifact":

@@ -84,14 +84,14 @@ STAGE_COLUMNS = (
     FATE_COLUMN,
     *COLUMNS[1:],
 )
-"""The same with what happened to each node in a stage."""
+"""The columns with a column for what happened to each node in a stage."""
 
 
 TIME_TITLE = "profiled"
 SORTED = "▼"
 
 TIME_COLUMN = ListColumn(TIME_TITLE, "text", "right", min_width=10, max_width=11)
-"""In a narrow pane it stays, and what is left out first is the value."""
+"""Column of times. In a narrow pane it stays, and the value is left out first."""
 
 
 def columns_of(
@@ -102,8 +102,8 @@ def columns_of(
     has_times: bool = False,
     is_sorted: bool = False,
 ) -> tuple[ListColumn, ...]:
-    """Return the columns: with what happened to each node in a stage, with its time in a profile,
-    which the rows may be sorted by, and before all with the numbers of the kernels that compute it.
+    """Return the columns: optionally with the numbers of the kernels (first), with what happened to
+    each node in a stage, and with its time in a profile, by which the rows may be sorted.
     """
     columns: tuple[ListColumn, ...] = STAGE_COLUMNS if has_fates else COLUMNS
     if has_times:
@@ -144,9 +144,9 @@ class GraphRows:
         marks_kernels: bool = False,
         times: GraphTimes | None = None,
     ) -> None:
-        """``shown`` says which nodes have a row; ``fates`` what happened to them in a stage, and
-        the rows are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels
-        before all; ``times`` are those of nodes in a profile.
+        """``shown`` are the nodes with a row; ``fates`` is what happened to them in a stage;
+        ``marks_kernels`` puts the numbers of kernels first; ``times`` are the nodes' times in a
+        profile.
         """
         self._times = times
         self._marks_kernels = marks_kernels
@@ -215,8 +215,8 @@ class GraphRows:
 
     @cached_property
     def _segment_colours(self) -> RegionColours:
-        """Return the colours where nothing is annotated: segments have theirs without asking the
-        session.
+        """Return the colours for a graph without annotations: segments have fixed colours, without
+        a query.
         """
         return RegionColours()
 
@@ -236,7 +236,7 @@ class GraphRows:
 
 
 def time_cell(time: PlaceTime | None) -> Piece:
-    """Return what a pane says of the time of a place in a profile."""
+    """Return the cell with the time of a place in a profile."""
     return (time.in_words, "text") if time else ("", "muted")
 
 
@@ -248,7 +248,7 @@ def _with_fate(row: Row, fate: Fate | None) -> Row:
 
 
 def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> Row:
-    """Return the one row that stands for the inputs of a graph: ``▸ 38 parameters, 2 inputs``."""
+    """Return the row that replaces the inputs of a graph: ``▸ 38 parameters, 2 inputs``."""
     kinds = Counter(input_kind(node, names[node.id]) for node in inputs)
     parts = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
     return (
@@ -262,7 +262,7 @@ INPUT_KINDS = ("parameter", "buffer", "input", "size", "saved value", "gradient"
 
 
 def input_kind(node: model.Node, name: InputName) -> str:
-    """Return what an input of a graph is, one of INPUT_KINDS."""
+    """Return the kind of an input of a graph, one of INPUT_KINDS."""
     if node.value.startswith("Sym("):
         return "size"
     if name.node:
@@ -273,7 +273,7 @@ def input_kind(node: model.Node, name: InputName) -> str:
 
 
 def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[int, str]:
-    """Return what the user calls the inputs among nodes; those without such a name are left out."""
+    """Return the user's names of the inputs among the nodes; inputs without one are left out."""
     inputs = {node.id: node for node in nodes if node.op == "placeholder"}
     users_names = {}
     for at, input_name in names.of(inputs.values()).items():
@@ -287,9 +287,9 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
 def node_row(
     node: model.Node, segment: str = "", name: str = "", colours: RegionColours | None = None
 ) -> Row:
-    """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
-    backend's segment that it is in, or that it falls back, which is marked at its name, too: the
-    column of regions has no room in a narrow pane.
+    """Return the cells of a node. ``name`` is the user's name of an input. ``segment`` is the
+    node's segment of the backend, or that it falls back; its name carries a mark too, because a
+    narrow pane has no column of regions.
     """
     name_cell: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     operation_cell: Piece = (operation(node), OP_KINDS.get(node.op, "function"))

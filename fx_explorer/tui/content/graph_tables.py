@@ -137,7 +137,9 @@ def _why_no_graph(reader: SessionReader) -> str:
 
 
 MOST_NODES = 20_000
-"""Of a session with more, a stage is told when it is looked at: all of 300,000 take 3 s."""
+"""Most nodes of a session for which a stage's effect is read at once; in larger ones it is read
+when the stage is selected: 300,000 nodes take 3 s.
+"""
 
 STAGE_COLUMNS = (
     TableColumn("frame", "annotation", priority=3),
@@ -302,7 +304,7 @@ def _size_detail(explained_symbol: ExplainedSymbol) -> str:
 
 
 def _size_heading(explained_symbol: ExplainedSymbol) -> list[str]:
-    """Return what a size is, where it was made, and its other names."""
+    """Return the meaning of a size, where it was created, and its other names."""
     symbol = explained_symbol.symbol
     file, line = explained_symbol.made_at
     lines = [f"{_size_name(explained_symbol)}: {explained_symbol.state}"]
@@ -322,7 +324,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _size_notice(sizes: list[ExplainedSymbol], tries: str) -> str:
-    """Return how many there are; ``tries`` says what can be done about them."""
+    """Return a sentence on how many sizes there are; ``tries`` says what the user can do."""
     sizes = [size for size in sizes if not size.is_of_given_up_attempt]
     if not sizes:
         return ""

@@ -53,8 +53,8 @@ through.
 
 
 def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) -> list[Entry]:
-    """Return everything known about a place, in the order of the questions asked of it. ``time`` is
-    that of its node in a profile.
+    """Return everything known about a place, in the order of the usual questions. ``time`` is the
+    time of its node in a profile.
     """
     node = node_at(reader, place)
     if node:
@@ -75,8 +75,8 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
 
 
 def _facts_of_line(reader: SessionReader, place: Place) -> list[str]:
-    """Describe the Triton line that this line below a kernel was made from. Facts about the whole
-    kernel are listed by ``kernel_entries``.
+    """Describe the Triton line from which this line below a kernel was made. ``kernel_entries``
+    lists the facts about the whole kernel.
     """
     facts = line_summary(Selection(reader, triton_place(reader, place)))
     return facts[1:] if is_level(place.document) else facts
@@ -153,7 +153,7 @@ def _nested_entries(reader: SessionReader, node: model.Node) -> list[Entry]:
 
 
 def _caller_entries(reader: SessionReader, node: model.Node) -> list[Entry]:
-    """Return the nodes that call the graph that a node is in, where that is a nested one."""
+    """Return the nodes that call the graph of a node, if that is a nested graph."""
     graph = reader.get(model.Graph, node.graph)
     if not graph.parent:
         return []
@@ -174,7 +174,7 @@ _LEFT_OUT: Mapping[LeftOutReason, str] = {
 
 
 def _left_out_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
-    """Say why AOTAutograd left nothing of a node, where that is known."""
+    """Explain why AOTAutograd's trace has nothing of a node, where that is known."""
     rows = reader.rows(model.LeftOut, node=node.id)
     if rows and not reader.children([node.id]):
         yield Entry("became", _LEFT_OUT[rows[0].reason])
@@ -268,7 +268,7 @@ def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list
 
 
 def _operation(node: model.Node) -> str:
-    """Return what a node does; of an input there is no more to say than its name."""
+    """Return the operation of a node; for an input only its kind."""
     return "" if node.op == "placeholder" else node.target
 
 
@@ -312,8 +312,8 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> str:
-    """Return everything that is known about a place, a fact a line. ``time`` is that of its node in
-    a profile.
+    """Return everything known about a place, one fact a line. ``time`` is the time of its node in a
+    profile.
     """
     return "\n".join(
         f"{entry.label}: {entry.text}".strip(": ") for entry in entries(reader, place, time)
@@ -358,7 +358,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _fenced(text: str, language: str) -> str:
-    """Return text between fences that are longer than any in it."""
+    """Return text between fences that are longer than any fence in it."""
     fence = "```"
     while fence in text:
         fence += "`"

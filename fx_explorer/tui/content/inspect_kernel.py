@@ -1,5 +1,5 @@
-"""What is known about a kernel and about the lines of its levels is given to the inspector. This is
-imported when it is asked for.
+"""This module gives the inspector the facts about a kernel and about the lines of its levels. It is
+imported when needed.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from fx_explorer.tui.widgets.text_layout import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
 ROW_CELLS = 56
-"""What the inspector shows of an entry at 80 columns."""
+"""Cells that the inspector has for an entry at 80 columns."""
 
 NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
 
 
 def level_words(reader: SessionReader, place: Place) -> list[str]:
-    """Say where a line of a level is, and which Triton lines it was made from."""
+    """Describe where a line of a level is, and from which Triton lines it was made."""
     build = build_of_level(reader, place.document)
     if build is None:
         return []
@@ -95,8 +95,8 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
 
 
 def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
-    """Say what a kernel took in the profile; nothing where none was read, or it did not run in
-    it.
+    """Describe the time of a kernel in the profile; empty without a profile, or if the kernel did
+    not run in it.
     """
     profiled = profiled_kernel(reader, kernel)
     if profiled is None:
@@ -155,8 +155,8 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 
 def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
-    """Return what the machine's code of a line of the Triton source asks for; empty for any other
-    line.
+    """Return the resources that the machine code of a line of the Triton source uses; empty for any
+    other line.
     """
     document = level_document(reader, build, "sass")
     if document is None or source_here(reader, build) != place.document:
@@ -187,7 +187,7 @@ def _why_none(reader: SessionReader) -> list[KernelFact]:
 
 
 def _fact_entries(fact: KernelFact) -> list[Entry]:
-    """Make entries of a fact, on as many rows as it needs."""
+    """Return a fact as entries, on as many rows as it needs."""
     first, *rest = wrapped(fact.text, ROW_CELLS)
     return [Entry(fact.label, first, note=fact.note), *(Entry("", row) for row in rest)]
 
@@ -230,7 +230,7 @@ READ_FROM = (
 
 
 def instruction_words(reader: SessionReader, place: Place) -> list[str]:
-    """Say in short what an instruction does and waits for; empty for a line that is none."""
+    """Describe in short what an instruction does and waits for; empty for a line without one."""
     level, name = _instruction(reader, place)
     if not name or level not in EXPLAINED_LEVELS:
         return []
@@ -246,7 +246,7 @@ def instruction_words(reader: SessionReader, place: Place) -> list[str]:
 
 
 def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
-    """Return all that is known of an instruction by itself, an entry a fact."""
+    """Return the facts about a single instruction, one entry each."""
     level, name = _instruction(reader, place)
     if not name or level not in EXPLAINED_LEVELS:
         return []

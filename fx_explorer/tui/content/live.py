@@ -1,5 +1,5 @@
-"""A capture is followed while it runs: what the worker is doing right now, in the few words the
-header and pipeline bar need.
+"""This module follows a capture while it runs: it has the present activity of the worker, in a few
+words for the header and pipeline bar.
 
 The data itself is in the session file; notices only say that it changed.
 """
@@ -17,7 +17,7 @@ from fx_explorer.model import GATE_WORDS, Command, Direction, Gate, Mark, Notice
 
 
 class CaptureLike(Protocol):
-    """What the app needs of ``client.Capture``; tests inject their own."""
+    """The interface of ``client.Capture`` that the app uses; tests inject their own."""
 
     session_path: Path
     outcome: Outcome | None
@@ -44,7 +44,7 @@ class CaptureLike(Protocol):
 
 @runtime_checkable
 class LogReadingLike(Protocol):
-    """What the app needs beside that of the reading of a log."""
+    """The additional interface for reading a log."""
 
     def look_at(self, compilation: int) -> None: ...
 
@@ -54,11 +54,11 @@ class Waiting:
     """The gate at which the worker is paused."""
 
     gate: Gate | None = None
-    """None: the program has ended, and every stage is at hand."""
+    """The gate; None when the program has ended, and every stage can be compiled again."""
     compilation: str = ""
     direction: Direction = ""
     published: str = ""
-    """What a backend has published, at its gate: ``segments of small_backend``."""
+    """The stage that a backend has published, at its gate: ``segments of small_backend``."""
 
     @property
     def after(self) -> str:
@@ -79,7 +79,7 @@ class LiveCapture:
         self.doing = "starting Python"
         self.is_over = False
         self.is_through = False
-        """Whether Dynamo has seen the whole program, though nothing may be compiled yet."""
+        """Whether Dynamo has seen the whole program. Compiling may still lie ahead."""
         self._began = time.monotonic()
         self._notices = capture.notices()
         self._open: list[Waiting | Command] = []
@@ -87,9 +87,9 @@ class LiveCapture:
         self._stopped_at = 0.0
         self._open_stages: Counter[Stage] = Counter()
         self.notes: list[str] = []
-        """What the worker wants the user to know and no view tells, oldest first."""
+        """Notes of the worker for the user that no view shows, oldest first."""
         self.answers: deque[Notice] = deque()
-        """``done`` and ``refused``, not yet told."""
+        """Answers ``done`` and ``refused`` that have not been shown yet."""
         self.marks: list[Mark] = []
         """Regions the user marked at gates; a session has them only once something was compiled
         with them.
@@ -101,7 +101,7 @@ class LiveCapture:
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds of work; what the worker waited for the user is not counted."""
+        """Return the seconds of work, without the time of waiting for the user."""
         return time.monotonic() - self._began
 
     @property
@@ -130,20 +130,20 @@ class LiveCapture:
 
     @property
     def waiting(self) -> Waiting | None:
-        """Return the pause that the worker is at; None while it works."""
+        """Return the pause at which the worker waits; None while it works."""
         top = self._open[-1] if self._open and not self.is_over else None
         return top if isinstance(top, Waiting) else None
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the program is through. The worker may still be there, and compile another
+        """Return whether the program has ended. The worker may still exist, and compile another
         variant.
         """
         return self.is_over or Waiting() in self._open
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether nothing happens any more, unless somebody asks for it."""
+        """Return whether the worker is idle until a command comes."""
         return self.is_over or self.waiting == Waiting()
 
     @property
@@ -154,7 +154,7 @@ class LiveCapture:
         return bool(self._open) and isinstance(self._open[-1], Command)
 
     def send(self, command: Command, doing: str) -> None:
-        """Give the worker a command. What it does then is shown at once, in these words."""
+        """Send the worker a command, and show ``doing``, what it does with it, at once."""
         # The program has ended: what is told now is how long the command takes.
         if self.waiting == Waiting():
             self._began = time.monotonic()
@@ -164,12 +164,12 @@ class LiveCapture:
         self.capture.send(command)
 
     def look_at(self, compilation: int) -> None:
-        """Let what reads a log decode this compilation next."""
+        """Make the reader of a log decode this compilation next."""
         if isinstance(self.capture, LogReadingLike):
             self.capture.look_at(compilation)
 
     def take(self, notice: Notice) -> None:
-        """Update the state by one notice of the worker."""
+        """Update the state from one notice of the worker."""
         if notice.kind == "worker":
             self.doing = notice.text
         elif (
@@ -213,7 +213,7 @@ class LiveCapture:
         return None
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """End the worker; does nothing to one that has ended."""
+        """End the worker; if it has ended, do nothing."""
         if self.is_over:
             return
         if grace_s is None:

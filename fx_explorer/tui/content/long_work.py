@@ -1,5 +1,5 @@
-"""Work that takes longer than a frame is recognized before it begins, from a count of rows: the
-table of a view, the outline, a large graph as a text. It is done beside the screen.
+"""This module recognises, from a count of rows, work that takes longer than a frame: the table of a
+view, the outline, a large graph as text. Such work is done in the background.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sql import rows_up_to
 
 AT_ONCE_US = 40_000
-"""A table that takes no longer is made before the next frame: nothing flickers."""
+"""Microseconds for making a table before the next frame; a longer one is made in the background."""
 
 
 READING = "Reading {what} …"
@@ -40,8 +40,8 @@ class Reads:
     """
 
     def takes_long(self, reader: SessionReader) -> bool:
-        """Return whether the table is too large to be made before the next frame. It costs a count
-        that ends where that is known.
+        """Return whether the table is too large to be made before the next frame. The count stops
+        as soon as that is known.
         """
         estimated_us = 0.0
         for row_type, one_us in self.cost_us.items():
@@ -49,7 +49,7 @@ class Reads:
         return estimated_us > AT_ONCE_US
 
     def words(self, reader: SessionReader) -> str:
-        """Say what is being read: ``100,000 kernels``."""
+        """Describe what is being read: ``100,000 kernels``."""
         return counted(reader.count(self.what), self.noun)
 
 
@@ -75,14 +75,16 @@ READS: dict[str, Reads] = {
     ),
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }
-"""View → what may make it large. Tables of other views have few rows, or read them by page."""
+"""View → the rows that may make it large. Tables of other views have few rows, or read them by
+page.
+"""
 
 OUTLINE_READS = Reads(
     model.Compilation,
     "compilation",
     {model.Compilation: 800, model.Kernel: 0.5, model.SourceFile: 40},
 )
-"""The outline beside the views. Of many kernels only the ranges are read."""
+"""The rows that the outline reads. For kernels it reads only the ranges."""
 
 OVERVIEW_READS = Reads(model.Node, "node", {model.Node: 1, model.Kernel: 3, model.Compilation: 200})
 """Rows that the overview is computed from, with which the app opens."""
@@ -97,7 +99,7 @@ FIND_READS = Reads(model.Node, "node", {model.Node: 0.5, model.Kernel: 8, model.
 
 
 NODES_AT_ONCE = 1_000
-"""A graph of so many nodes is written before the next frame: each node takes some 40 µs."""
+"""Most nodes of a graph whose text is written before the next frame: each takes about 40 µs."""
 
 AS_WORDS = {"code": "as Python", "table": "as a table"}
 
@@ -116,7 +118,7 @@ def is_large_graph(reader: SessionReader, document: Document) -> bool:
 
 
 def graph_takes_long(reader: SessionReader, document: Document) -> bool:
-    """Return whether a document is the text of a large graph that is not written yet."""
+    """Return whether a document is the text of a large graph that has not been written yet."""
     if document.kind != "code" and document.kind != "table":
         return False
     return not is_kept(
@@ -125,7 +127,7 @@ def graph_takes_long(reader: SessionReader, document: Document) -> bool:
 
 
 def write_graph(reader: SessionReader, document: Document) -> GraphText:
-    """Write the text of a graph, and make what the screen asks of it first."""
+    """Write the text of a graph, and prepare the data that the screen reads from it first."""
     assert document.kind == "code" or document.kind == "table"
     text = write_text(reader, document.kind, reader.get(model.Graph, document.id))
     _ = text.coloured(document.language), text.line_of_node
@@ -133,8 +135,8 @@ def write_graph(reader: SessionReader, document: Document) -> GraphText:
 
 
 def coloured_graph(reader: SessionReader, document: Document) -> Lines | None:
-    """Return the lines of a text of a graph, which are ready where it was written beside the
-    screen; None for what is no such text.
+    """Return the coloured lines of a graph's text, which are prepared if it was written in the
+    background; None for any other document.
     """
     if document.kind != "code" and document.kind != "table":
         return None
@@ -148,19 +150,19 @@ def graph_text_of(reader: SessionReader, document: Document) -> GraphText:
 
 
 def keep_graph_text(reader: SessionReader, document: Document, text: GraphText) -> None:
-    """Give a text that was written beside the screen to the reader of the session on screen."""
+    """Give a text that was written in the background to the reader of the session on screen."""
     assert document.kind == "code" or document.kind == "table"
     keep(reader, document.kind, reader.get(model.Graph, document.id), text)
 
 
 def describe_graph(reader: SessionReader, document: Document) -> str:
-    """Say what is being written: ``100,001 nodes as Python``."""
+    """Describe what is being written: ``100,001 nodes as Python``."""
     return f"{counted(document.line_count, 'node')} {AS_WORDS.get(document.kind, '')}"
 
 
 def place_in_rows(reader: SessionReader, place: Place) -> Place:
-    """Return the place of a node in the rows of its graph for its place in a text of it; the first
-    row for a line that is of no node.
+    """Return the place of a node among its graph's rows, given its place in a text of the graph;
+    the first row for a line without a node.
     """
     node = node_at(reader, place)
     row = node.position if node else 0

@@ -73,7 +73,7 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
 
 
 def users_name(reader: SessionReader, node: model.Node) -> str:
-    """Return what the user calls an input of a graph; empty for other nodes."""
+    """Return the user's name of an input of a graph; empty for other nodes."""
     if node.op == "placeholder":
         input_name = InputNames(reader).of([node])[node.id]
     else:
@@ -84,9 +84,7 @@ def users_name(reader: SessionReader, node: model.Node) -> str:
 
 
 def line_summary(selection: Selection) -> list[str]:
-    """Return the facts of a line: what happened there, which line it copies, and what it
-    computes.
-    """
+    """Return the facts about a line: its events, the line it copies, and what it computes."""
     reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
     happened = [
@@ -128,8 +126,8 @@ def line_summary(selection: Selection) -> list[str]:
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
-    """Say what happened to a line's nodes: ``became 9 forward and 13 backward operations``. They
-    are counted in the last graphs there are, since each stage has its own.
+    """Describe the nodes that a line's nodes became: ``became 9 forward and 13 backward
+    operations``. They are counted in the last graphs, since each stage has its own.
     """
     operations = operation_counts(reader, nodes)
     if not operations:
@@ -142,8 +140,8 @@ def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
 
 
 def _position_of_stage(stage: model.Stage) -> int:
-    """Return where a stage stands in the order. What a backend publishes comes before all: it may
-    have the same operations several times.
+    """Return the position of a stage in the order. A backend's published stages come first, because
+    they may have the same operations several times.
     """
     if stage == "backend":
         return -1

@@ -1,4 +1,5 @@
-"""Presets say which documents the linked panes show, for one compilation or for a stage of it.
+"""This module has the presets, which define the documents that the linked panes show, for one
+compilation or for a stage of it.
 
 A *slot* is what a pane is for. A pane in a slot follows the selection: select a node of another
 file, direction or kernel, and the pane turns to it. A pane the user gave a document of their own
@@ -71,10 +72,10 @@ MISSING: dict[Slot, str] = {
     },
     **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
 }
-"""What an empty pane says."""
+"""Text of an empty pane, by its slot."""
 
 OF_GRAPH_SLOTS: tuple[Slot, ...] = ("graph", "neighbourhood")
-"""Slots that show the graph of the selection: its rows, or what is around the node."""
+"""Slots that show the graph of the selection: its rows, or the nodes around one."""
 
 _GRAPH_STAGES: tuple[model.Stage, ...] = (
     "post_grad",
@@ -92,7 +93,7 @@ class ShowableDocuments:
     """The documents that the panes can choose from, for one compilation."""
 
     sources: Sequence[Document]
-    """The compilation's own file first."""
+    """Source files; the compilation's own comes first."""
     documents: Sequence[Document]
     """Graphs and texts of the compilation, in stage order."""
     compilation: int = 0
@@ -104,8 +105,8 @@ class ShowableDocuments:
 def document_for(
     slot: Slot, showable: ShowableDocuments, direction: model.Direction = ""
 ) -> Document | None:
-    """Return what a pane in ``slot`` shows first; ``direction`` is that of the selection, empty
-    when it has none.
+    """Return the document that a pane in ``slot`` shows first; ``direction`` is that of the
+    selection, empty without one.
     """
     if slot == "source":
         return next(iter(showable.sources), None)
@@ -147,8 +148,8 @@ def fits(slot: Slot, document: Document) -> bool:
 
 
 def slot_of(document: Document) -> Slot:
-    """Return the slot that a document belongs to, in the preset source | graph | kernel or the one
-    with bytecode.
+    """Return the slot of a document, in the preset source | graph | kernel or the one with
+    bytecode.
     """
     if document.kind == "source":
         return "source"
@@ -200,8 +201,8 @@ def _graphs(
 
 
 def program(documents: Sequence[Document], direction: model.Direction = "") -> Document | None:
-    """Return the program that a backend of the user's own has published in the place of kernels:
-    the text of that name, else the last text, of this direction where there is one.
+    """Return the program that a user's backend has published in place of kernels: the text of that
+    name, else its last text, in this direction if possible.
     """
     texts = [d for d in documents if d.kind == "artifact" and d.stage == "backend"]
     preferred = (direction,) if direction else ("forward", "inference", "")
@@ -225,7 +226,7 @@ def _kernel(documents: Sequence[Document], direction: model.Direction) -> Docume
 
 
 AS_BEFORE: frozenset[Fate] = frozenset(("kept", "forward", "view"))
-"""Fates of operations that a stage left as they were: the cursor begins at the first operation with
+"""Fates of operations that a stage did not change. The cursor begins at the first operation with
 another fate.
 """
 
@@ -242,8 +243,8 @@ def stage_sources(reader: SessionReader, point: StagePoint) -> tuple[Document, .
 
 
 def shown_parts(point: StagePoint) -> list[Document]:
-    """Return the document before, and those after, each of the whole graph: one, but for the
-    partition, which makes two.
+    """Return the documents of the whole graph before and after: one each, except that the partition
+    makes two.
     """
     after = {
         (document.kind, document.stage, document.direction): document
@@ -253,9 +254,7 @@ def shown_parts(point: StagePoint) -> list[Document]:
 
 
 def first_marked(reader: SessionReader, graph: Document, fates: Mapping[int, Fate]) -> int:
-    """Return the row of the first operation that did not just stay; of the first one where all
-    did.
-    """
+    """Return the row of the first operation that changed; of the first one if none did."""
     first = reader.get(model.Graph, graph.id).first_node
     rows = range(first, first + graph.line_count)
     marked = next(

@@ -1,5 +1,5 @@
-"""Panes below a kernel show the levels of one kernel in one configuration, or why they are not
-there. No widget.
+"""This module decides what the panes below a kernel show: the levels of one kernel in one
+configuration, or why they are missing. It has no widgets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NOTHING_YET = (
 
 
 class BuildWanted(Message):
-    """A pane has nothing to show until this configuration of a kernel is compiled."""
+    """Posted when a pane needs a configuration of a kernel that is not compiled yet."""
 
     def __init__(self, kernel: int, position: int) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class CandidatesWanted(Message):
 
 
 class Levels:
-    """Knows which kernel the panes of levels (Triton … SASS) show, in which configuration, and why
-    a level is not there.
+    """Tracks which kernel the panes of levels (Triton … SASS) show, in which configuration, and why
+    a level is missing.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Levels:
         """Progress of building a missing level, or why it cannot be built."""
 
     def forget(self) -> None:
-        """Forget everything, because in another session ids mean something else."""
+        """Forget everything, because ids have another meaning in another session."""
         self.kernel, self.listed, self._positions, self._given_up, self.news = (
             None,
             None,
@@ -102,8 +102,8 @@ class Levels:
         )
 
     def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
-        """Show this kernel, as the user asks; with ``position``, in this configuration. What was
-        given up is tried again.
+        """Show this kernel, in configuration ``position`` if given. A build that was given up is
+        tried again.
         """
         if position is not None:
             self._positions[kernel.id] = position
@@ -120,8 +120,8 @@ class Levels:
         self.kernel = kernel
 
     def follow(self, reader: SessionReader, place: Place, kernel_document: Document | None) -> None:
-        """Turn to the kernel of the selection; ``kernel_document``: what a pane for kernels shows
-        of it.
+        """Change to the kernel of the selection. ``kernel_document`` is its document in a pane for
+        kernels.
         """
         build = build_of_document(reader, place.document)
         if build:
@@ -145,7 +145,7 @@ class Levels:
             self._positions.pop(kernel.id, None)
 
     def position(self, reader: SessionReader) -> int:
-        """Return the configuration that is shown: the user's choice, the one that ran, the
+        """Return the configuration to show: the user's choice, else the one that ran, else the
         first.
         """
         if self.kernel:
@@ -157,7 +157,7 @@ class Levels:
         return self._positions.get(kernel.id, picked)
 
     def build(self, reader: SessionReader) -> KernelBuild | None:
-        """Return the build that is shown; None while nobody has asked for it."""
+        """Return the build to show; None until it was requested."""
         if self.kernel:
             return self._build_of(reader, self.kernel)
         return None
@@ -167,8 +167,8 @@ class Levels:
         return next((row for row in builds_here(reader, kernel) if row.position == wanted), None)
 
     def in_configuration(self, reader: SessionReader, document: Document) -> Document:
-        """Return a kernel's code as it is in the configuration that is shown of it, since a
-        template writes each again; any other document itself.
+        """Return a kernel's code in the shown configuration, since each configuration of a template
+        has its own; any other document unchanged.
         """
         if document.stage == "kernel":
             kernel = kernel_of(reader, document)

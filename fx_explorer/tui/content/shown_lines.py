@@ -1,5 +1,6 @@
-"""A pane shows all lines of a document, or some: of a graph those of one region, or its inputs as
-one row; of a level below a kernel its code, with the directives before it as one row.
+"""This module decides which lines of a document a pane shows: all, or only some of them: of a graph
+those of one region, or its inputs as one row; of a level below a kernel its code, with runs of
+directives as one row each.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where
 the pane shows it.
@@ -34,8 +35,8 @@ class ShownLines:
         return row if self.lines is None else self.lines[row]
 
     def row_of(self, line: int) -> int:
-        """Return where a line is shown; for a hidden one, where the next shown one is, or the
-        last.
+        """Return the row of a line; for a hidden line, the row of the next shown one, or the last
+        row.
         """
         if self.lines is None:
             return line
@@ -59,7 +60,7 @@ class ShownLines:
         return False
 
     def folds(self, line: int) -> bool:
-        """Return whether a line is hidden in such a row, so that it has to be opened to show it."""
+        """Return whether a line is hidden in a folded row, which must be opened to show it."""
         return False
 
     def unfolded(self) -> ShownLines:
@@ -71,7 +72,7 @@ EVERY_LINE = ShownLines()
 
 
 class FoldedInputs(ShownLines):
-    """Shows the first ``count`` lines, which are the inputs of a graph, as one row."""
+    """Shows the first ``count`` lines of a graph, its inputs, as one row."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ class FoldedDirectives(ShownLines):
         super().__init__([line for at, line in enumerate(every) if not is_hidden(at)])
         self._every = every
         self.words: Mapping[int, str] = {self.row_of(every[run.start]): run.words for run in runs}
-        """The row of a run → what it says."""
+        """Row of a run → its text."""
 
     def is_fold(self, row: int) -> bool:
         return row in self.words
@@ -130,23 +131,23 @@ class SortedLines(ShownLines):
         super().__init__(lines)
 
     def row_of(self, line: int) -> int:
-        """Return where a line is shown; the first row for a hidden one."""
+        """Return the row of a line; the first row for a hidden one."""
         return self._rows.get(line, 0)
 
 
 def most_expensive_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
-    """Return lines of a graph by the time of the node there, the most expensive first. Those of one
-    time, and those behind that have none, stand as the graph has them.
+    """Return lines of a graph by the time of their node, the most expensive first. Lines with the
+    same time, and those without one at the end, keep the graph's order.
     """
     return sorted(lines, key=times.seconds.__getitem__, reverse=True)
 
 
 FEWEST_FOLDED = 6
-"""So many inputs hide the first operation in a small pane. Fewer are worth seeing."""
+"""Fewest inputs that are folded. Fewer do not hide the first operation in a small pane."""
 
 
 def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:
-    """Return the lines of a graph with its inputs folded, where there are many."""
+    """Return the lines of a graph with its inputs folded, if it has many."""
     count = leading_placeholders(reader, reader.get(Graph, document.id))
     if count >= FEWEST_FOLDED:
         return FoldedInputs(count)
@@ -154,7 +155,7 @@ def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:
 
 
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
-    """Return what a pane shows of a document while it is narrowed to ``region``."""
+    """Return the lines of a document that a pane shows while it is narrowed to ``region``."""
     if document.language in LEVELS and document.stage != "backend":
         return _lines_of_code(document.language, text_of(reader, document))
     if document.kind != "graph":

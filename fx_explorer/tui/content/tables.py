@@ -1,5 +1,5 @@
-"""Every view that is a table is listed here, and the console is made, which shows failures first,
-then what the user's program printed.
+"""This module lists every view that is a table, and makes the console, which shows failures first,
+then the output of the user's program.
 
 This is imported when the first of them is opened, because it needs most of the analysis.
 """

@@ -1,5 +1,5 @@
-"""Controllers do what a key asks for: there is one for each kind of thing, and they share
-``Services``.
+"""This package has the controllers, which carry out commands: one for each kind of thing, all
+sharing ``Services``.
 
 A command calls a method of a controller (``tui/commands/``). One controller knows another only
 where it needs what that one does.
@@ -44,8 +44,8 @@ __all__ = ["Controllers", "Services", "TrialRunners"]
 
 @dataclass(frozen=True, slots=True)
 class TrialRunners:
-    """These functions run a trial, for tests to replace; None is the real thing, a worker that runs
-    the program again.
+    """Functions that run a trial, for tests to replace; None uses a worker that runs the program
+    again.
     """
 
     try_fix: TryFix | None = None
@@ -64,8 +64,8 @@ class Controllers:
         walk: GuidedTour | None = None,
         after_fix: AfterFix = "ask",
     ) -> None:
-        """``target`` is what the user typed; ``walk`` is the guided tour, if this is one;
-        ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
+        """``target`` is the user's own text; ``walk`` is the guided tour, if this is one;
+        ``after_fix`` is the action after a fix was written, unless the tour decides it.
         """
         self._after_fix: AfterFix = after_fix
         self.panes = Panes(services)
@@ -120,8 +120,8 @@ class Controllers:
 
 
 class CommandRuns:
-    """Runs commands. It asks first where a command needs a stage that is still ahead, and says why
-    a command does nothing now.
+    """Runs commands. It asks first if a command needs a stage that lies ahead, and explains why a
+    command is unavailable.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class CommandRuns:
         """Session and command: the user did not want to continue for it."""
 
     def why_not(self, command_id: str) -> str:
-        """Return why a command does nothing now; empty when it does."""
+        """Return why a command is unavailable now; empty if it is available."""
         return why_not(command_id, self._situation())
 
     def _situation(self) -> Situation:
@@ -157,7 +157,7 @@ class CommandRuns:
         )
 
     def _compiler(self) -> Compiler:
-        """Return what the compiler does now."""
+        """Return the present state of the compiler."""
         live, waiting = self._services.captures.live, self._services.captures.waiting
         if live is None or live.is_over:
             return "none"
@@ -166,8 +166,8 @@ class CommandRuns:
         return "pauses" if waiting.gate else "rests"
 
     async def run(self, command_id: str) -> None:
-        """Run a command. What needs a stage that is still ahead asks whether to continue first,
-        while the compiler pauses.
+        """Run a command. If it needs a stage that lies ahead while the compiler pauses, it asks
+        whether to continue first.
         """
         is_view = (
             command_id.startswith("view.") and command_id != "view.candidates"
@@ -178,13 +178,13 @@ class CommandRuns:
             await self._go_on_then(command_id)
 
     async def view_shown(self, view: str) -> None:
-        """Ask whether to continue, over a view that is empty because its stage is still ahead."""
+        """Ask whether to continue, in front of a view that is empty because its stage lies ahead."""
         if self._asks_to_go_on(f"view.{view}"):
             await self._go_on_then(f"view.{view}")
 
     def _asks_to_go_on(self, command_id: str) -> bool:
-        """Return whether a command needs a stage that is ahead. What can be shown anyway asks once
-        a capture.
+        """Return whether a command needs a stage that lies ahead. A command that can be carried out
+        anyway asks once a capture.
         """
         reader = self._services.stepped_session
         was_told = reader is not None and (reader.path, command_id) in self._not_wanted
@@ -221,8 +221,8 @@ class CommandRuns:
 
     @conversation("commands", "list the commands")
     async def choose(self) -> None:
-        """Show our list of commands. Textual's own palette ends the app when a page is turned in an
-        empty list, or is closed twice (8.2).
+        """Show our list of commands. Textual's own palette ends the app if a page is turned in an
+        empty list, or if it is closed twice (8.2).
         """
         explorer = self._services.explorer
         choices: list[Choice[str]] = []

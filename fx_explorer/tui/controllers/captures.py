@@ -1,5 +1,5 @@
-"""Captures run one after another for the app: the running one, the session it writes, the session
-of the one before, and the temporary files they leave.
+"""This module runs captures one after another for the app: it has the running one, its session, the
+previous session, and the temporary files of all.
 
 The session of the capture before the one on screen is kept to compare the two, until the next
 capture or the end of the app. One in a temporary directory stays where it is. One that the user
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 MakeCapture = Callable[[], CaptureLike]
 
 MakeBuilt = Callable[[str], CaptureLike]
-"""Makes a capture that builds the kernels, given what the program raised when it was inspected."""
+"""Makes a capture that builds the kernels, given the error that the program raised during
+inspection.
+"""
 
 STOPPED_EARLY = "It was stopped before anything was compiled: what was on screen stays."
 
@@ -37,23 +39,21 @@ Show = Callable[[SessionReader], None]
 
 
 class Captures:
-    """Runs what ``make_capture`` makes, one at a time. Knows no screen: it is told how to show a
-    session.
+    """Runs the captures of ``make_capture``, one at a time. It knows no screen; the caller passes a
+    function that shows a session.
     """
 
     def __init__(
         self, make_capture: MakeCapture | None, read_log: MakeCapture | None = None
     ) -> None:
-        """With ``make_capture`` None there is nothing to run, and the app shows a saved session, or
-        what ``read_log`` makes of a log.
+        """With ``make_capture`` None nothing is run, and the app shows a saved session, or a log
+        read by ``read_log``.
         """
         self._make_capture = make_capture or read_log
         self.reads_log = make_capture is None and read_log is not None
-        """Whether what runs is the reading of a log, and no program."""
+        """Whether a log is being read instead of a program being run."""
         self._made: list[CaptureLike] = []
-        """The captures whose temporary session may still be shown, or is compared with the one that
-        is.
-        """
+        """The captures whose temporary session may still be on screen, or in a comparison."""
         self._earlier = EarlierSessions()
         self._shown: LiveCapture | None = None
         """The last capture that was shown to its end."""
@@ -80,7 +80,7 @@ class Captures:
         return self._make_capture is not None
 
     def look_at(self, compilation: int) -> None:
-        """Tell who reads a log which compilation is looked at."""
+        """Tell the reader of a log which compilation is on screen."""
         if self.reads_log and self.live and not self.live.is_over:
             self.live.look_at(compilation)
 
@@ -103,8 +103,8 @@ class Captures:
         return frozenset()
 
     async def run(self, show: Show, *, show_from_the_start: bool) -> list[str]:
-        """Run a capture until its program has ended, show its session, and return what else the
-        user should know.
+        """Run a capture until its program has ended, show its session, and return further messages
+        for the user.
 
         ``show_from_the_start``: show it while it grows; else whatever is on screen stays until this
         one is complete. Raises FxExplorerError when the capture cannot be made.
@@ -140,13 +140,11 @@ class Captures:
         return [*notes, *live.notes]
 
     def earlier_of(self, session: Path) -> Earlier | None:
-        """Return the session of the capture before the one that made ``session``; None where there
-        is none.
-        """
+        """Return the session of the capture before the one that made ``session``; None without one."""
         return self._earlier.before_session(session)
 
     def _was_stopped_empty(self, live: LiveCapture) -> bool:
-        """Return whether the user stopped it before anything was compiled."""
+        """Return whether the user stopped the capture before anything was compiled."""
         outcome = live.capture.outcome
         return (
             outcome is not None
@@ -163,20 +161,20 @@ class Captures:
                 show(SessionReader(live.session_path))  # in its place now
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """End the worker, if there is one; what it found is kept."""
+        """End the worker, if there is one; its results are kept."""
         if self.live and not self.live.is_over:
             await self.live.stop(grace_s)
 
     @property
     def last_session(self) -> Path | None:
-        """Return the session of the last capture that found something."""
+        """Return the session of the last capture that recorded anything."""
         if self._made:
             return self._made[-1].session_path
         return None
 
     def count_unsaved(self) -> int:
-        """Return how many compilations of the last capture exist in a temporary place only; 0 when
-        there is nothing to lose.
+        """Return how many compilations of the last capture exist only in a temporary file; 0 if
+        none would be lost.
         """
         capture = self._made[-1] if self._made else None
         if capture is None or not capture.is_temporary:
@@ -187,12 +185,12 @@ class Captures:
         return count
 
     def note_saved(self, session: Path) -> None:
-        """Note that what is in ``session`` now has been saved elsewhere."""
+        """Record that the present content of ``session`` has been saved elsewhere."""
         self._saved = (session, _compilations(session))
 
     async def stop_and_tidy(self, *, keep_unsaved: bool = False) -> str:
-        """Leave no process and no temporary file, but the session that is not saved when that is to
-        be kept.
+        """Leave no process and no temporary file, except for the unsaved session if that is to be
+        kept.
 
         Returns what of the program runs on, in words.
         """
@@ -212,8 +210,8 @@ class Captures:
 
 
 def _compilations(session: Path) -> int:
-    """Return how many compilations a session has; 0 when there is none that can be read: nobody is
-    asked what to do with it.
+    """Return how many compilations a session has; 0 if it cannot be read, so that no question is
+    asked about it.
     """
     try:
         with SessionReader(session) as reader:
@@ -239,7 +237,7 @@ class Earlier:
 
     session: Path
     is_through: bool
-    """Whether Dynamo had seen the whole program, which a session that was stopped does not tell."""
+    """Whether Dynamo had seen the whole program, which a stopped session does not record."""
 
 
 class EarlierSessions:
@@ -253,8 +251,8 @@ class EarlierSessions:
         """
 
     async def kept(self, shown: LiveCapture | None) -> tuple[Earlier | None, list[str]]:
-        """Return the session on screen, kept for a comparison with the next one, and what the user
-        should know. None where there is none, or it cannot be kept.
+        """Return the session on screen, kept for a comparison with the next one, and messages for
+        the user. None if there is none, or if it cannot be kept.
         """
         if shown is None:
             return None, []
@@ -267,7 +265,7 @@ class EarlierSessions:
         return Earlier(session, shown.is_through), []
 
     def note(self, coming: CaptureLike, earlier: Earlier | None) -> None:
-        """Note what comes before the capture that is about to be made."""
+        """Record the session before the capture that is about to begin."""
         if earlier:
             self._before.append((coming, earlier))
 
@@ -291,13 +289,13 @@ class EarlierSessions:
         return None
 
     def forget(self, *captures: CaptureLike) -> None:
-        """Forget what came before these captures."""
+        """Forget the earlier sessions of these captures."""
         self._retain(
             [(capture, earlier) for capture, earlier in self._before if capture not in captures]
         )
 
     def forget_others(self, shown: CaptureLike) -> None:
-        """Forget what came before any other capture than the one that is on screen now."""
+        """Forget the earlier sessions of all captures except the one on screen."""
         self._retain([(capture, earlier) for capture, earlier in self._before if capture is shown])
 
     def _retain(self, before: list[tuple[CaptureLike, Earlier]]) -> None:

@@ -30,7 +30,7 @@ RUNNING = "A capture is running already; escape twice stops it."
 
 
 class Capturing:
-    """Runs one capture after another, and puts what each finds on screen."""
+    """Runs one capture after another, and shows the results of each."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Capturing:
         self._is_restarting = False
         """Whether a capture is being stopped for another one."""
         self._goes_on = False
-        """Whether the capture does not pause, wherever it is said to."""
+        """Whether the capture continues without pausing, wherever a pause is set."""
         self.make_without_weights: MakeCapture | None = None
-        """Makes captures with ``--no-weights``; None where that makes no difference."""
+        """Makes captures with ``--no-weights``; None if that makes no difference."""
         self.make_built: MakeBuilt | None = None
-        """Makes captures with ``--build``; None where that makes no difference."""
+        """Makes captures with ``--build``; None if that makes no difference."""
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
         self.asks_to_load: Path | None = None
@@ -76,8 +76,8 @@ class Capturing:
         return self._watch is not None
 
     def begin(self, *, pauses: bool = True) -> None:
-        """Run the capture from beginning to end; the screen follows it. ``pauses``: where it is
-        said to.
+        """Run the capture from beginning to end; the screen follows it. ``pauses``: whether it
+        pauses where a pause is set.
         """
         self._goes_on = not pauses
         if self._watch:
@@ -121,7 +121,7 @@ class Capturing:
 
     @property
     def _works(self) -> bool:
-        """Return whether a capture is made just now, and does not wait for the user."""
+        """Return whether a capture is running and not waiting for the user."""
         captures = self._services.captures
         return (
             self._is_restarting or self.is_asking or (captures.is_running and not captures.waiting)
@@ -149,14 +149,14 @@ class Capturing:
         self.begin(pauses=pauses)
 
     def go_on_without_pause(self) -> None:
-        """Go on from the pause of a capture that is not to pause."""
+        """Continue from the pause of a capture that should not pause."""
         if self._goes_on and not self._is_restarting and self._stepping.pauses:
             self._goes_on = False
             self._stepping.go_on()
 
     def begin_when_changed(self) -> None:
-        """Capture again if a watched file was saved and nothing works. A compiler that waits is
-        stopped.
+        """Capture again if a watched file was saved and no capture is running. A compiler that
+        waits is stopped.
         """
         if self._watch and not self._works and self._watch.has_changed():
             self.restart()
@@ -195,8 +195,8 @@ class Capturing:
 
     @property
     def raised_inspecting(self) -> str:
-        """Return what the program on screen raised in a graph that was only inspected, where it can
-        be captured with a build; else an empty text.
+        """Return the error that the program raised in a graph that was only inspected, if it can be
+        captured with a build; else an empty text.
         """
         reader = self._services.explorer.reader
         if reader is None or self.make_built is None:
@@ -204,7 +204,7 @@ class Capturing:
         return str(reader.meta("raised_inspecting") or "")
 
     def offer_build(self) -> None:
-        """Say which key builds what raised while it was inspected."""
+        """Show which key builds the graph that raised during inspection."""
         explorer, raised = self._services.explorer, self.raised_inspecting
         offered = (explorer.reader, raised)
         if explorer.reader is None or offered == self._offered:
@@ -233,7 +233,7 @@ class Capturing:
             self.restart(pauses=False)
 
     async def watch(self) -> None:
-        """Watch the files of the program, or stop that. What has changed already is captured at
+        """Watch the files of the program, or stop watching. If they have changed, capture again at
         once.
         """
         await self._source_files.look()
@@ -258,8 +258,8 @@ class Capturing:
                 self._services.notify(saving)
 
     async def stop(self) -> None:
-        """Stop the capture when Escape is pressed twice: one key pressed in error must not end what
-        took minutes.
+        """Stop the capture when Escape is pressed twice: a single key pressed by mistake must not
+        end the work of minutes.
         """
         captures = self._services.captures
         live, waiting = captures.live, captures.waiting
@@ -296,7 +296,7 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Says whether watched files were saved with another content.
+    """Detects whether watched files were saved with different content.
 
     A file counts as changed once two looks in a row agree, since editors write in steps, and only
     if it holds something else: one that was touched does not.
@@ -308,13 +308,13 @@ class FileWatch:
         self.forget_changes()
 
     def forget_changes(self) -> None:
-        """Take the files as they are now: what was saved before counts no more."""
+        """Accept the present content of the files: earlier changes no longer count."""
         self._seen = self._look()
         self._contents = self._read()
         self._pending = None
 
     def has_changed(self) -> bool:
-        """Return whether another content was saved since the last time this said so."""
+        """Return whether different content was saved since the last call that returned True."""
         now = self._look()
         if now == self._seen:
             self._pending = None

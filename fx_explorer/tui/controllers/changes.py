@@ -1,5 +1,5 @@
-"""What has changed is compared: from the last capture to this one, from one variant to another, and
-in the files since they were captured.
+"""This module shows changes: from the last capture to this one, from one variant to another, and in
+the files since they were captured.
 
 The differences from the last capture are a card on the overview, and tables that its lines lead to.
 Both are made beside the screen.
@@ -45,9 +45,7 @@ SAVED = (
 
 
 class Comparisons:
-    """Shows what differs: from the last capture, on a card and in tables, and between two
-    variants.
-    """
+    """Shows differences: from the last capture, on a card and in tables, and between two variants."""
 
     def __init__(self, services: Services, files: SourceFiles) -> None:
         self._services = services
@@ -57,7 +55,7 @@ class Comparisons:
         """The sessions and state that the card on screen was computed from."""
 
     def renew_card(self) -> None:
-        """Make the card again where the session on screen is another one, or has come further."""
+        """Make the card again if the session on screen is another one, or has grown."""
         captures, reader = self._services.captures, self._services.explorer.reader
         earlier = captures.earlier_of(reader.path) if reader else None
         if reader is None or earlier is None:
@@ -86,7 +84,7 @@ class Comparisons:
 
     @conversation("differences", "show what changed since the last capture")
     async def show_differences(self, aspect: str = "") -> None:
-        """Show the differences, those of one line of the card first."""
+        """Show the differences, beginning with those of one line of the card."""
         reader = self._services.explorer.reader
         if reader:
             earlier = self._services.captures.earlier_of(reader.path)
@@ -169,7 +167,7 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
 
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
-    """Return the user's files, as they were captured beside as they are now."""
+    """Return the differences between the user's files as they were captured and as they are now."""
     from fx_explorer.instruments.diff.since_last import ChangedSource, Differences, source_row
 
     rows = []
@@ -190,7 +188,7 @@ NOTHING_TO_RUN = "Capture the program again to see it as it is now."
 
 
 class SourceFiles:
-    """Looks beside the screen whether the source files of the session have changed since they were
+    """Checks in the background whether the source files of the session have changed since they were
     captured.
     """
 
@@ -210,7 +208,7 @@ class SourceFiles:
         return [Path(file.path) for file in self._files.files]
 
     def begin_to_look(self) -> None:
-        """Look, unless a look is under way, or the session is being written just now."""
+        """Begin a check, unless one is running, or the session is being written."""
         captures = self._services.captures
         is_written = (
             captures.incoming is not None and captures.incoming is self._services.explorer.reader
@@ -221,7 +219,7 @@ class SourceFiles:
             )
 
     async def look(self) -> None:
-        """Look at the files now, and show what is old."""
+        """Check the files now, and mark outdated ones."""
         reader = self._services.explorer.reader
         if reader is None:
             return
@@ -237,8 +235,8 @@ class SourceFiles:
             self._show(reader, OldFiles(changed))
 
     async def _files_of(self, reader: SessionReader) -> FilesNow:
-        """Return the captured source files of a session for comparing. Of a session from elsewhere
-        no file is looked at: its paths may name anything on this machine.
+        """Return the captured source files of a session for the check. Files of a session from
+        elsewhere are not read: its paths may name anything on this machine.
         """
         now = (reader, reader.data_version())
         if now != self._read:

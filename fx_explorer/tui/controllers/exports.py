@@ -1,4 +1,4 @@
-"""Text leaves the screen here: it is copied to the clipboard, or written to a file of its own.
+"""This module exports text from the screen: to the clipboard, or to a file of its own.
 
 The session itself is saved in ``leaving.py``.
 """
@@ -29,7 +29,7 @@ from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDesti
 from fx_explorer.tui.widgets.line_view import LineView
 
 LINES_AT_ONCE = 1_000
-"""An answer of so many lines is written before the next frame."""
+"""Most lines of an answer that is written before the next frame."""
 
 READ_S = 10
 
@@ -55,7 +55,7 @@ class Exports:
     # what is copied
 
     def copy_line(self) -> None:
-        """Copy the line under the cursor, or what is selected with the mouse."""
+        """Copy the line under the cursor, or the lines selected with the mouse."""
         explorer = self._explorer
         view = explorer.outline if explorer.outline.has_focus else explorer.views.body
         if isinstance(explorer.focused, LineView):
@@ -78,7 +78,7 @@ class Exports:
             self._copy(inspect.kernel_text(reader, kernel))
 
     def copy_node(self) -> None:
-        """Copy everything known about what the cursor is on."""
+        """Copy everything known about the place of the cursor."""
         from fx_explorer.tui.content import inspect  # not needed for the first paint
 
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
@@ -109,7 +109,7 @@ class Exports:
             )
 
     def _copy_when_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
-        """Copy a text that has to be made first, in the background when it is long."""
+        """Copy a text that has to be made first; a long one is made in the background."""
         reader = self._explorer.reader
         if reader is None:
             return

@@ -1,5 +1,5 @@
-"""The guided tour runs in the real app: it looks ten times a second whether the step is done, and
-shows the next one.
+"""This module runs the guided tour in the real app: ten times a second it checks whether the step
+is done, and shows the next one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def moment(services: Services, trials: Trials, captures: int, target: Path) -> TourMoment:
-    """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
+    """Return the present state of the app. It takes some microseconds, because it is called ten
+    times a second.
+    """
     from fx_explorer.tui.tour_steps import TourMoment
 
     explorer, shown = services.explorer, services.captures
@@ -46,7 +48,7 @@ def moment(services: Services, trials: Trials, captures: int, target: Path) -> T
 
 
 def _saved_ns(file: Path) -> int:
-    """Return when a file was written; 0 for one that is not there, as in the middle of saving."""
+    """Return when a file was written; 0 if it does not exist, as in the middle of saving."""
     try:
         return file.stat().st_mtime_ns
     except OSError:
@@ -66,7 +68,7 @@ SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 
 
 class TourGuide:
-    """Leads through the steps of the guided tour. Without a walk it does nothing."""
+    """Runs the steps of the guided tour. Without a walk it does nothing."""
 
     def __init__(self, services: Services, trials: Trials, walk: GuidedTour | None) -> None:
         self._services = services
@@ -76,7 +78,7 @@ class TourGuide:
         self._began: TourMoment | None = None
         """The app when the step began."""
         self.captures = 0
-        """How many captures were begun; whoever makes them counts."""
+        """Number of captures that were begun, counted by the code that makes them."""
 
     @property
     def step(self) -> TourStep:
@@ -89,8 +91,8 @@ class TourGuide:
         return self._walk is not None
 
     def look(self) -> None:
-        """Go on when the step is done, and show where the tour is. Costs next to nothing: it is
-        called ten times a second.
+        """Go to the next step if this one is done, and show the position in the tour. It is cheap,
+        because it is called ten times a second.
         """
         if self._walk is None:
             return
@@ -109,7 +111,7 @@ class TourGuide:
         self._go_by(-1)
 
     def leave(self) -> None:
-        """Close the tour. The step that it has come to is stored already."""
+        """Close the tour. The step it has reached is stored already."""
         if self._walk is None:
             self._services.notify(NO_TOUR)
             return
@@ -140,8 +142,8 @@ class TourGuide:
             self._services.notify(NOT_KEPT.format(problem=error.strerror), severity="warning")
 
     def _show(self, now: TourMoment) -> None:
-        """Show the panel on the screen that is on top. A menu is as high as it has to be, and
-        leaves the panel of the screen below it visible.
+        """Show the panel on the topmost screen. A menu is only as high as needed, so that the panel
+        of the screen below it stays visible.
         """
         from fx_explorer.tui.screens.tour_panel import TourPanel
 

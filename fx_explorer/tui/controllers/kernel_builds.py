@@ -1,5 +1,5 @@
-"""Kernels are compiled below their source: what a pane lacks is compiled beside the screen, and
-Escape stops it.
+"""This module compiles kernels below their source: levels that a pane lacks are compiled in the
+background, and Escape stops that.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ TELL_S = 0.25
 
 STARTING = "Starting a process that compiles kernels, which takes some seconds, once"
 STARTS = "start a process that builds kernels"
-"""What the thread does that starts a builder, in words. An error in it is shown where the kernel is
-asked for.
+"""Describes the thread that starts a builder. An error in it is shown where the kernel is
+requested.
 """
 
 CANCELLED = "Cancelled. Press {key} to compile it."
 
 
 class BuilderPoolLike(Protocol):
-    """What the app needs of ``BuilderPool`` (instruments/kernels/builder_pool.py); tests inject
-    their own.
+    """The interface of ``BuilderPool`` (instruments/kernels/builder_pool.py) that the app uses;
+    tests inject their own.
     """
 
     async def warm_up(self) -> BuildAnswer: ...
@@ -85,8 +85,8 @@ class KernelBuilds:
             )
 
     async def _prepare(self, reader: SessionReader) -> None:
-        """Start builders for a session that may be built without asking: a stranger's starts
-        nothing.
+        """Start builders for a session that may be built without asking; for another user's
+        session, none are started.
         """
         from fx_explorer.client.trust import COMPILES
 
@@ -124,9 +124,9 @@ class KernelBuilds:
     # one configuration, for the panes
 
     def want(self, event: BuildWanted) -> None:
-        """Build what a pane lacks; the last one counts, since the cursor may pass over many
-        kernels. What runs is let finish: it is soon over, and stopping it costs the start of
-        another process.
+        """Build what a pane lacks. The last request counts, since the cursor may pass over many
+        kernels. A running build is not stopped: it ends soon, and stopping it would cost the start
+        of another process.
         """
         is_busy = self._wanted is not None
         self._wanted = event
@@ -134,8 +134,8 @@ class KernelBuilds:
             self._services.begin(self._build_wanted, "build", "build", "compile a kernel")
 
     async def _build_wanted(self) -> None:
-        """Build what is wanted until nothing more is; what cannot be built is given up, so that
-        moving the cursor does not try it again.
+        """Build until no request is left. A failed build is given up, so that moving the cursor
+        does not repeat it.
         """
         try:
             while self._wanted:
@@ -155,8 +155,8 @@ class KernelBuilds:
             self._wanted = None
 
     async def _build(self, wanted: BuildWanted) -> str:
-        """Build a configuration. Returns the error when nothing was built; what the compilers print
-        is in the session.
+        """Build a configuration. Returns the error if nothing was built; the compilers' output is
+        in the session.
         """
         reader = self._services.explorer.reader
         if reader is None:
@@ -179,7 +179,7 @@ class KernelBuilds:
         return answer.text if answer.kind == "refused" else ""
 
     async def _disassemble(self, build: model.KernelBuild) -> str:
-        """Add SASS, the one level that a session of a real GPU lacks. Returns what went wrong."""
+        """Add SASS, the one level that a session of a real GPU lacks. Returns the error, if any."""
         from fx_explorer.client.trust import DISASSEMBLES
         from fx_explorer.instruments.kernels.builder_pool import with_sass
 
@@ -229,9 +229,9 @@ class KernelBuilds:
         return await builds.ask(task, reader.path, kernel.id, position)
 
     async def writable(self, consequence: str) -> SessionReader:
-        """Return the session that is shown, writable: what is compiled goes into it; of one that
-        cannot be written to, a copy is shown from now on. ``consequence`` is what is about to be
-        done; a stranger's session is asked about first. Raises UsageError.
+        """Return the shown session in writable form, for the results of compiling; if it cannot be
+        written to, a copy replaces it on screen. ``consequence`` describes the coming action; for
+        another user's session the user is asked first. Raises UsageError.
         """
         from fx_explorer.client.session_files import writable_session
 

@@ -1,5 +1,5 @@
-"""What is below a kernel's source is shown: its levels beside each other, the configurations that
-it could have, and MLIR pass by pass.
+"""This module shows what is below a kernel's source: its levels side by side, its possible
+configurations, and MLIR pass by pass.
 
 Where the cursor is on no kernel, the user is told.
 """
@@ -46,8 +46,8 @@ Asked = set[asyncio.Task[BuildAnswer]]
 
 
 class KernelLevels:
-    """Shows the levels and the configurations of the kernel under the cursor, and compiles what
-    they lack.
+    """Shows the levels and the configurations of the kernel under the cursor, and compiles missing
+    ones.
     """
 
     def __init__(self, services: Services, builds: KernelBuilds) -> None:
@@ -57,15 +57,13 @@ class KernelLevels:
         self.app = services.app
         self.turn = services.explorer.turn
         self._all_asked: Asked | None = None
-        """What is being compiled of all configurations; None when nothing is."""
+        """The running compilation of all configurations; None without one."""
 
     # levels
 
     @in_turn
     async def show_levels(self) -> None:
-        """Show what is below the kernel of what the cursor is on, or below the configuration that
-        it is on.
-        """
+        """Show the levels of the kernel, or the configuration, under the cursor."""
         explorer, reader = self._explorer, self._explorer.reader
         levels = explorer.linked_selection.levels
         chosen = explorer.cursor.candidate(reader) if reader else None
@@ -102,7 +100,7 @@ class KernelLevels:
     def _source_below(
         self, reader: SessionReader, kernel: Kernel, place: Place | None
     ) -> Place | None:
-        """Return where the cursor goes in the Triton source of the configuration; None for a
+        """Return the place of the cursor in the Triton source of the configuration; None for a
         library call.
         """
         build = self._explorer.linked_selection.levels.build(reader)
@@ -146,8 +144,8 @@ class KernelLevels:
             )
 
     async def _build_all(self, kernel: Kernel) -> None:
-        """Build every configuration, and make the view again as each one ends. Those that Inductor
-        adds when it has seen the registers come last.
+        """Build every configuration, and refresh the view when each ends. Those that Inductor adds
+        when it has seen the registers come last.
         """
         waiting_for = self._all_asked = set()
         began = time.monotonic()
@@ -203,8 +201,8 @@ class KernelLevels:
     async def _ask_quietly(
         self, task: BuildTask, kernel: Kernel, position: int, among: Asked
     ) -> BuildAnswer:
-        """Ask a builder without a message; ``among`` says what Escape stops. Raises WorkerError
-        when nothing could be done; a compiler's refusal is kept.
+        """Ask a builder without a message; ``among`` is the work that Escape stops. Raises
+        WorkerError if it failed; a compiler's refusal is stored.
         """
         from fx_explorer.client.trust import COMPILES  # not needed for the first paint
 
@@ -241,9 +239,7 @@ class KernelLevels:
 
     @conversation("passes", "show what each MLIR pass did")
     async def show_passes(self) -> None:
-        """Show what each MLIR pass did to the selected kernel, in the configuration that is
-        shown.
-        """
+        """Show the effect of each MLIR pass on the selected kernel, in the shown configuration."""
         from fx_explorer.tui.screens.difference_screens import (
             PassesScreen,  # not needed for the first paint
         )
@@ -268,7 +264,7 @@ class KernelLevels:
         await ask(self.app, PassesScreen(title, dump, explorer.keymap))
 
     async def _dump(self, kernel: Kernel, position: int) -> str:
-        """Return what MLIR printed, from the session when it is there. Raises WorkerError, with the
+        """Return MLIR's output, from the session if it has it. Raises WorkerError, with the
         compiler's message.
         """
         row = next((row for row in self._rows(kernel) if row.position == position), None)
@@ -285,7 +281,7 @@ class KernelLevels:
 
 
 def kernel_here(explorer: Explorer) -> Kernel | None:
-    """Return the Triton kernel of what the cursor is on. Where there is none, tell the user."""
+    """Return the Triton kernel under the cursor. If there is none, tell the user."""
     place = explorer.cursor.place_or_selection
     if explorer.reader is None:
         return None
@@ -319,8 +315,8 @@ def _library_here(explorer: Explorer) -> Kernel | None:
 
 
 def _kernel_or_first(explorer: Explorer) -> Kernel | None:
-    """Return ``kernel_here``; if nothing selected says which kernel, the session's first one,
-    and tell the user.
+    """Return ``kernel_here``; if the selection has no kernel, the session's first one, and tell the
+    user.
     """
     place = explorer.cursor.place_or_selection
     if explorer.reader is None or (place and explorer.linked_selection.kernel_at(place)):
@@ -337,8 +333,8 @@ def _kernel_or_first(explorer: Explorer) -> Kernel | None:
 
 
 def _kernels_of(reader: SessionReader, place: Place, shown: Kernel) -> int:
-    """Count the kernels of ``shown``'s compilation that compute what is at a place; 0 in the code
-    of a kernel, which is its own, and where another place's kernel is shown.
+    """Count the kernels of ``shown``'s compilation that compute a place; 0 in the code of a kernel,
+    which is its own, and if another place's kernel is shown.
     """
     if kernel_of(reader, place.document):
         return 0

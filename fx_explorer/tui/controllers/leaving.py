@@ -1,5 +1,5 @@
-"""The session is saved, and the app is left: nothing is lost unasked, and no process stays
-behind.
+"""This module saves the session and leaves the app, so that no unsaved work is lost without a
+question, and no process stays behind.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 class Leaving:
-    """Ends the app, with what it started."""
+    """Ends the app and the processes that it started."""
 
     def __init__(self, services: Services, kernel_builds: KernelBuilds, target: str) -> None:
-        """``target`` is what the user typed, which a saved session is named after."""
+        """``target`` is the user's own text, after which a saved session is named."""
         self._services = services
         self._kernel_builds = kernel_builds
         self._target = target
         self.app = services.app
         self.left_behind = ""
-        """What of the program runs on when the app has ended, in words."""
+        """Describes processes of the program that still run when the app has ended."""
 
     @conversation("save", "save the session")
     async def save(self) -> None:
@@ -76,8 +76,8 @@ class Leaving:
         return True
 
     async def quit(self) -> None:
-        """Leave the app, after asking about what is not saved. No process stays behind: the
-        worker's whole group is ended first.
+        """Leave the app, after asking about unsaved work. No process stays behind: the worker's
+        whole group is ended first.
         """
         if any(isinstance(screen, Quitting) for screen in self.app.screen_stack):
             return
@@ -99,7 +99,7 @@ class Leaving:
             await self.leave()
 
     async def _save_all(self) -> bool:
-        """Stop what still runs and save the last capture, since a file holds what there is. Returns
+        """Stop running work and save the last capture, which is complete as far as it went. Returns
         whether it was saved.
         """
         captures = self._services.captures
@@ -111,7 +111,7 @@ class Leaving:
         return captures.last_session is not None and self._save(captures.last_session, name)
 
     async def leave(self, exit_code: int = 0, *, keep_unsaved: bool = False) -> None:
-        """End the app, whatever goes wrong while the worker is stopped."""
+        """End the app, even if stopping the worker fails."""
         try:
             await self._kernel_builds.close()
             self.left_behind = await self._services.captures.stop_and_tidy(
@@ -131,8 +131,8 @@ class Leaving:
         loop.add_signal_handler(signal.SIGHUP, self.leave_without_terminal)
 
     def leave_on_sigterm(self) -> None:
-        """Leave without asking, because nobody can be asked: what is not saved stays in its
-        temporary place, and the next start names it.
+        """Leave without asking, because the user may be gone: unsaved work stays in its temporary
+        file, and the next start names it.
         """
         leaving = partial(self.leave, TERMINATED, keep_unsaved=True)
         self._services.begin(
@@ -169,9 +169,7 @@ def suggested_name(target: str) -> str:
 
 
 def save_session(source: Path, target: Path) -> Path:
-    """Copy a session whole, whatever is still in its WAL. Never overwrites. Raises
-    SessionWriteError.
-    """
+    """Copy a session completely, including its WAL. Never overwrites. Raises SessionWriteError."""
     if target.suffix == ".fxs":
         target = target
     else:
@@ -191,7 +189,7 @@ Answer = Literal["save", "discard", "stay"]
 
 
 class Quitting(Dialog[Answer]):
-    """Shows what would be lost, and asks what to do with it."""
+    """Shows the work that would be lost, and asks what to do with it."""
 
     DEFAULT_CSS = """
     Quitting { align: center middle; }
@@ -208,7 +206,7 @@ class Quitting(Dialog[Answer]):
     ]
 
     def __init__(self, what: str) -> None:
-        """``what`` is the capture, in a few words."""
+        """``what`` describes the capture in a few words."""
         super().__init__()
         self._what = what
 

@@ -1,5 +1,5 @@
-"""Measurements begin from the keyboard: whether compiling pays, where the time of a call goes, how
-long variants and graph breaks take, and one kernel alone.
+"""This module starts measurements from the keyboard: whether compiling pays, where the time of a
+call goes, how long variants and graph breaks take, and one kernel alone.
 
 Other interpreters run the program for it; the results come into the session that is shown.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 READ_S = 15
 READ_LONG_S = 20
-"""What a bench or a kernel's measurement tells is longer."""
+"""Seconds for which the message about a bench or a kernel's measurement is shown."""
 
 KERNEL_GROUP = "bench"
 PROGRAM_GROUP = "program bench"
@@ -59,11 +59,15 @@ NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
 RunBench = Callable[
     ["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]
 ]
-"""The plan, who writes to the session, the interpreter, who hears what is being done."""
+"""A function that runs a bench, given the plan, the writer of the session, the interpreter, and a
+function that receives the progress.
+"""
 
 Progress = Callable[[str], object]
 MeasureKernel = Callable[[Path, int, Progress, str], Awaitable[model.KernelTime]]
-"""Path of the session, kernel, who hears what is being done, interpreter."""
+"""A function that measures a kernel, given the path of the session, the kernel, a function that
+receives the progress, and the interpreter.
+"""
 
 
 async def run_real_bench(
@@ -88,7 +92,7 @@ class Measurements:
     run_bench: RunBench = staticmethod(run_real_bench)
     measure_kernel: MeasureKernel = staticmethod(measure_on_gpu)
     account: Measure[Ledger] | None = None
-    """What stands in for the worker that runs the program again; None: such a worker."""
+    """A replacement for the worker that runs the program again; None uses a worker."""
 
     def __init__(
         self,
@@ -97,9 +101,7 @@ class Measurements:
         builds: KernelBuilds,
         measure_breaks: MeasureBreaks | None,
     ) -> None:
-        """``measure_breaks`` stands in for a worker that runs the program again; where it is None,
-        there is such a worker.
-        """
+        """``measure_breaks`` replaces the worker that runs the program again; None uses a worker."""
         self._services = services
         self._stepping = stepping
         self._builds = builds
@@ -110,7 +112,7 @@ class Measurements:
         self._is_benching_kernel = False
 
     def stop(self) -> bool:
-        """Stop a bench on Escape, and tell what is kept. Returns whether there was one."""
+        """Stop a bench on Escape, and tell the user what is kept. Returns whether there was one."""
         was_running = self._is_benching_kernel or self._is_benching_program
         if self._is_benching_kernel:
             self.app.workers.cancel_group(self.app, KERNEL_GROUP)
@@ -158,7 +160,7 @@ class Measurements:
         )
 
     async def _ask_plan(self, request: CaptureRequest) -> BenchPlan | None:
-        """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
+        """Ask until the input is a plan, or empty. The last input is suggested the next time."""
         from fx_explorer.instruments.bench.plan import typed_plan  # not for the first paint
 
         is_typed = False
@@ -192,7 +194,7 @@ class Measurements:
 
     @conversation("ledger", "account for a call")
     async def account_for_call(self) -> None:
-        """Measure with a worker of its own, and add the ledger to the session that is shown."""
+        """Measure with a worker of its own, and add the ledger to the shown session."""
         from fx_explorer.client.trust import RUNS
         from fx_explorer.instruments.ledger import trial  # not needed for the first paint
         from fx_explorer.trials import why_not_measured
@@ -225,7 +227,7 @@ class Measurements:
 
     @conversation("measure", "choose what to build and run for its time")
     async def time_variants(self) -> None:
-        """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
+        """Ask whether to measure graph breaks or variants, and have them built and timed."""
         from fx_explorer.analysis.other_variants import measurable_breaks, measurable_variants
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session

@@ -1,5 +1,5 @@
-"""The user goes somewhere: to the next part of the main screen, back to where they were, to what is
-found or linked, and to their own line in an editor.
+"""This module moves the user: to the next part of the main screen, back in the history, to search
+results or linked lines, and to their own line in an editor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_S = 8
 
 
 class Navigation:
-    """Takes the user somewhere else: by focus, history, a find or a link."""
+    """Moves the user by focus, history, a find or a link."""
 
     def __init__(self, services: Services) -> None:
         self._explorer = services.explorer
@@ -66,7 +66,7 @@ class Navigation:
         explorer.show_inspector()
 
     def _focus_stop(self, step: int) -> None:
-        """Focus the next of outline, list and detail of a view that is no panes."""
+        """Focus the next of outline, list and detail, in a view without panes."""
         explorer = self._explorer
         parts = (explorer.outline, explorer.views.body, explorer.views.detail)
         stops = [part for part in parts if part is not None and part.display]
@@ -147,7 +147,9 @@ class Navigation:
 
     @conversation("follow", "follow a link")
     async def follow_link(self, event: Pane.Followed) -> None:
-        """Go where a line in a pane is linked to, if it is one place; else let the user choose."""
+        """Go to the place that a line in a pane is linked to; if there are several, let the user
+        choose.
+        """
         reader = self._explorer.reader
         if reader is None:
             return
@@ -189,7 +191,7 @@ class Navigation:
             await self._explorer.go(chosen)
 
     def edit_line(self) -> None:
-        """Open the user's line that this came from in their editor."""
+        """Open the user's line of the present place in their editor."""
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         if reader is None:
             return

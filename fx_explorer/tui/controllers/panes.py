@@ -1,5 +1,5 @@
-"""The user chooses what the panes show, and how: the linked panes side by side, the form of a graph
-in one, the region that every view is narrowed to, and the rows of a table.
+"""This module lets the user choose what the panes show, and how: the linked panes side by side, the
+form of a graph in one, the region to which every view is narrowed, and the rows of a table.
 
 Tables say which of their rows belong to a region (``Table.within``); of a graph,
 ``content/shown_lines.py`` knows which of its lines a pane shows.
@@ -47,7 +47,7 @@ WORDS_OF_ROWS = "Only rows with these words, of any column"
 
 
 class Panes:
-    """Arranges the linked panes, says what each of them shows, and narrows and sorts what is on
+    """Arranges the linked panes, sets what each of them shows, and narrows and sorts what is on
     screen.
     """
 
@@ -72,7 +72,7 @@ class Panes:
         explorer.remember()
 
     async def add(self) -> None:
-        """Add a pane, and ask what it shows."""
+        """Add a pane, and ask for its content."""
         await self._add()
         await self.pick_document()
 
@@ -165,7 +165,7 @@ class Panes:
             self._explorer.notify(f"Kernels are not marked any more{where}.")
 
     def toggle_machine_words(self) -> None:
-        """Show or hide what the machine's code says beside each SASS instruction."""
+        """Show or hide the decoded control bits beside each SASS instruction."""
         pane = self._explorer.cursor.pane
         if pane is None or pane.document is None or pane.document.language != "sass":
             self._explorer.notify(
@@ -209,7 +209,7 @@ class Panes:
         explorer.show_inspector()
 
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
-        """Return the region under the cursor. With none or several there, the user is asked."""
+        """Return the region under the cursor. If there is none or several, ask the user."""
         here = self._explorer.cursor.regions(reader)
         from fx_explorer.tui.dialogs.choices import region_choices  # not needed for the first paint
 
@@ -264,7 +264,7 @@ class Panes:
 
 
 def focused_graph(explorer: Explorer) -> Pane | None:
-    """Return the pane with the focus, when it shows a graph. The user is told otherwise."""
+    """Return the pane with the focus, if it shows a graph; if not, tell the user."""
     pane = explorer.linked.active if explorer.view == "source" else None
     if pane is None or pane.document is None or pane.document.kind not in OF_GRAPHS:
         explorer.notify(NO_GRAPH)
@@ -273,8 +273,8 @@ def focused_graph(explorer: Explorer) -> Pane | None:
 
 
 class TableFilter(Ask):
-    """One line at the bottom, below the list it narrows. Enter keeps the narrowed list, escape
-    shows all rows again.
+    """An input line at the bottom that narrows the list above it. Enter keeps the narrowed list,
+    escape shows all rows again.
     """
 
     DEFAULT_CSS = """

@@ -1,5 +1,5 @@
-"""The main screen is kept true while something is captured: header, pipeline and views are made
-again when there is news.
+"""This module updates the main screen during a capture: header, pipeline and views are made again
+when there is news.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fx_explorer.tui.screens.pipeline_bar import StepState, pipeline
 from fx_explorer.tui.terminal import driver
 
 REST = 4
-"""Between two looks at a growing session passes at least this many times what a look costs."""
+"""Least pause between two updates from a growing session, as a multiple of the time of an update.
+"""
 
 
 class ScreenUpdates:
@@ -41,7 +42,7 @@ class ScreenUpdates:
         leaving: Leaving,
         target: str,
     ) -> None:
-        """``target`` is what the user typed."""
+        """``target`` is the user's own text."""
         self._services = services
         self._explorer = services.explorer
         self._stepping = stepping
@@ -79,7 +80,7 @@ class ScreenUpdates:
         )
 
     def look(self) -> None:
-        """Bring header and pipeline up to date; views are made again when the session has grown."""
+        """Update header and pipeline; views are made again if the session has grown."""
         if not self._services.app.is_headless and driver.terminal_is_gone():
             self._leaving.leave_without_terminal()
             return
@@ -123,8 +124,8 @@ class ScreenUpdates:
         capturing.begin_when_changed()
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
-        """Bring pipeline and views up to date with what is in the session now, with pauses as long
-        as that took.
+        """Update pipeline and views with the session's present content, with pauses as long as that
+        took.
         """
         if time.monotonic() < self._next_look:
             self._shown_state = None  # look again at the next tick

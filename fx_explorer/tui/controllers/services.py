@@ -1,5 +1,5 @@
-"""Every controller needs these: the app, the captures, the main screen, and what the user agreed
-to.
+"""This module has what every controller needs: the app, the captures, the main screen, and the
+user's consents.
 
 The user is asked before anything of a session is run or compiled that they did not capture on this
 machine, and before a program is loaded that can run code of whoever made it.
@@ -34,17 +34,17 @@ READ_S = 15
 
 
 class Consents:
-    """Remembers what the user agreed to, for as long as the app is open."""
+    """Remembers the user's consents, until the app ends."""
 
     def __init__(self, app: App[int], *, trusts_sessions: bool = False) -> None:
         """``trusts_sessions`` (``--trust``): the user has agreed already."""
         self._app = app
         self._trusts_sessions = trusts_sessions
         self._agreed: set[tuple[Path, str]] = set()
-        """(session or program, what will happen)."""
+        """(session or program, the action the user agreed to)."""
 
     def is_needless(self, session: Path, consequence: str) -> bool:
-        """Return whether nobody has to be asked. It reads the texts of the session, so it is not
+        """Return whether no consent is needed. It reads the texts of the session, so it is not
         called in the thread that draws.
         """
         from fx_explorer.client.trust import is_own_session  # not needed for the first paint
@@ -67,8 +67,8 @@ class Consents:
         self.note(path, consequence)
 
     async def ask_to_load(self, program: Path) -> None:
-        """Ask once whether a program that is a target may be loaded. Raises UsageError when the
-        user does not agree.
+        """Ask once whether a target program may be loaded. Raises UsageError if the user does not
+        agree.
         """
         from fx_explorer.client.trust import LOADS  # not needed for the first paint
 
@@ -86,8 +86,8 @@ class Consents:
 
 @dataclass(slots=True)
 class Services:
-    """What all controllers of one app share: the app, the captures, the main screen, and ways to
-    redraw.
+    """The objects that all controllers of one app share: the app, the captures, the main screen,
+    and functions for redrawing.
     """
 
     app: App[int]
@@ -102,7 +102,7 @@ class Services:
 
     @property
     def stepped_session(self) -> SessionReader | None:
-        """Return the session of the capture that is stepped through."""
+        """Return the session of the capture that is being stepped through."""
         return self.captures.incoming or self.explorer.reader
 
     def notify(
@@ -113,7 +113,7 @@ class Services:
         severity: SeverityLevel = "information",
         timeout: float | None = None,
     ) -> None:
-        """Tell the user. ``timeout``: seconds."""
+        """Show a message to the user, for ``timeout`` seconds."""
         self.app.notify(message, title=title, severity=severity, timeout=timeout)
 
     def begin(
@@ -126,7 +126,7 @@ class Services:
         exclusive: bool = False,
         may_fail: bool = False,
     ) -> Worker[None]:
-        """Do it beside the screen, and return what does.
+        """Run work in the background, and return its worker.
 
         ``exclusive``: it ends what the group does. ``may_fail``: an exception in it does not end
         the app.
@@ -152,7 +152,7 @@ class Services:
             await self.consents.ask(reader, RUNS)
 
     async def user_agrees_to_run(self) -> bool:
-        """Return whether the program of the session may be run; where not, the user is told."""
+        """Return whether the program of the session may be run; if not, tell the user."""
         try:
             await self.ask_to_run()
         except FxExplorerError as error:

@@ -1,5 +1,5 @@
-"""The user steps through the compiler from the keyboard, and through Dynamo's bytecode: what can be
-asked of a worker that waits, and why it cannot be asked now.
+"""This module lets the user step through the compiler, and through Dynamo's bytecode, from the
+keyboard: which commands a waiting worker accepts, and why it does not now.
 """
 
 from __future__ import annotations
@@ -57,30 +57,28 @@ OF_INDUCTOR: frozenset[Gate] = frozenset(
 """Gates that exist only when Inductor compiles."""
 
 WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
-"""Backends that end in Inductor; the empty name is that of a compilation whose backend is not known
-yet.
-"""
+"""Backends that end in Inductor; the empty name is a backend that is not known yet."""
 
 IF_IT_CALLS_INDUCTOR = "only where your backend calls Inductor"
 
 
 class Stepping:
-    """Tells a worker that waits at a gate how to continue, and shows what each stage and the
-    bytecode did.
+    """Tells a worker that waits at a gate how to continue, and shows the effects of each stage and
+    the bytecode.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.app = services.app
         self._shows_next_stage = False
-        """Whether the next pause is to be shown with what the stage before it did."""
+        """Whether the next pause is shown together with the effect of the stage before it."""
         self._then: Callable[[], Awaitable[None]] | None = None
         """Called once every graph has been compiled."""
 
     # what happened
 
     def tell_answers(self) -> None:
-        """Say what happened to the commands."""
+        """Show the results of the commands."""
         answers = self._services.captures.live.answers if self._services.captures.live else ()
         while answers:
             answer = answers.popleft()
@@ -92,7 +90,7 @@ class Stepping:
                 self._services.notify(answer.text)
 
     def first_commands(self) -> tuple[str, ...]:
-        """Return what the footer begins with."""
+        """Return the commands with which the footer begins."""
         waiting = self._services.captures.waiting
         if waiting is None:
             return ()
@@ -105,8 +103,8 @@ class Stepping:
         return (step, "next stage", "step"), (go, "compile to the end", "continue")
 
     def show_finished_stage(self) -> None:
-        """After a step, show what the stage did that has just been finished; all stages, when there
-        is nothing left to step through.
+        """After a step, show the effect of the stage that it finished; all stages, if none is left
+        to step through.
         """
         waiting, reader = self._services.captures.waiting, self._services.explorer.reader
         if (
@@ -149,8 +147,8 @@ class Stepping:
         return waiting is not None and waiting.gate is not None
 
     async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> bool:
-        """Ask whether to continue to the end, for something that needs all stages, and do that when
-        everything is compiled. ``what`` completes “continues, then …”. Returns whether it
+        """Ask whether to continue to the end, for an action that needs all stages, and carry it out
+        when everything is compiled. ``what`` completes “continues, then …”. Returns whether it
         continues.
         """
         question = f"Not compiled yet: continue to the end, then {what}?"
@@ -167,13 +165,13 @@ class Stepping:
         return True
 
     def send_then(self, command: Command, doing: str, then: Callable[[], Awaitable[None]]) -> None:
-        """Tell the worker, and do ``then`` when it is done and everything is compiled."""
+        """Send the worker a command, and call ``then`` when it is done and everything is compiled."""
         self._then = then
         self.send(command, doing)
 
     def do_what_waited(self) -> None:
-        """Do what waited for everything to be compiled; forget it when the capture is over
-        without.
+        """Carry out the action that waited until everything was compiled; drop it if the capture
+        ends before.
         """
         live, then = self._services.captures.live, self._then
         if (
@@ -220,8 +218,8 @@ class Stepping:
             )
 
     def _gates_ahead(self) -> list[Gate]:
-        """Return the gates that can be run to. Inductor publishes no stage of its own. Another
-        backend may call Inductor, which is not known before it does: its gates come last.
+        """Return the gates ahead. Inductor publishes no stage of its own. Another backend may call
+        Inductor, which is not known before: Inductor's gates come last then.
         """
         backends = self._backends()
         if not backends - WITH_INDUCTOR:
@@ -244,7 +242,7 @@ class Stepping:
             self.send(Command("abort"), "giving up what is being compiled")
 
     def _leave_gate(self, command: Command, doing: str) -> bool:
-        """Go on from a gate. Returns whether the worker waits at one."""
+        """Continue from a gate. Returns whether the worker waits at one."""
         if self._at_gate() is None:
             return False
         self.send(command, doing)
@@ -253,7 +251,7 @@ class Stepping:
     # who listens
 
     def _worker(self) -> LiveCapture | None:
-        """Return the capture, if its worker is there; else the user is told why not."""
+        """Return the capture, if its worker exists; else tell the user why not."""
         live = self._services.captures.live
         if live and not live.is_over:
             return live
@@ -264,14 +262,14 @@ class Stepping:
         return None
 
     def at_rest(self) -> Waiting | None:
-        """Return where the worker waits, at a gate or when all is done; None else."""
+        """Return the pause at which the worker waits, at a gate or when all is done; else None."""
         live = self._worker()
         if live and live.waiting is None:
             self._services.notify(NOTHING_WAITS)
         return live.waiting if live else None
 
     def _at_gate(self) -> Waiting | None:
-        """Return the gate where the worker waits; None when it waits at none."""
+        """Return the gate at which the worker waits; None if it does not."""
         waiting = self.at_rest()
         if waiting and waiting.gate is None:
             self._services.notify(NOTHING_LEFT)
@@ -279,7 +277,7 @@ class Stepping:
         return waiting
 
     def send(self, command: Command, doing: str) -> None:
-        """Send a command to the worker, and show ``doing``: what the worker does from now on."""
+        """Send a command to the worker, and show ``doing``, its activity from now on."""
         live = self._worker()
         if live:
             live.send(command, doing)
@@ -305,8 +303,8 @@ class Stepping:
             await explorer.go(left)
 
     async def _record(self, reader: SessionReader) -> StepRecord | None:
-        """Have the worker call the program once more, and return the record; None when it cannot be
-        made. The worker's answer is reported as any other.
+        """Make the worker call the program once more, and return the record; None if that is
+        impossible. The worker's answer is reported as usual.
         """
         from fx_explorer.analysis.step_record import read_record
 
@@ -325,7 +323,7 @@ class Stepping:
 
 
 def _first_step_at(record: StepRecord, place: Place | None) -> int:
-    """Return the first step at a line of the bytecode; the very first step when none is there."""
+    """Return the first step at a line of the bytecode; the very first step without one."""
     if place is None or place.document.kind != "artifact":
         return 0
     wanted = place.document.id, place.line + 1
@@ -349,7 +347,7 @@ _NEXT: Mapping[Gate, str] = {
 
 
 def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: bool) -> str:
-    """Return ``. continues to fusion: …``. What another backend than Inductor does next is not
+    """Return ``. continues to fusion: …``. The next stage of a backend other than Inductor is not
     known.
     """
     key = first_key(by_id("step.next"), keymap)

@@ -1,5 +1,5 @@
-"""Trials begin from the keyboard: the program is run again by workers of their own with something
-changed, a graph break fixed or a setting of dynamic shapes.
+"""This module starts trials from the keyboard: workers run the program again with a change, such as
+a fixed graph break or another setting of dynamic shapes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class Trials:
         try_fix: TryFix | None,
         try_dynamic: TryDynamic | None,
     ) -> None:
-        """``after_fix`` says what is done when a fix was written. ``try_fix`` and ``try_dynamic``
-        stand in for a worker that runs the changed program; where one is None, there is such a
-        worker.
+        """``after_fix`` is the action after a fix was written. ``try_fix`` and ``try_dynamic``
+        replace the worker that runs the changed program; None uses a worker.
         """
         self._services = services
         self._capturing = capturing
@@ -72,14 +71,12 @@ class Trials:
 
     @conversation("fixes", "look for what may take a graph break away")
     async def show_fixes(self) -> None:
-        """Show what may take the break away. This works on a saved session too: proposing runs
-        nothing.
-        """
+        """Show the fixes of the break. This works on a saved session too: proposing runs nothing."""
         await self._offer_fixes(tries_all=False)
 
     @conversation("try all", "look for what may take a graph break away, and try it")
     async def try_all_fixes(self) -> None:
-        """Show what may take the break away, and try all of it."""
+        """Show the fixes of the break, and try all of them."""
         await self._offer_fixes(tries_all=True)
 
     async def _offer_fixes(self, *, tries_all: bool) -> None:

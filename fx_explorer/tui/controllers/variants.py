@@ -1,5 +1,5 @@
-"""Another variant is compiled from the keyboard: with passes, options, regions marked by hand, or
-from a stage again.
+"""This module compiles another variant from the keyboard: with passes, options, regions marked by
+hand, or from a stage again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _only(title: str, waiting: Waiting) -> str:
 
 
 class Variants:
-    """Compiles another variant: of a compilation that waits, or from a stage that is finished."""
+    """Compiles another variant: of a compilation that waits, or from a finished stage."""
 
     def __init__(self, services: Services, stepping: Stepping) -> None:
         self._services = services
@@ -100,7 +100,7 @@ class Variants:
     @conversation("change option", "look at options, and choose some")
     async def change_option(self) -> None:
         """Show the options, and change some. This works on a saved session too: values are
-        explained, and others are tried by a worker of their own.
+        explained, and a worker tries others.
         """
         live = self._services.captures.live
         waits = live is not None and not live.is_over and live.waiting is not None
@@ -172,7 +172,7 @@ class Variants:
             )
 
     async def _choose_changes(self, title: str, start: VariantStart) -> Changes | None:
-        """Ask for options of another variant; None when none is to be compiled."""
+        """Ask for options of another variant; None if the user cancels."""
         from fx_explorer.analysis.other_variants import (
             changes_offered,  # not needed for the first paint
         )
@@ -187,7 +187,7 @@ class Variants:
         return Changes(settings) if settings else None
 
     def _without_what_was_set(self, waiting: Waiting) -> list[Without]:
-        """Return the variants that leave out what was set by hand. Empty until the compilation is
+        """Return the variants that leave out options set by hand. Empty until the compilation is
         complete, because only then the settings have had their effect.
         """
         from fx_explorer.instruments.options.explained_options import without_what_was_set
@@ -202,7 +202,7 @@ class Variants:
         return []
 
     def _compile_and_compare(self, without: Without) -> None:
-        """Compile the variant, and show it beside the compilation it sets out from."""
+        """Compile the variant, and show it beside the compilation from which it begins."""
 
         async def compare() -> None:
             from fx_explorer.instruments.diff.screen import CompareScreen  # not for the first paint
@@ -242,8 +242,8 @@ class Variants:
         return None
 
     def _starts(self, waiting: Waiting) -> list[VariantStart]:
-        """Return the stages to set out from; where there is none, the user is told. At a gate only
-        the compilation that waits there can be taken up.
+        """Return the stages from which a variant can begin; if there is none, tell the user. At a
+        gate, only the waiting compilation can begin one.
         """
         from fx_explorer.analysis.other_variants import (
             variant_starts,  # not needed for the first paint
@@ -259,7 +259,7 @@ class Variants:
 
     @conversation("mark region", "mark the selection as a region")
     async def mark_region(self) -> None:
-        """Ask which part of the selection to mark and what to call it, and mark it as a region."""
+        """Ask which part of the selection to mark and for its name, and mark it as a region."""
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
@@ -284,8 +284,8 @@ class Variants:
             await self._mark(waiting, chosen.compilation, chosen.named(name))
 
     def show_marks(self) -> None:
-        """Show the marks as an edit of the source. This works on a saved session too: nothing is
-        asked of the compiler.
+        """Show the marks as an edit of the source. This works on a saved session too: it does not
+        use the compiler.
         """
         from fx_explorer.analysis.regions.hand_marks import (
             hand_marks,
@@ -310,8 +310,8 @@ class Variants:
         self.app.push_screen(SourceEditScreen(edit, folder, self._services.explorer.keymap))
 
     async def _mark(self, waiting: Waiting, compilation: str, mark: Mark) -> None:
-        """Put the mark on the graph that waits at Dynamo's gate; elsewhere another variant sets out
-        from there.
+        """Put the mark on the graph that waits at Dynamo's gate; elsewhere another variant begins
+        there.
         """
         marked = Changes(marks=(mark,))
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):

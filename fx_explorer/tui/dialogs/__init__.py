@@ -1,1 +1,1 @@
-"""Dialogs ask the user something, and list what can be chosen."""
+"""This package has the dialogs, which ask the user something, and list the choices."""

@@ -1,5 +1,5 @@
-"""A chooser lists what a session has: documents for a pane, regions for the graphs, variants to
-compare.
+"""This module makes the lists of a chooser: documents for a pane, regions for the graphs, variants
+to compare.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def pane_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
 
 
 def found_choices(reader: SessionReader, typed: str) -> list[Choice[Place]]:
-    """Return the places in the session where what was typed stands, best first."""
+    """Return the places in the session whose text matches the input, best first."""
     return [
         Choice(match.text, f"{match.kind} · {match.detail}", match.place)
         for match in find(reader, typed)
@@ -75,7 +75,7 @@ def found_choices(reader: SessionReader, typed: str) -> list[Choice[Place]]:
 
 
 def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
-    """Return the levels of whatever kernel is selected; empty where there is no Triton kernel."""
+    """Return the levels of the selected kernel; empty if there is no Triton kernel."""
     if not reader.count(model.Kernel, language="triton"):
         return []
     gpu = session_gpu(reader)
@@ -89,8 +89,8 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
 def region_choices(
     reader: SessionReader, wanted: Sequence[RegionKey] = ()
 ) -> list[Choice[RegionKey]]:
-    """Return these regions, or all there are. A backend's segments are no annotations: they are
-    there where the cursor is on one.
+    """Return these regions, or all. A backend's segments are not annotations: they are listed if
+    the cursor is on one.
     """
     choices = [
         Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY
@@ -107,9 +107,9 @@ def region_choices(
 def variant_choices(
     reader: SessionReader, chosen: Sequence[model.Compilation] = ()
 ) -> list[Choice[model.Compilation]]:
-    """Return the variants that a comparison can begin with, in the order in which they were made.
-    With a first one chosen, return what to compare it with: variants of the same compilation first
-    and of these the newest, since that is what was just tried.
+    """Return the variants with which a comparison can begin, in the order of their creation. With a
+    first one chosen, return the candidates for the second: variants of the same compilation first,
+    newest first, since the newest was just tried.
     """
     variants = [variant for variant in reader.rows(model.Compilation) if variant not in chosen]
     if chosen:

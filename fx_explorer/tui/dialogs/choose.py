@@ -1,5 +1,5 @@
-"""The user chooses one of many by typing: documents, links, places in the session. What takes long
-to search is searched beside the screen: keys are answered meanwhile.
+"""This module lets the user choose one of many by typing: documents, links, places in the session.
+Slow searches run in the background, so that keys are answered.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Choice(Generic[ValueT]):
 Found = Sequence[Choice[ValueT]]
 
 Search = Callable[[str], Found[ValueT] | Awaitable[Found[ValueT]]]
-"""What was typed → what matches, best first; something to wait for where that takes long."""
+"""Input → matches, best first; an awaitable if the search is slow."""
 
 SEARCH_DELAY_S = 0.08
 """A word typed fast is looked for once, not letter by letter."""
@@ -45,7 +45,7 @@ SEARCH_DELAY_S = 0.08
 MOST_LINES = 18
 
 CHOICES_AT_ONCE = 2_000
-"""So many are looked through before the next frame, which takes some 3 ms."""
+"""Most choices that are searched before the next frame, which takes about 3 ms."""
 
 CHOICES_AT_A_TIME = 500
 """Choices that are searched in one step, so that no key waits for it."""
@@ -55,8 +55,8 @@ NOTHING = "Nothing matches. Try fewer letters."
 
 
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
-    """Return a search among choices that are all there: every word typed must occur. Those that
-    have all in their text come first.
+    """Return a search among a fixed list of choices: every typed word must occur. Choices with all
+    words in their text come first.
     """
 
     def search(typed: str) -> Found[ValueT] | Awaitable[Found[ValueT]]:
@@ -116,7 +116,7 @@ def _has_all(words: Sequence[str], text: str) -> bool:
 
 
 class ChoiceRows(Generic[ValueT]):
-    """Gives choices to the list, each made a row when it is shown."""
+    """Gives choices to the list, making each row when it is shown."""
 
     def __init__(self, choices: Found[ValueT]) -> None:
         self._choices = choices
@@ -129,9 +129,7 @@ class ChoiceRows(Generic[ValueT]):
 
 
 class Chooser(Dialog[ValueT | None], Generic[ValueT]):
-    """A title, a line to type in, and what matches. Enter takes the line under the cursor, escape
-    none.
-    """
+    """A title, an input line, and the matches. Enter takes the line under the cursor, escape none."""
 
     DEFAULT_CSS = """
     Chooser { align: center top; }
@@ -154,7 +152,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         """The query that ``_choices`` are the matches of."""
         self._is_looking = False
         self._when_found: list[Callable[[], None]] = []
-        """What keys asked for that came while something was looked for."""
+        """Actions of keys that came during a search."""
         self._input = Input(
             placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True
         )
@@ -189,7 +187,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self.set_timer(SEARCH_DELAY_S, find)
 
     def _find(self) -> None:
-        """List what matches now, unless that is what is listed."""
+        """List the present matches, unless they are listed already."""
         typed = self._input.value
         if typed == self._typed:
             return
@@ -240,8 +238,8 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self._list.styles.height = min(MOST_LINES, len(choices))
 
     def _once_shown(self, do: Callable[[], None]) -> None:
-        """Do what a key asks for in the list that is about to be shown: keys may come faster than
-        the delay, or than what is looked for.
+        """Carry out a key's action in the list that is about to be shown: keys may come faster than
+        the delay, or than the search.
         """
         self._find()
         if self._is_looking:
@@ -264,7 +262,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         event.stop()
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
-        """Take the line that is clicked."""
+        """Choose the line that is clicked."""
         event.stop()
         if event.line < len(self._choices):
             self.dismiss(self._choices[event.line].value)

@@ -1,5 +1,5 @@
-"""Every dialog is made from a modal screen that can be dismissed once; the three that ask one
-question stand here too: for a line of text, for consent, and what is done with what was typed.
+"""This module has the base of every dialog, a modal screen that can be dismissed once, and three
+dialogs with one question: for a line of text, for consent, and for what to do with the input.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
-    """Dismissed a second time, by a key that was under way already, it leaves the screen below it
-    alone.
+    """A modal screen. If it is dismissed a second time, by a key that was already on its way, the
+    screen below it is left alone.
 
     Textual's ``Screen.dismiss`` (8.2) pops whatever screen is on top then.
     """
@@ -52,8 +52,8 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
 
 
 def is_under_way(trial: Worker[None] | None) -> TypeGuard[Worker[None]]:
-    """Return whether a trial runs that nobody has stopped. One that is stopped before it began
-    never says that it has ended.
+    """Return whether a trial is running and has not been stopped. A trial that is stopped before it
+    began never reports its end.
     """
     return trial is not None and not trial.is_cancelled
 
@@ -71,7 +71,7 @@ class Ask(Dialog[str]):
     def __init__(
         self, question: str, suggestion: str, verb: str = "saves", *, is_typed: bool = False
     ) -> None:
-        """``verb`` says what Enter does. A suggestion that ``is_typed`` by the user already is
+        """``verb`` says what Enter does. A suggestion that the user has typed (``is_typed``) is
         edited; any other is replaced by the first key.
         """
         super().__init__()
@@ -97,8 +97,8 @@ class Ask(Dialog[str]):
 
 
 class Consent(Dialog[bool]):
-    """``y`` agrees. Every other key that closes, Enter among them, does not: nobody agrees by
-    accident.
+    """``y`` agrees. Every other key that closes it, including Enter, declines, so that nobody
+    agrees by accident.
     """
 
     DEFAULT_CSS = """
@@ -132,8 +132,8 @@ Keep = Literal["keep", "drop", "back"]
 
 
 class Keeping(Dialog[Keep]):
-    """``y`` keeps, ``n`` drops, Escape goes back to what was typed. Where it cannot be kept, ``y``
-    and Enter do nothing.
+    """``y`` keeps the input, ``n`` drops it, Escape returns to it. If it cannot be kept, ``y`` and
+    Enter do nothing.
     """
 
     DEFAULT_CSS = """
@@ -144,7 +144,7 @@ class Keeping(Dialog[Keep]):
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
     def __init__(self, question: str, words: str, verb: str = "") -> None:
-        """``verb`` says what ``y`` does: ``keeps it``; empty where nothing can be kept."""
+        """``verb`` says what ``y`` does: ``keeps it``; empty if nothing can be kept."""
         super().__init__()
         self._question = question
         self._words = words
@@ -175,7 +175,7 @@ class Keeping(Dialog[Keep]):
 
 
 class ScreenBelow(Visual):
-    """Draws another screen under ``tint``, without what its texts do on a click.
+    """Draws another screen under ``tint``, without the click actions of its texts.
 
     Textual's own way (``textual.renderables.background_screen``, 8.2) mixes colours for each piece
     of text, 15 ms a frame at 120×40. There are some dozen looks on a screen, so here each is mixed
@@ -209,7 +209,7 @@ class ScreenBelow(Visual):
 
 @lru_cache(maxsize=2_048)
 def _seen(look: RichStyle | None, tint: Color, base: RichStyle) -> RichStyle:
-    """Return how a piece of text looks below ``tint``, on what ``base`` gives to all."""
+    """Return the style of a text below ``tint``, over the style ``base`` of the whole."""
     if look is None:
         return base
     look = look.clear_meta_and_links()

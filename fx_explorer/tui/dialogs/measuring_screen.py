@@ -1,5 +1,5 @@
-"""A dialog stays open while a worker measures the program: it says what the worker does, and which
-key stops it.
+"""This module has a dialog that stays open while a worker measures the program: it shows the
+worker's activity, and the key that stops it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MeasureBreaks = Measure[BreakTimes]
 
 @dataclass(frozen=True, slots=True)
 class MeasuringTexts:
-    """The texts of the dialog that is shown while something is measured."""
+    """The texts of the dialog during a measurement."""
 
     title: str
     what: str
@@ -57,7 +57,7 @@ READ_S = 20
 
 
 class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
-    """One line says what the worker does. Closes by itself with what was measured; escape gives
+    """Shows the worker's activity in one line. It closes by itself with the result; escape returns
     None and ends the worker.
     """
 
@@ -93,7 +93,7 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
 
     @work(name="measure", group="measure", description="build the program, and measure it")
     async def _run(self) -> None:
-        """Measure. The program runs in a process of its own, which ends when this is cancelled."""
+        """Measure the program in a process of its own, which ends if this is cancelled."""
         try:
             measured = await self._measure(self._request, self._tell)
         except FxExplorerError as error:

@@ -1,5 +1,5 @@
-"""A dialog of options is made from rows, from the words for one option, and from trials: capturing
-again with the values that were chosen, to see what they change.
+"""This module makes a dialog of options from rows, from the words for one option, and from trials,
+which capture again with the chosen values to show their effect.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ OptionEntry = Setting | str
 
 
 def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[OptionEntry]:
-    """Return what matches ``typed``, best first; with nothing typed everything under headings, what
-    was changed on top.
+    """Return the options that match ``typed``, best first; without input all options under
+    headings, with changed ones on top.
     """
     matching = search(settings, typed, chosen)
     if typed.strip():
@@ -67,9 +67,7 @@ def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) ->
 
 
 def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[str, object]) -> Row:
-    """Return the row of a setting. ``option`` has its values in force, for one that the console
-    explains.
-    """
+    """Return the row of a setting. ``option`` has its values in force, if the console explains it."""
     if isinstance(entry, str):
         return ((f"── {entry}", "strong"),)
     name = entry.full_name
@@ -101,8 +99,8 @@ def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[s
 
 
 def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
-    """Say what the option does, its values in force and who set them, what it may be, and torch's
-    own words.
+    """Describe the option, its values in force and who set them, its possible values, and torch's
+    own documentation.
     """
     parts = [f"{setting.full_name}: {setting.type or 'a Python object'}"]
     if option:
@@ -132,7 +130,7 @@ def _in_force(option: ExplainedOption) -> list[str]:
 
 
 def _choices(option: ExplainedOption) -> list[str]:
-    """List the values there are words for, one per line; then the others."""
+    """Return the values with explanations, one per line; then the others."""
     parts = [value for value in choices_in_order(option) if meaning(option, value)]
     others = [value for value in choices_in_order(option) if value not in parts]
     shown = as_python(parts)
@@ -148,7 +146,7 @@ def _choices(option: ExplainedOption) -> list[str]:
 
 
 def describe_trial(trial: OptionTrial) -> str:
-    """Say what changed, before → after; and how it ended, when that is worth a word."""
+    """Describe the changes, before → after; and how the trial ended, if that is unusual."""
     lines = [f"tried {describe_settings(trial.settings)} in {trial.took_s:.0f} s"]
     if trial.outcome.kind != "finished" or trial.outcome.message:
         lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
@@ -184,8 +182,8 @@ Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""
 
 TryOptions = Callable[[Mapping[str, object]], Awaitable[OptionTrial]]
-"""Captures the program once more with these options. Raises FxExplorerError when there is no room
-for it.
+"""Captures the program once more with these options. Raises FxExplorerError if there is no room for
+the session.
 """
 
 
@@ -217,13 +215,13 @@ class TryingDialog(Dialog[Chosen]):
         return None
 
     def _value_of(self, setting: Setting) -> object:
-        """Return what was chosen for a setting, else what is in force, the latest."""
+        """Return the chosen value of a setting, else the latest value in force."""
         option = self._option(setting)
         value = option.values[-1] if option else setting.value
         return self._chosen.get(setting.full_name, json.loads(value))
 
     def _choose(self, setting: Setting, value: object) -> None:
-        """Choose a value. One that is in force everywhere is no change."""
+        """Choose a value. A value that is in force everywhere is not a change."""
         option = self._option(setting)
         values = option.values if option else (setting.value,)
         # Written as the session has it (capture/options/catalogue.py, as_json).
@@ -233,7 +231,7 @@ class TryingDialog(Dialog[Chosen]):
             self._chosen[setting.full_name] = value
 
     def _words_of_all(self) -> str:
-        """Say what was changed, and the result of trying it."""
+        """Describe the changed options, and the result of trying them."""
         lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
         tried = next(
             (trial for trial in reversed(self._trials) if trial.settings == self._chosen), None
@@ -247,7 +245,7 @@ class TryingDialog(Dialog[Chosen]):
         return "\n".join(lines)
 
     def _try_chosen(self, setting: Setting | None) -> None:
-        """Try the options that were changed. When none were, try the next value of ``setting``."""
+        """Try the changed options. Without any, try the next value of ``setting``."""
         option = self._option(setting)
         if self._try_options is None:
             self.notify(READ_ONLY, severity="warning", timeout=READ_S)
@@ -277,9 +275,7 @@ class TryingDialog(Dialog[Chosen]):
         description="capture the program again with other options, and compare",
     )
     async def _run_trial(self, settings: Chosen) -> None:
-        """Run the trial. Nothing here waits for the processor: the program runs in a process of its
-        own, which ends when this is cancelled.
-        """
+        """Run the trial in a process of its own, which ends if this is cancelled."""
         assert self._try_options is not None
         try:
             self._trials.append(await self._try_options(settings))

@@ -1,5 +1,5 @@
-"""The options of the compiler are shown in a dialog: what each does, its value in force, and
-another value, for what follows or to be tried.
+"""This module shows the options of the compiler in a dialog: what each does, its value in force,
+and another value, for later compiles or for a trial.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ NO_SETTINGS = (
 )
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
 USE, TRY = "use for what follows", "try: capture again"
-"""What can be done with values that were changed."""
+"""Actions for values that were changed."""
 
 _VERBS = {USE: "uses it for what follows", TRY: "captures again with it"}
 FIND = "type to find a name or a word of the help"
 
 
 class SettingsDialog(TryingDialog):
-    """A line to type in, the options that match, and all about the one under the cursor.
+    """An input line, the matching options, and a description of the option under the cursor.
 
     Enter opens an option: its value can be typed, each letter is checked, and what is allowed is
     listed (↑ ↓ go through it). Once a value is taken, the first lines of the list say what can be
@@ -98,9 +98,9 @@ class SettingsDialog(TryingDialog):
         trials: list[OptionTrial] | None = None,
         keymap: Keymap | None = None,
     ) -> None:
-        """``chosen`` are values taken before and not sent yet; they come back with the others. With
-        ``follows``, something waits that can continue with other options. ``trials`` were tried
-        before; the dialog adds to them, so that they are there again.
+        """``chosen`` are values that were chosen earlier and not sent yet; they are returned with
+        the others. With ``follows``, a compilation waits that can continue with other options.
+        ``trials`` are earlier trials; the dialog adds its own, so that they are kept.
         """
         super().__init__(chosen, options, try_options, trials)
         self._settings = settings
@@ -110,7 +110,7 @@ class SettingsDialog(TryingDialog):
         self._looked_for = ""
         self._edited: Setting | None = None
         self._text_before = ""
-        """What stood in the line when its option was opened."""
+        """Text of the input line when its option was opened."""
         self._chosen_before = dict(self._chosen)
         self._input = Input(placeholder=FIND, compact=True, classes="-finding")
         self._list = RowList(COLUMNS, placeholder=NO_SETTINGS, classes="-finding")
@@ -167,8 +167,8 @@ class SettingsDialog(TryingDialog):
         self._show_help()
 
     def _first_line(self, typed: str) -> int:
-        """Return the line of the first option. What can be done with all that was changed comes
-        before it, when nothing is looked for.
+        """Return the line of the first option. Without a search, the actions for all changes come
+        before it.
         """
         if self._chosen and not typed:
             return 0
@@ -261,7 +261,7 @@ class SettingsDialog(TryingDialog):
         self._show_help()
 
     def _check(self) -> None:
-        """Say whether what is typed would be taken; without a problem, what else may be typed."""
+        """Show whether the input would be accepted; if so, which other inputs are possible."""
         setting = self._edited
         if setting is None:
             return
@@ -323,7 +323,7 @@ class SettingsDialog(TryingDialog):
             self._show_help()
 
     def _next_choice(self, setting: Setting, steps: int) -> None:
-        """Go through the values that are allowed, where there are few."""
+        """Go through the allowed values, if there are few."""
         choices = as_python(setting.choices)
         if choices:
             # From a text that is none of them, a step on leads to the first, and a step back to the
@@ -378,14 +378,14 @@ class SettingsDialog(TryingDialog):
 
     @property
     def _is_unused(self) -> bool:
-        """Return whether values were taken that nothing was done with yet."""
+        """Return whether chosen values have not been used yet."""
         was_tried = not self._follows and any(
             trial.settings == self._chosen for trial in self._trials
         )
         return bool(self._uses) and self._chosen != self._chosen_before and not was_tried
 
     def _leave_value(self, setting: Setting) -> None:
-        """Leave the line; ask first when another value stands in it."""
+        """Leave the input line; ask first if it has an unsaved value."""
         typed = self._value.value
         if typed == self._text_before:
             self._stop_editing()
@@ -407,7 +407,7 @@ class SettingsDialog(TryingDialog):
         self.app.push_screen(question, answered)
 
     def _leave_chosen(self) -> None:
-        """Leave the dialog; ask first what becomes of the values that were taken."""
+        """Leave the dialog; ask first what to do with the chosen values."""
         words, use = self._uses[0]
         lines = "\n".join(f"{name} = {python_text(value)}" for name, value in self._chosen.items())
 

@@ -26,7 +26,7 @@ from fx_explorer.tui.widgets.text_layout import wrapped_text
 LEAST_CHART_ROWS = 4
 
 LEAST_ROWS_LEFT = 3
-"""What dragging the border leaves to the list, and to the detail."""
+"""Least rows of the list, and of the detail, when the border is dragged."""
 
 
 class TableChart(Cached):
@@ -39,7 +39,7 @@ class TableChart(Cached):
     """
 
     class Picked(Message):
-        """Posted by a click on a block that stands for a row of the table."""
+        """Posted by a click on a block that represents a row of the table."""
 
         def __init__(self, row: int) -> None:
             super().__init__()
@@ -60,8 +60,8 @@ class TableChart(Cached):
         self.refresh(layout=True)
 
     def point_at(self, row: int) -> None:
-        """Mark what another row stands for. Only the lines that differ are painted: a chart that
-        fills half of a wide screen takes 9 ms.
+        """Highlight the block of another row. Only the lines that differ are painted: a chart on
+        half of a wide screen takes 9 ms.
         """
         if row == self._row:
             return
@@ -165,7 +165,7 @@ class TableDetail(TellsUnreadable, DraggedEdge, Vertical):
         self.text.load(text, detail.language)
 
     def forget_height(self) -> None:
-        """Let the next detail say how high this is, because another table is shown."""
+        """Forget the user's height, because another table is shown."""
         self._most_lines = 0
 
     def _give_room(self, text: str) -> None:

@@ -1,5 +1,5 @@
-"""PTX, SASS and AMDGCN are laid out in a pane: in columns for predicate, opcode and operands, with
-what the machine code of an instruction says before it.
+"""This module lays out PTX, SASS and AMDGCN in a pane: in columns for predicate, opcode and
+operands, after a column with the decoded control bits of each instruction.
 
 The opcodes' column is as wide as nearly all of them, but leaves most of the pane to the operands:
 those of a longer opcode begin further to the right.
@@ -26,11 +26,11 @@ LEAST_OPCODE_CELLS = 8
 
 @dataclass(frozen=True)
 class OpcodeColumns:
-    """The widths of the columns of one text, in a pane of some width."""
+    """The widths of the columns of one text, for the pane's width."""
 
     level: Level
     guard_cells: int
-    """Cells of the predicates with the gap behind them; 0 where nothing is predicated."""
+    """Cells of the predicates and the gap after them; 0 if no instruction has one."""
     opcode_cells: int
     """Cells that hold nearly all opcodes."""
     room: int = 0
@@ -50,14 +50,14 @@ class OpcodeColumns:
         )
 
     def _guard_width(self, cells: int) -> int:
-        """Return the width for a predicate of so many cells: a long one far below was not
+        """Return the width for a predicate of this length, since a longer one far below was not
         measured.
         """
         width = cells + 1 if cells else 0
         return max(self.guard_cells, width)
 
     def text(self, text: str) -> str:
-        """Return a line as it is shown. A find asks for all lines, so that no tokens are made."""
+        """Return a line as it is shown, without tokens: a find reads all lines."""
         parts = parts_of(self.level, text)
         if parts is None:
             return text.lstrip()
@@ -75,7 +75,7 @@ class OpcodeColumns:
         return guard.ljust(self._guard_width(len(guard))) + name + gap + operands + rest
 
     def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:
-        """Return the tokens of a line as they are shown. A line that is no instruction begins at
+        """Return the tokens of a line as they are shown. A line without an instruction begins at
         the edge.
         """
         line = "".join(text for text, _ in tokens)
@@ -102,8 +102,8 @@ class OpcodeColumns:
         return [*filled, *operands, *rest]
 
     def _comment_at(self, line: str, parts: Parts) -> int:
-        """Return where a comment of the compiler's begins; -1 for none. Those of nvdisasm are its
-        encoding.
+        """Return where a comment of the compiler's begins; -1 for none. In nvdisasm's text,
+        comments are encodings.
         """
         if self.level == "ptx":
             return line.find("//", max(parts.operands[1], parts.name[1]))

@@ -1,5 +1,5 @@
-"""Kernels are marked in all panes alike: by the number and colour of each, and by what lines of the
-source cost.
+"""This module marks kernels in the same way in all panes: by number and colour, and by the cost of
+source lines.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
 
 
 class KernelMarks:
-    """What panes ask for. The heat of a large session is read beside the screen, once for each time
-    that the session grows.
+    """The marks of kernels for all panes. The costs of a large session are read in the background,
+    once each time the session grows.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class KernelMarks:
         takes_long: Callable[[SessionReader], bool],
         times_take_long: Callable[[SessionReader], bool],
     ) -> None:
-        """``changed`` is called when the heat is another one, ``times_changed`` when the times of a
-        profile are. ``takes_long`` and ``times_take_long`` say of a session whether it is too large
-        to be read before the next frame.
+        """``changed`` is called when the costs change, ``times_changed`` when the times of a
+        profile do. ``takes_long`` and ``times_take_long`` return whether a session is too large to
+        be read before the next frame.
         """
         self.is_on = True
         self.heat = NO_HEAT
@@ -102,8 +102,8 @@ class KernelMarks:
         return self._times if self.is_on else None
 
     def times_of_graph(self, reader: SessionReader, graph: int) -> GraphTimes | None:
-        """Return the times of the nodes of a graph; None where no node has one, and where they are
-        not known yet: those of a large graph are read beside the screen, one graph after the other.
+        """Return the times of the nodes of a graph; None if no node has one, or if they are still
+        being read: large graphs are read in the background, one after the other.
         """
         if self.times is None:
             return None
@@ -113,8 +113,8 @@ class KernelMarks:
         return known if known and known.whole.seconds else None
 
     def time_of_node(self, reader: SessionReader, place: Place) -> PlaceTime | None:
-        """Return the time of the node at a place of a graph; None elsewhere, and where it has none
-        or is not known yet.
+        """Return the time of the node at a place of a graph; None for other places, and if it has
+        none or is not known yet.
         """
         node = node_at(reader, place)
         times = self.times_of_graph(reader, node.graph) if node else None
@@ -150,7 +150,7 @@ class KernelMarks:
         return {}
 
     def renew(self, reader: SessionReader) -> None:
-        """Read the heat of the session as it is now, if kernels are marked and it has changed."""
+        """Read the costs of the session again, if kernels are marked and the session has changed."""
         read_of = (reader, reader.data_version())
         if self.is_on and read_of != self._read_of:
             self._read_of = read_of
@@ -169,16 +169,16 @@ class KernelMarks:
         self._graph_times.clear()
 
     def legend(self, document: Document) -> str:
-        """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is
-        estimated; empty where it shows nothing.
+        """Return a short legend for the gutter of a source file: ``≈% of time`` if it is estimated;
+        empty if the gutter shows nothing.
         """
         if self.lines_of(document):
             return LEGENDS[self.heat.measure]
         return ""
 
     def words(self, place: Place) -> str:
-        """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty
-        where that is not known.
+        """Describe the cost of a source line: ``3 kernels, 42% of the estimated time``; empty where
+        it is not known.
         """
         line_heat = self.lines_of(place.document).get(place.line)
         if line_heat is None or not self.heat.measure:
@@ -210,15 +210,15 @@ class KernelMarks:
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 UNKNOWN_BLOCK = "■"
-"""Block for a kernel of which no cost is known."""
+"""Block for a kernel whose cost is not known."""
 
 
 def source_gutter(
     events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int
 ) -> dict[int, list[Piece]]:
-    """Return the gutter of each line (from 0) that has anything. ``events`` are the glyphs of what
-    happened there. The most expensive kernels of a line have a block each, as high as what they
-    take: at most ``blocks``.
+    """Return the gutter of each line (from 0) that has any. ``events`` are the glyphs of its
+    events. The most expensive kernels of a line have a block each, whose height is their cost: at
+    most ``blocks``.
     """
     if not heat:
         return {line: [glyph] for line, glyph in events.items()}
@@ -242,7 +242,7 @@ def source_gutter(
 
 
 def percent(share: float) -> str:
-    """Return ``42%``; ``<1%`` for what would be 0%."""
+    """Return ``42%``; ``<1%`` for a share that rounds to 0."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 

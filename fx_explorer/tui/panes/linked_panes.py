@@ -51,15 +51,15 @@ SHOWN_FIRST: tuple[Slot, ...] = (
     "graph",
     "source",
 )
-"""Which of the levels below a kernel are shown side by side where not all fit, until the user goes
-to another.
+"""Order of the levels below a kernel, of which the first are shown if not all fit, until the user
+chooses another.
 """
 
 FEW_PANES = 4
-"""More panes than this stand side by side only if each gets ``TABBED_PANE_CELLS``."""
+"""More panes than this are shown side by side only if each gets ``TABBED_PANE_CELLS``."""
 
 MIN_ROW_CELLS = 84
-"""In a narrower row, one pane is shown at a time, however few there are."""
+"""Least width of a row for several panes; in a narrower row, one pane is shown at a time."""
 
 
 MIN_TAB_CELLS = 8
@@ -102,11 +102,11 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._row = Horizontal()
         self._active = 0
         self._first = 0
-        """The leftmost pane that is shown, where not all are."""
+        """The leftmost pane on screen, if not all are shown."""
         self._shown: Sequence[int] = ()
         self._is_ranked = True
-        """Whether the panes show the levels of SHOWN_FIRST. False once the user has chosen another
-        level.
+        """Whether the panes show the first levels of SHOWN_FIRST. False once the user has chosen
+        another level.
         """
         self._is_zoomed = False
         self._old = OldFiles()
@@ -136,7 +136,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return [pane.document for pane in self.panes if pane.document]
 
     async def set_slots(self, slots: Sequence[Slot]) -> list[Pane]:
-        """Show one pane per slot, in this order, and no stage. Existing panes are used again."""
+        """Show one pane per slot, in this order, without a stage. Existing panes are reused."""
         panes = self.panes
         self.forget_stage()
         for pane, slot in zip(panes, slots, strict=False):
@@ -158,13 +158,13 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return pane
 
     def show_old(self, old: OldFiles) -> None:
-        """Mark the source files that are others by now, in these panes and in later ones."""
+        """Mark the source files that have changed, in these panes and in later ones."""
         self._old = old
         for pane in self.panes:
             pane.show_old(old)
 
     def _mark_lines(self) -> None:
-        """Show in the source what its lines cost, which is known only now."""
+        """Show the cost of source lines, which is known only now."""
         for pane in self.panes:
             if pane.document and pane.document.kind == "source":
                 pane.show_marks_again()
@@ -208,8 +208,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self._show_panes()
 
     def begin_with(self, pane: Pane) -> None:
-        """Show and focus a pane. Where there is no room for all, panes right of it are shown rather
-        than those left of it.
+        """Show and focus a pane. If not all fit, panes to the right of it are preferred to those on
+        the left.
         """
         self._first, self._is_ranked = self.panes.index(pane), True
         self.activate(pane)
@@ -220,7 +220,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def is_single(self) -> bool:
-        """Return whether one pane is shown at a time: zoomed, or too narrow for more."""
+        """Return whether one pane is shown at a time: zoomed, or in a narrow terminal."""
         return self._room == 1 < len(self.panes)
 
     @property
@@ -275,7 +275,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             pane.styles.width = "1fr"
 
     def widen(self, pane: Pane, cells: int) -> None:
-        """Give a shown pane more cells of its right neighbour, else of its left one; fewer where
+        """Make a pane wider by cells of its right neighbour, else of its left one; narrower if
         ``cells`` is negative.
         """
         shown = [pane for pane in self.panes if pane.display]
@@ -333,7 +333,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return [strip] * crop.height
 
     def refresh_tabs(self) -> None:
-        """Write the tabs again, because a pane shows another document or its cursor moved."""
+        """Redraw the tabs, because a pane shows another document or its cursor moved."""
         panes = self.panes
         if self._room < len(panes) and self.active:
             room = self._room_of_tabs()
@@ -343,14 +343,16 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     @property
     def _first_shown(self) -> int:
-        """Return the leftmost shown pane: as before, unless the active one would be hidden."""
+        """Return the leftmost pane on screen: the same as before, unless that would hide the active
+        one.
+        """
         panes, room = self.panes, self._room
         active = min(self._active, len(panes) - 1)
         return max(min(self._first, active, len(panes) - room), active - room + 1, 0)
 
     def _room_of_tabs(self) -> int:
-        """Return the characters of a title: all of it where all tabs fit, else so many that the
-        last tab is visible.
+        """Return the characters for each title: all if the tabs fit, else few enough that the last
+        tab is visible.
         """
         titles = [len(title_text(pane.document, pane.slot)) for pane in self.panes]
         width = self.size.width - POSITION_CELLS
@@ -359,7 +361,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return max(MIN_TAB_CELLS, width // len(titles) - TAB_MARGINS)
 
     def _show_panes(self) -> None:
-        """Show the active pane and its neighbours. The shown ones stay as long as the active one is
+        """Show the active pane and its neighbours. The same panes stay as long as the active one is
         among them.
         """
         panes, room = self.panes, self._room

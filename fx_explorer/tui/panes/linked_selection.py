@@ -1,4 +1,5 @@
-"""The selection decides what the linked panes show and what is highlighted in them.
+"""This module has the selection, which decides what the linked panes show and which lines are
+highlighted in them.
 
 A pane only tells where its cursor went. The other panes are turned to what belongs there, and the
 linked lines light up; panes moved by it do not answer back, so there is no loop.
@@ -56,7 +57,7 @@ from fx_explorer.tui.panes.pane import Pane
 
 
 class LinkedSelection:
-    """Decides for one row of panes, over one session at a time."""
+    """Decides this for one row of panes, over one session at a time."""
 
     def __init__(self, linked: LinkedPanes) -> None:
         self._linked = linked
@@ -67,11 +68,9 @@ class LinkedSelection:
         self._chosen: Place | None = None
         """The place that the user went to last; None since a stage was shown."""
         self.selection: Place | None = None
-        """The place that is lit in all panes."""
+        """The place that is highlighted in all panes."""
         self._selected: Selection | None = None
-        """The selection with everything that was computed of it; None after the session has
-        grown.
-        """
+        """The selection with all data computed for it; None after the session has grown."""
         self.region: RegionKey | None = None
         """The region that all graphs are narrowed to."""
         self.levels = Levels()
@@ -79,7 +78,7 @@ class LinkedSelection:
     # the session
 
     def open(self, reader: SessionReader) -> None:
-        """Show another session. Panes keep their documents and lines, as far as it has them."""
+        """Show another session. Panes keep their documents and lines if the session has them."""
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
         self._compilation, self._chosen = 0, None
@@ -109,7 +108,7 @@ class LinkedSelection:
     def _show_again(
         self, pane: Pane, old: SessionReader | None, place: Place | None, reader: SessionReader
     ) -> None:
-        """Show a place of the session before in this one; a large graph as a text when that is
+        """Show a place of the earlier session in this one; a large graph as text once that is
         written.
         """
         looked_for = _find_quickly(old, place) if old and place else None
@@ -126,12 +125,12 @@ class LinkedSelection:
 
     @property
     def compilation(self) -> int:
-        """Return the id of the compilation that is looked at; 0 before there is one."""
+        """Return the id of the compilation on screen; 0 without one."""
         return self._compilation
 
     def refresh(self) -> None:
         """Update after the session grew. Empty panes are filled; until the user has chosen
-        something, the best there is is shown.
+        something, the best available documents are shown.
         """
         self._selected = None
         if self._reader is None:
@@ -204,8 +203,8 @@ class LinkedSelection:
         return self._chosen if file == own.place.document.id else None
 
     async def show_stage(self, point: StagePoint, fates: Mapping[int, Fate]) -> None:
-        """Show what stood before a stage beside what stood after it, with what happened to each
-        operation. The panes stay at these documents.
+        """Show the documents before and after a stage side by side, with what happened to each
+        operation. The panes keep these documents.
         """
         sources = stage_sources(self._reader, point) if self._reader else ()
         documents = [*sources, *shown_parts(point)]
@@ -224,7 +223,7 @@ class LinkedSelection:
             self._put_cursors()
 
     def show_level(self, pane: Pane, level: Level) -> None:
-        """Show in this pane, as the user chose, a level of whatever kernel is looked at."""
+        """Show a level of the current kernel in this pane, at the user's choice."""
         pane.slot = level
         self._was_touched = True
         self._show(pane, None)
@@ -233,7 +232,7 @@ class LinkedSelection:
         self._linked.refresh_tabs()
 
     def show_document(self, pane: Pane, document: Document) -> None:
-        """Show in this pane the document that the user chose. It stays, whatever is selected."""
+        """Show a document in this pane, at the user's choice. It stays, whatever is selected."""
         if self._reader is None:
             return
         pane.slot = ""
@@ -264,8 +263,8 @@ class LinkedSelection:
             self.select(self.selection)
 
     async def go(self, place: Place) -> Pane | None:
-        """Bring a place on screen with the cursor on it, in the pane that shows its document, else
-        in the best one for it.
+        """Show a place with the cursor on it, in the pane that shows its document, else in the best
+        pane for it.
         """
         if self._reader is None:
             return None
@@ -313,8 +312,8 @@ class LinkedSelection:
     # narrowed to a region
 
     def narrow(self, region: RegionKey | None) -> None:
-        """Narrow every graph, also those that panes turn to later, to the nodes in this region.
-        None shows everything again.
+        """Narrow every graph, including those shown later, to the nodes in this region. None shows
+        everything again.
         """
         self.region = region
         for pane in self._linked.panes:
@@ -394,7 +393,7 @@ class LinkedSelection:
                 pane.show_links(lines, anchor)
 
     def selected_at(self, place: Place) -> Selection | None:
-        """Return what is known of a place, computed again unless it is the selected one. None
+        """Return the Selection of a place, computed again unless it is the selected one. None
         without a session.
         """
         if self._reader is None:
@@ -411,7 +410,7 @@ class LinkedSelection:
     # below the kernel
 
     def refresh_levels(self) -> None:
-        """Show the levels again and light up what is linked, after more was compiled or another
+        """Show the levels again and highlight linked lines, after more was compiled or another
         configuration was chosen.
         """
         if self._linked.shows_levels and self.selection:
@@ -421,7 +420,7 @@ class LinkedSelection:
             self.select(self.selection, origin)
 
     def tell(self, news: str) -> None:
-        """Show in panes without a document what is being done about the missing levels."""
+        """Show a message about missing levels in panes without a document."""
         self.levels.news = news
         for pane in self._linked.panes:
             if self._reader and pane.document is None and pane.slot in LEVELS:
@@ -442,7 +441,7 @@ class LinkedSelection:
         return None
 
     def _turn_levels(self, origin: Pane | None) -> list[Pane]:
-        """Turn panes that show levels to the selected kernel. Returns those that turned to another
+        """Make panes with levels show the selected kernel. Returns those that changed their
         document.
         """
         if self._reader is None or not self._linked.shows_levels:
@@ -505,7 +504,7 @@ class LinkedSelection:
         return True
 
     def _put_cursors(self) -> None:
-        """Put the cursors where lines are lit, so that the first key continues from there."""
+        """Put the cursors on highlighted lines, so that the first key continues from there."""
         for pane in self._linked.panes:
             if self._reader is not None and pane.document:
                 anchor = anchor_of(self._reader, pane.document, pane.lit)
@@ -515,9 +514,7 @@ class LinkedSelection:
 
 
 def _find_quickly(old: SessionReader, place: Place) -> Place:
-    """Return a place that is found in another session without writing a large graph as a text
-    there.
-    """
+    """Return a place in another session without writing a large graph as text."""
     if is_large_graph(old, place.document):
         return place_in_rows(old, place)
     return place

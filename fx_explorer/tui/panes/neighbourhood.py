@@ -1,5 +1,6 @@
-"""This pane shows the neighbourhood of a node: the user goes from box to box, and Enter walks to
-one. What was laid out is drawn in characters: frames first, lines over them, boxes on top.
+"""This module has the pane for the neighbourhood of a node: the user moves from box to box, and
+Enter makes one the centre. The layout is drawn in characters: frames first, lines over them, boxes
+on top.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ _LINES = {
 }
 
 PLAIN, DOUBLE, HEAVY, DOTTED = map(tuple, ("┌─┐│└┘", "╔═╗║╚╝", "┏━┓┃┗┛", "╭╌╮┆╰╯"))
-"""Borders: of a box, of the centre, of the box under the cursor, and of frames and of what stands
-for more.
+"""Borders: of a box, of the centre, of the box under the cursor, and of frames and of boxes for
+several nodes.
 """
 
 ARROW = "▸"
 
 RESULT = "result "
-"""Begins the names of results that are chosen (``result_name``), of which the beginning tells them
-apart.
+"""Beginning of the names of selected results (``result_name``), which distinguish themselves in the
+text after it.
 """
 
 
@@ -119,8 +120,8 @@ def drawn(neighbourhood: Neighbourhood, picture: Picture, cursor: Key) -> Canvas
 
 
 def frame_titles(neighbourhood: Neighbourhood) -> dict[int, str]:
-    """Return what stands in a kernel's frame: its name, and how much of it is not in the
-    picture.
+    """Return the titles of the kernels' frames: the name, and how much of the kernel is outside of
+    the picture.
     """
     titles = {}
     for kernel in {row.id: row for row in neighbourhood.kernels.values()}.values():
@@ -195,7 +196,7 @@ def _draw_box(
 
 
 def box_lines(neighbourhood: Neighbourhood, key: Key) -> Sequence[Piece]:
-    """Return what a box says: a node's name and value, or how many nodes it stands for."""
+    """Return the lines of a box: a node's name and value, or the number of nodes it represents."""
     if key[0] == "more":
         return ((f"and {neighbourhood.more[key[1]]:,} more", "strong"), ("⏎ shows some", "muted"))
     node = neighbourhood.nodes[key[1]]
@@ -210,8 +211,8 @@ EMPTY = "This graph has no nodes."
 
 
 class NeighbourhoodView(LineView):
-    """Boxes for a node and what is within two steps of it, lines between them, and a frame around
-    what a kernel fuses.
+    """Boxes for a node and the nodes within two steps of it, lines between them, and a frame around
+    the nodes of a fused kernel.
 
     The user sees: the node in the middle with a double border, the box under the cursor with a
     heavy one. Its lines are rows of the picture. ``walk`` makes the box under the cursor the
@@ -231,7 +232,7 @@ class NeighbourhoodView(LineView):
     # what a pane uses
 
     def load(self, reader: SessionReader, graph: Graph, position: int) -> None:
-        """Show what is around a node of a graph, with the cursor on it."""
+        """Show the neighbourhood of a node of a graph, with the cursor on it."""
         self._reader, self._graph, self._shown = reader, graph, {}
         self._neighbourhood = None
         if 0 <= position < graph.node_count:
@@ -241,8 +242,8 @@ class NeighbourhoodView(LineView):
 
     @property
     def position(self) -> int:
-        """Return where in its graph the node under the cursor stands; of what stands for more
-        nodes, the node in the middle.
+        """Return the position in its graph of the node under the cursor; for a box of several
+        nodes, of the centre.
         """
         if self._neighbourhood is None or self._graph is None:
             return 0
@@ -256,11 +257,11 @@ class NeighbourhoodView(LineView):
 
     @property
     def neighbourhood(self) -> Neighbourhood | None:
-        """Return what is shown; None for a graph without nodes."""
+        """Return the shown neighbourhood; None for a graph without nodes."""
         return self._neighbourhood
 
     def centre_on(self, position: int) -> None:
-        """Put another node of the graph into the middle, and the cursor on it."""
+        """Make another node of the graph the centre, with the cursor on it."""
         if self._graph and self._neighbourhood and self._neighbourhood.centre.position != position:
             self._shown = {}
             self._centre(self._graph.first_node + position)
@@ -269,7 +270,7 @@ class NeighbourhoodView(LineView):
 
     def show_near(self, positions: frozenset[int], anchor: int) -> None:
         """Move the cursor to one of these nodes if any is in the picture. Otherwise ``anchor``
-        becomes the middle.
+        becomes the centre.
         """
         if self._graph is None or self._neighbourhood is None or self.position in positions:
             return
@@ -281,8 +282,8 @@ class NeighbourhoodView(LineView):
             self._go_to(("node", here))
 
     def walk(self) -> bool:
-        """Make the node under the cursor the middle, or show more of what stands for further nodes.
-        Returns whether there is another node in the middle.
+        """Make the node under the cursor the centre, or show more nodes of a box for several.
+        Returns whether the centre has changed.
         """
         if self._neighbourhood is None:
             return False
@@ -392,7 +393,7 @@ class NeighbourhoodView(LineView):
         self.post_message(self.Moved(self, self._cursor))
 
     def user_moves_to(self, line: int, center: bool = False) -> None:
-        """Go to the box on a row of the picture that is nearest."""
+        """Move the cursor to the nearest box on a row of the picture."""
         if self._picture and self._box:
             here = self._box
             self._user_goes_to(
@@ -415,7 +416,7 @@ class NeighbourhoodView(LineView):
         self._user_goes_to(column[max(0, min(at + lines, len(column) - 1))])
 
     def action_columns_by(self, columns: int) -> None:
-        """Go to the box left or right: to one that a line leads to, where there is one."""
+        """Move the cursor to the left or right, preferably to a box that a line leads to."""
         picture, box = self._picture, self._box
         if picture is None or box is None:
             return

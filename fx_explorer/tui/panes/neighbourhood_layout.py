@@ -1,5 +1,5 @@
-"""Boxes, frames and lines of a neighbourhood get their places, in cells. Pure data: nothing here
-draws.
+"""This module lays out the boxes, frames and lines of a neighbourhood, in cells. It is pure data:
+it draws nothing.
 
 What one kernel fuses stands together, in a rectangle that nothing else is in, so that a frame can
 be drawn around it. The rectangles are put below each other, each as near to its neighbours as there
@@ -18,8 +18,8 @@ from fx_explorer.analysis.node_neighbours import Neighbourhood
 # Columns: producers stand left of what uses them, the centre at 0.
 
 Key = tuple[str, int]
-"""A thing that has a place: ``("node", id)``, ``("more", step)``, or ``("way", number)`` of an edge
-over a column.
+"""The key of a placed thing: ``("node", id)``, ``("more", step)``, or ``("way", number)`` for an
+edge that crosses a column.
 """
 
 
@@ -99,8 +99,8 @@ FRAME_CELLS = 2
 
 LEAST_GAP = 2 * FRAME_CELLS + 2
 ROUNDS = 8
-"""How often the rectangles are moved halfway towards their neighbours. Two that moved the whole way
-would change places.
+"""How often the rectangles are moved halfway towards their neighbours. If they moved all the way,
+two could swap places.
 """
 
 
@@ -125,11 +125,11 @@ class Picture:
     """The picture of a node's neighbourhood: boxes, frames and lines with their places."""
 
     boxes: Mapping[Key, Box]
-    """Nodes, and what stands for further ones."""
+    """Boxes of nodes, and of groups of further nodes."""
     frames: Mapping[int, Box]
-    """By the id of the kernel."""
+    """Frames by the id of the kernel."""
     ways: Mapping[Key, Box]
-    """Where edges pass over a column."""
+    """Places where edges cross a column."""
     lines: Sequence[tuple[Key, Key, int]]
     """(from, to, column of cells in which the line goes up or down)."""
     columns: Mapping[Key, int]
@@ -210,7 +210,7 @@ def _across(
 
 
 def _groups(neighbourhood: Neighbourhood, columns: Columns) -> list[_Group]:
-    """Return what stands together. An edge within one kernel stays in its frame."""
+    """Return the boxes that stay together. An edge within one kernel stays in its frame."""
     kernel_of: dict[Key, int] = {
         ("node", node): kernel.id for node, kernel in neighbourhood.kernels.items()
     }

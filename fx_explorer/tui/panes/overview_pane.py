@@ -1,5 +1,5 @@
-"""The first view says what happened, in plain words, and every sentence leads somewhere. Its facts
-are those of the session, read beside the screen, and those that only the app knows.
+"""This module has the first view, which describes in plain words what happened; every sentence
+leads to a place. Its facts come from the session, read in the background, and from the app.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ GLYPHS: dict[Severity, Piece] = {
 }
 
 TOPIC_CELLS = 12
-"""Width in cells of the column that names what a fact is about."""
+"""Width in cells of the column with the topic of a fact."""
 
 MAX_TEXT_CELLS = 100
 """Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
 
 FIRST: tuple[Topic, ...] = ("old", "since", "next")
-"""Topics that come before all others: that the rest is old, the result of a change, where to begin.
+"""Topics that come before all others: that the data is outdated, the effect of a change, where to
+begin.
 """
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
@@ -70,19 +71,21 @@ class FactList(LineView):
         self._facts: Sequence[Fact] = ()
         self._of_session: Sequence[Fact] = ()
         self._of_app: dict[Topic, Sequence[Fact]] = {}
-        """Facts that are not in the session: that its files have changed, and what changed since
+        """Facts that are not in the session: that its files have changed, and the differences from
         the last capture.
         """
         self._lines: list[FactLine] = []
         self._width = 0
 
     def say_why_empty(self, why: str) -> None:
-        """Say why there are no facts, in place of "Starting"; with "" they are on their way."""
+        """Show why there are no facts, in place of "Starting"; with "" they are still being
+        computed.
+        """
         self._why = why
         self._say()
 
     def say_what_is_done(self, words: str) -> None:
-        """Say how the facts are being found, in place of "Starting"."""
+        """Show how far the facts are, in place of "Starting"."""
         self._done = words
         self._say()
 
@@ -130,7 +133,7 @@ class FactList(LineView):
 
     @property
     def is_on_a_break(self) -> bool:
-        """Return whether the fact under the cursor is about graph breaks that there are."""
+        """Return whether the fact under the cursor is about existing graph breaks."""
         return self.fact is not None and self.fact.view == "breaks" and self.fact.severity != "good"
 
     @property
@@ -220,7 +223,7 @@ TOPIC_LABELS: dict[Topic, str] = {
 
 
 def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
-    """Return the lines of a fact: its text beside its topic and glyph, and its details below."""
+    """Return the lines of a fact: its text beside topic and glyph, and its details below."""
     room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
     indent = " " * (TOPIC_CELLS + 2)
     text_kind = {"good": "text", "changed": "text", "notice": "strong", "problem": "strong"}[
@@ -270,15 +273,15 @@ class OverviewFacts:
             BackgroundTask(shown, "overview", "read the overview"), self._show, self._cannot_read
         )
         self.waiting: Waiting | None = None
-        """Where the compiler waits for the user, which is a fact too."""
+        """The pause at which the compiler waits for the user, which is shown as a fact."""
 
     def forget(self) -> None:
-        """Drop what is said of a session, which is about to be closed."""
+        """Drop the facts of a session that is about to be closed."""
         self._read.forget()
         self._shown.forget_of_app()
 
     def renew(self, reader: SessionReader) -> None:
-        """Show the overview of the session as it is now."""
+        """Show the overview of the session's present state."""
         waiting, keymap = self.waiting, self._keymap
 
         def facts(session: SessionReader) -> list[Fact]:

@@ -67,7 +67,7 @@ class Pane(TellsUnreadable, Vertical):
             self.before = before
 
     def __init__(self, marks: KernelMarks, slot: Slot = "") -> None:
-        """``marks`` says whether kernels are marked, for all panes alike."""
+        """``marks`` tells for all panes whether kernels are marked."""
         super().__init__()
         self._marks = marks
         self.slot: Slot = slot
@@ -79,15 +79,15 @@ class Pane(TellsUnreadable, Vertical):
         self._rows = RowList(COLUMNS)
         self._rows.display = False
         self._picture: NeighbourhoodView | None = None
-        """What is around a node, where the pane has shown it."""
+        """The neighbourhood of a node, once the pane has shown it."""
         self._old = OldFiles()
         self._region: RegionKey | None = None
         self._shown = EVERY_LINE
         self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
         self.fates: Mapping[int, Fate] | None = None
-        """What became of operations in the stage that is shown, by the id of the node; None where
-        no stage is.
+        """What happened to operations in the shown stage, by the id of the node; None without a
+        stage.
         """
 
     def compose(self) -> ComposeResult:
@@ -112,7 +112,7 @@ class Pane(TellsUnreadable, Vertical):
 
     @property
     def picture(self) -> NeighbourhoodView | None:
-        """Return the picture that is shown; None where rows or a text are."""
+        """Return the neighbourhood on screen; None if the pane shows rows or a text."""
         is_picture = (
             self.slot == "neighbourhood"
             and self.document is not None
@@ -159,8 +159,8 @@ class Pane(TellsUnreadable, Vertical):
         why: str = "",
         region: RegionKey | None = None,
     ) -> None:
-        """Show a document with the cursor on ``line``. None shows no document, and says ``why`` if
-        that is known.
+        """Show a document with the cursor on ``line``. None shows no document, and ``why`` if
+        given.
 
         A graph shows only the nodes in ``region``, if one is given.
         """
@@ -255,7 +255,7 @@ class Pane(TellsUnreadable, Vertical):
         return True
 
     def _sort(self, line: int | None = None) -> None:
-        """Sort the rows by their times. The cursor goes to a line of the document; for None to the
+        """Sort the rows by their times. The cursor moves to a line of the document; for None to the
         first row, which the other panes follow.
         """
         reader, times = self._reader, self._times.of_graph(self._reader, self.document)
@@ -275,9 +275,9 @@ class Pane(TellsUnreadable, Vertical):
             self.post_message(self.Moved(self, self.place))
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
-        """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it
-        at once. What is shown stays meanwhile, with a sentence below it; to show anything else
-        abandons it.
+        """Write the text of a large graph in the background, and call ``done`` when ``show`` can
+        use it. Until then the present document stays, with a note below it; showing another
+        document cancels the writing.
         """
         self._writing.write(reader, document, done)
 
@@ -299,15 +299,15 @@ class Pane(TellsUnreadable, Vertical):
             self._text.say(words)
 
     def annotate(self, reader: SessionReader) -> None:
-        """Mark the lines where something happened (a break, a recompile) and those that kernels
-        compute, as far as it is known by now.
+        """Mark the lines with events (a break, a recompile) and those that kernels compute, as far
+        as they are known now.
         """
         document = self.document
         if document and document.kind == "source" and self._text.mark_lines(reader, document):
             self._show_title()
 
     def show_marks_again(self) -> None:
-        """Mark the kernels, or do not any more, with everything else as it is."""
+        """Show or hide the marks of kernels, with everything else unchanged."""
         if self._reader is None or self.document is None:
             return
         if self.document.kind == "source":
@@ -362,7 +362,7 @@ class Pane(TellsUnreadable, Vertical):
         self.show_links(lit)
 
     def show_links(self, lines: frozenset[int], anchor: int | None = None) -> None:
-        """Light these lines and bring ``anchor``, if there is one, into view. Posts nothing."""
+        """Highlight these lines and scroll to ``anchor``, if given. Posts nothing."""
         self._lit = lines
         if self.picture:
             if anchor is not None:

@@ -1,6 +1,6 @@
-"""A pane shows a text: source, generated code, IR or a kernel, with all that is written beside its
-lines. A profile says the time of each node or line, of all together, and the order of a graph's
-rows by it.
+"""This module has a pane's text: source, generated code, IR or a kernel, with the marks beside its
+lines. From a profile it shows the time of each node or line and their sum, and can sort a graph's
+rows by time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SORTED_WORDS = "most expensive first"
 
 
 class PaneTimes:
-    """Knows the times of what one pane shows. ``is_sorted`` is whether the rows of its graph stand
+    """The times of the document in one pane. ``is_sorted`` is whether its graph's rows are sorted
     by them.
     """
 
@@ -61,15 +61,15 @@ class PaneTimes:
         self.is_sorted = False
 
     def stop(self) -> None:
-        """Abandon the sorting of a graph that is not shown any more."""
+        """Cancel the sorting of a graph that is no longer shown."""
         self._sorting.stop()
         self.is_sorted = False
 
     def of_graph(
         self, reader: SessionReader | None, document: Document | None
     ) -> GraphTimes | None:
-        """Return the times of the graph that is shown; None where none of its nodes has one, or it
-        is not known yet.
+        """Return the times of the shown graph; None if none of its nodes has one, or if they are
+        not known yet.
         """
         is_graph = document is not None and document.kind in OF_GRAPHS
         if is_graph and document and reader:
@@ -83,8 +83,8 @@ class PaneTimes:
         shown: ShownLines,
         take: Callable[[list[int]], None],
     ) -> None:
-        """Give ``take`` the lines of a graph, the most expensive first; those of a large graph are
-        sorted beside the screen.
+        """Call ``take`` with the lines of a graph, the most expensive first; a large graph is
+        sorted in the background.
         """
         if self._sorting.is_busy:
             return
@@ -103,8 +103,8 @@ class PaneTimes:
         )
 
     def show_before_lines(self, reader: SessionReader, document: Document, kernel: int) -> None:
-        """Show them before the lines of generated code, and of a graph as a text. ``kernel`` is the
-        one that the text is of; 0 for none, and for several.
+        """Show the times before the lines of generated code, or of a graph's text. ``kernel`` is
+        the kernel of the text; 0 for none or several.
         """
         times = self._marks.times
         if times is None or not self._marks.is_on:
@@ -127,8 +127,8 @@ class PaneTimes:
             )
 
     def in_words(self, reader: SessionReader | None, document: Document | None, kernel: int) -> str:
-        """Say what all that the pane shows took in the profile: ``profiled 812 µs``; empty where
-        that is not known.
+        """Describe the time of everything in the pane: ``profiled 812 µs``; empty where it is not
+        known.
         """
         times = self._marks.times
         if times is None or document is None:
@@ -150,8 +150,7 @@ TIME_CELLS = 10
 """Width of a time with its sign, in cells, such as ``Σ 0.123 µs``."""
 
 SUM = "Σ"
-"""Stands before the sum of all calls, where the code of a kernel begins: the calls have their own
-times.
+"""Marks the sum over all calls, where the code of a kernel begins: the calls have their own times.
 """
 
 DEFINES = ("def ", "void ", 'extern "C"')
@@ -162,8 +161,8 @@ LINES_LOOKED_AT = 400
 def time_in_code(
     calls: Mapping[int, PlaceTime], definitions: Mapping[int, PlaceTime], line: int
 ) -> Piece | None:
-    """Return what stands before a line (from 0) of the output code: the time of the calls it makes,
-    or in grey the sum of all calls of the kernel that it defines.
+    """Return the text before a line (from 0) of the output code: the time of the calls it makes, or
+    in grey the sum of all calls of the kernel that it defines.
     """
     if time := calls.get(line):
         return (f"{time.in_words:>{TIME_CELLS}}", "text")
@@ -174,8 +173,8 @@ def time_in_code(
 
 
 def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None:
-    """Return what stands before a line (from 0) of a graph as a text: the time of the node, at the
-    first of its lines.
+    """Return the text before a line (from 0) of a graph's text: the time of the node, on its first
+    line.
     """
     node = text.node_of_line.get(line, 0)
     if node and text.line_of_node[node] == line:
@@ -189,8 +188,8 @@ def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None
 
 def definition_line(text: str, name: str) -> int:
     """Return the line (from 0) on which the function of a kernel of this name is defined:
-    Inductor's helpers may stand before it, and C++ has names of its own. The first line where none
-    looks like it.
+    Inductor's helpers may come before it, and C++ has its own names. The first line if none
+    matches.
     """
     likely = 0
     for at, line in enumerate(islice(text.split("\n"), LINES_LOOKED_AT)):
@@ -202,7 +201,7 @@ def definition_line(text: str, name: str) -> int:
 
 
 LEAST_WORDS_CELLS = 20
-"""Words in place of a text are wrapped no narrower than this."""
+"""Least width at which a message in place of a text is wrapped."""
 
 
 class PaneText:
@@ -215,15 +214,15 @@ class PaneText:
         self._numbers = NumberColours(self.code, marks)
         self._machine_words = MachineWords(self.code)
         self._message = ""
-        """Shown in place of a text; empty where there is one."""
+        """The message in place of a text; empty if there is a text."""
 
     @property
     def kernel(self) -> int:
-        """Return the kernel that the text is of; 0 for none, and for several."""
+        """Return the kernel of the text; 0 for none or several."""
         return self._numbers.kernel
 
     def stop(self) -> None:
-        """Abandon what is being read for a text that is not shown any more."""
+        """Cancel reading for a text that is no longer shown."""
         self._machine_words.stop()
         self._numbers.stop()
         self._message = ""
@@ -259,7 +258,7 @@ class PaneText:
             self._machine_words.show(reader.path, whole, shown.lines)
 
     def say(self, words: str) -> None:
-        """Say in place of a text why there is none, or how far it is."""
+        """Show a message in place of a text: why there is none, or how far it is."""
         if words != self._message:
             self._message = words
             self._write_message()
@@ -268,8 +267,8 @@ class PaneText:
         self.code.load(wrapped_text(self._message, max(LEAST_WORDS_CELLS, self.code.body_width)))
 
     def mark_lines(self, reader: SessionReader, document: Document) -> bool:
-        """Mark the lines of a source where something happened, and what they cost, as far as it is
-        known by now. Returns whether that is more or less than before.
+        """Mark the source lines with events and costs, as far as they are known now. Returns
+        whether the marks have changed.
         """
         return self._source_marks.renew(reader, document)
 
@@ -349,7 +348,7 @@ class MachineWords:
         self._code.annotate({})
 
     def stop(self) -> None:
-        """Abandon what is being made for a text that is not shown any more."""
+        """Cancel work for a text that is no longer shown."""
         self._beside.stop()
 
 
@@ -357,7 +356,7 @@ class MachineWords:
 # lines cost.
 
 FEW_BLOCKS, MANY_BLOCKS = 1, 3
-"""So many kernels of a line have a block in the gutter: the most expensive alone, and more in a
+"""Number of blocks in the gutter of a line: for the most expensive kernel alone, and for more in a
 wide pane.
 """
 
@@ -380,9 +379,7 @@ class SourceMarks:
         self._events, self._heat = {}, {}
 
     def renew(self, reader: SessionReader, document: Document) -> bool:
-        """Mark the lines with what the session knows of them by now. Returns whether the marks have
-        changed.
-        """
+        """Mark the lines with the session's present facts. Returns whether the marks have changed."""
         events, heat = line_events(reader, document), self._marks.lines_of(document)
         if (events, heat) == (self._events, self._heat):
             return False
@@ -413,8 +410,8 @@ class SourceMarks:
 # The line numbers of generated code, in the colours of the kernels that its lines are of.
 
 COLOURED_AT_ONCE = 5_000
-"""Lines of output code whose kernels are read before the next frame; of more they are read beside
-the screen.
+"""Most lines of output code whose kernels are read before the next frame; for more they are read in
+the background.
 """
 
 
@@ -428,10 +425,10 @@ class NumberColours:
             code, "kernels of lines", "read which kernel each line is of"
         )
         self.kernel = 0
-        """The kernel that the text is of; 0 for none, and for several."""
+        """The kernel of the text; 0 for none or several."""
 
     def stop(self) -> None:
-        """Abandon what is being read of a text that is not shown any more."""
+        """Cancel reading for a text that is no longer shown."""
         self._beside.stop()
 
     def renew(self, reader: SessionReader, document: Document) -> None:
@@ -472,7 +469,7 @@ KindOfLine = Callable[[int], str]
 
 
 def kernel_of_text(reader: SessionReader, document: Document) -> int:
-    """Return the id of the one kernel that a text is of; 0 for the output code, and for others."""
+    """Return the id of the kernel whose text this is; 0 for the output code, and for others."""
     if document.kind == "artifact":
         kernel = kernel_of(reader, document)
     else:
@@ -481,7 +478,7 @@ def kernel_of_text(reader: SessionReader, document: Document) -> int:
 
 
 def one_kernel(kernel: int) -> KindOfLine:
-    """Return what gives every line the colour of a kernel."""
+    """Return a function that gives every line the colour of a kernel."""
     kind = kernel_kind(kernel)
     return lambda _: kind
 

@@ -1,5 +1,5 @@
-"""A view of rows says what it shows and what is worth noticing; it has the rows in the order that
-the user wants, what they add up to, and details of the row under the cursor.
+"""This module is a view of rows: a description and a notice above, the rows in the user's order,
+their sums, and details of the row under the cursor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from fx_explorer.tui.widgets.row_list import RowList
 TableMaker = Callable[[SessionReader], views.ViewTable]
 
 ROWS_AT_ONCE = 1_000
-"""A table of so many rows is sorted before the next frame, which takes some 8 ms."""
+"""Most rows of a table that is sorted before the next frame, which takes about 8 ms."""
 
 ARRANGING = "arrange rows"
 ARRANGING_WORDS = "Looking through the rows …"
@@ -59,9 +59,9 @@ STOPPED = "This was not read to its end. Choose the view again to read it."
 
 
 class TablePane(TellsUnreadable, Vertical):
-    """Shows two lines of words, a chart where the table has one, a list, a line of sums, and below
-    it the detail of the row under the cursor. A function makes the table: before the next frame, or
-    beside the screen where it is going to be large.
+    """Shows two lines of text, a chart if the table has one, a list, a line of sums, and below it
+    the detail of the row under the cursor. A function makes the table: before the next frame, or in
+    the background if it will be large.
     """
 
     DEFAULT_CSS = """
@@ -73,8 +73,8 @@ class TablePane(TellsUnreadable, Vertical):
     """
 
     class Moved(Message):
-        """Posted when the cursor moved to another row. ``place`` is what the row stands for, if
-        that is one place.
+        """Posted when the cursor moved to another row. ``place`` is the row's place, if it has
+        exactly one.
         """
 
         def __init__(self, place: Place | None) -> None:
@@ -85,7 +85,7 @@ class TablePane(TellsUnreadable, Vertical):
         """Posted when the user presses enter on a row."""
 
     def __init__(self, make_table: TableMaker, reads: Reads | None = None, *, id: str) -> None:
-        """``reads``: what may make the table large; None for one that never is."""
+        """``reads``: the rows that may make the table large; None for a table that is never large."""
         super().__init__(id=id)
         self._make_table = make_table
         self._reads = reads
@@ -93,29 +93,29 @@ class TablePane(TellsUnreadable, Vertical):
             self, "make table", "make a table"
         )
         self._table_reader: SessionReader | None = None
-        """The reader that belongs to a table which was made in the background."""
+        """The reader of a table that was made in the background."""
         self._made_of: tuple[SessionReader, int] | None = None
-        """(session, version of its data) that a table made in the background was made from."""
+        """(session, version of its data) of a table that was made in the background."""
         self._is_stopped = False
-        """Whether the user does not want the table, or it cannot be made."""
+        """Whether the user stopped the table, or it could not be made."""
         self._around: list[tuple[views.ViewTable, int]] = []
-        """What the table was opened from, the whole first, each with the line that the cursor was
-        on.
+        """The tables from which this one was opened, the outermost first, each with the line of the
+        cursor.
         """
         self._missed: SessionReader | None = None
         """The session, when it has grown while a part of the table was open; None otherwise."""
         self.narrowed_to = ""
         """The words that rows must have to be shown; empty for all rows."""
         self._region: RegionKey | None = None
-        """What the rows must belong to, where rows belong to anything; None for all rows."""
+        """The region that rows must belong to; None for all rows."""
         self._folding = Folding()
         self._old = OldFiles()
         self.sort: Sort | None = None
-        """The column that the rows are sorted by; None for the order of the table."""
+        """The column by which the rows are sorted; None for the order of the table."""
         self._whole: views.ViewTable | None = None
         self._table: views.ViewTable | None = None
         self._arranged: Sequence[int] = ()
-        """The rows in their order, folded ones among them."""
+        """The rows in their order, including folded ones."""
         self._order: Sequence[int] = ()
         self._sums = ""
         self._words = TableNotes()
@@ -142,7 +142,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     @property
     def position(self) -> int:
-        """Return which row of the table the cursor is on, whatever the order on screen."""
+        """Return the row of the table that the cursor is on, independent of the order on screen."""
         line = self.rows.cursor
         if line < len(self._order):
             return self._order[line]
@@ -152,7 +152,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     @property
     def place(self) -> Place | None:
-        """Return what the row under the cursor stands for."""
+        """Return the place of the row under the cursor."""
         row = self._row()
         if row and row.find_place:
             return row.find_place()
@@ -160,7 +160,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     @property
     def narrows_to(self) -> RegionKey | None:
-        """Return what enter on the row under the cursor narrows every view to."""
+        """Return the region to which Enter on the row under the cursor narrows every view."""
         row = self._row()
         return row.narrows_to if row else None
 
@@ -172,9 +172,7 @@ class TablePane(TellsUnreadable, Vertical):
         return []
 
     def refresh_from(self, reader: SessionReader) -> None:
-        """Make the table again. The cursor stays where it is, and what was opened of a table stays
-        open.
-        """
+        """Make the table again. The cursor stays, and opened parts of a table stay open."""
         if self._around:
             self._missed = reader
             return
@@ -204,7 +202,7 @@ class TablePane(TellsUnreadable, Vertical):
         return table
 
     def _refresh_in_thread(self, reader: SessionReader, reads: Reads) -> None:
-        """Make the table beside the screen, unless it is what the session holds already."""
+        """Make the table in the background, unless the session has it already."""
         now = (reader, reader.data_version())
         if now == self._made_of:
             return
@@ -226,7 +224,7 @@ class TablePane(TellsUnreadable, Vertical):
         self.refresh_from(made_of[0])  # it may have grown meanwhile
 
     def _take(self, table: views.ViewTable, reader: SessionReader | None) -> None:
-        """Show a table. ``reader`` is its own, to be closed with it."""
+        """Show a table. ``reader`` is its own, and is closed with it."""
         is_first = self._whole is None
         if is_first:
             self._detail.forget_height()
@@ -249,7 +247,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._totals.display = self._detail.display = False
 
     def resume(self) -> None:
-        """Let the table be made again, because the user asks for it."""
+        """Allow the table to be made again, because the user asks for it."""
         self._is_stopped = False
 
     def stop_reading(self) -> bool:
@@ -262,7 +260,7 @@ class TablePane(TellsUnreadable, Vertical):
         return was_busy
 
     def open_row(self) -> bool:
-        """Show what lies within the row under the cursor. Returns whether there is anything."""
+        """Show the rows inside the row under the cursor. Returns whether there are any."""
         table = self._table
         inner = table.opens(self.position) if table and table.opens and self._row() else None
         if table is None or inner is None:
@@ -272,7 +270,7 @@ class TablePane(TellsUnreadable, Vertical):
         return True
 
     def leave_row(self) -> bool:
-        """Show what the table was opened from. Returns whether it was opened from anything."""
+        """Show the table from which this one was opened. Returns whether there is one."""
         if not self._around:
             return False
         self._turn_to(*self._around.pop())
@@ -300,14 +298,16 @@ class TablePane(TellsUnreadable, Vertical):
             self._show_table(0)
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column; by the same one again, the other way round; then not any more."""
+        """Sort by a column; the same column again reverses the order; a third time restores the
+        table's order.
+        """
         if self._table:
             self.sort = next_sort(self._table, self.sort, column)
             self._show_table(0)
 
     def fold_here(self, is_folding: bool | None = None) -> bool:
-        """Fold or unfold the row under the cursor; None toggles it. Where there is nothing to fold,
-        the cursor moves to the row around. Returns whether the table is a tree.
+        """Fold or unfold the row under the cursor; None toggles it. If there is nothing to fold,
+        the cursor moves to the enclosing row. Returns whether the table is a tree.
         """
         table, at = self._table, self.position
         if table is None or table.tree is None or self.narrowed_to or at >= len(table.rows):
@@ -324,8 +324,8 @@ class TablePane(TellsUnreadable, Vertical):
         return True
 
     def _show_table(self, line: int) -> None:
-        """Show the rows as they are to be arranged: at once where there are few, else when that is
-        found out, some milliseconds at a time, so that no key waits for it.
+        """Show the rows in the chosen order: at once if there are few, else after sorting a few
+        milliseconds at a time, so that no key waits for it.
         """
         table = self._whole
         if table and table.searched and self.narrowed_to:
@@ -388,7 +388,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     @property
     def svg(self) -> Callable[[], str] | None:
-        """Return what draws the picture of the view; None where it has none."""
+        """Return a function that draws the picture of the view; None without one."""
         return self._table.svg if self._table else None
 
     def _why_no_row(self, table: views.ViewTable) -> str:
@@ -399,8 +399,8 @@ class TablePane(TellsUnreadable, Vertical):
         return table.empty
 
     def answer(self, title: str) -> Callable[[SessionReader], str]:
-        """Return what writes all that the view says, its rows as they stand on the screen; nothing
-        while it says nothing. It may be called in another thread.
+        """Return a function that writes everything in the view, with the rows as they are on the
+        screen; empty if it has nothing. It may be called in another thread.
         """
         from fx_explorer.tui.content import inspect  # not needed for the first paint
 
@@ -414,7 +414,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     @property
     def answer_lines(self) -> int:
-        """Return about how many lines that is."""
+        """Return about how many lines that text has."""
         return len(self._order)
 
     def forget(self) -> None:

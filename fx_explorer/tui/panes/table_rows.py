@@ -1,5 +1,5 @@
-"""The rows of a table are put into the order of the screen, and given to the list that shows them:
-sorted by a column, narrowed to words, with what they add up to.
+"""This module puts the rows of a table into the order of the screen, for the list that shows them:
+sorted by a column, narrowed to words, with their sums.
 
 Nothing here draws. A table may have 100,000 rows, so they are sorted in steps between which the
 caller may paint.
@@ -24,13 +24,13 @@ from fx_explorer.tui.panes.titles import OLD_MARK, OldFiles
 from fx_explorer.tui.widgets import row_list
 
 ROWS_AT_A_TIME = 250
-"""Rows looked at in one step, which takes some 4 ms."""
+"""Rows processed in one step, which takes about 4 ms."""
 
 MERGED_AT_A_TIME = 1_000
 """Rows that are merged in one step, so that no key waits for it."""
 
 Steps = Iterator["Arrangement | None"]
-"""Nothing at each step, and at the last one what was found."""
+"""None at each step, and the arrangement at the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The rows to show, as positions in the table, and what stands below them."""
+    """The rows to show, as positions in the table, and the line of sums below them."""
 
     order: Sequence[int]
     totals: str
@@ -56,7 +56,7 @@ class Arrangement:
 
 def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None:
     """Return the order after the user has chosen a column: numbers begin with the greatest, texts
-    with the first; chosen again it is turned round, and then it is the table's own order.
+    with the first; the second time the order is reversed, and the third time it is the table's own.
     """
     chosen = [table_column for table_column in table.columns if table_column.title == column]
     begins_descending = any(
@@ -70,7 +70,7 @@ def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None
 
 
 def at_once(steps: Steps) -> Arrangement:
-    """Do all steps now, for a table that is small."""
+    """Do all steps at once, for a small table."""
     for arrangement in steps:
         if arrangement:
             return arrangement
@@ -78,8 +78,8 @@ def at_once(steps: Steps) -> Arrangement:
 
 
 def arranged(table: ViewTable, sort: Sort | None, words: str) -> Steps:
-    """Return the rows that the table is narrowed to and that have all ``words``, in the order of
-    ``sort``. Yields between steps. What lies in each other stays so, unless words are looked for.
+    """Return the rows that pass the table's filter and contain all ``words``, in the order of
+    ``sort``. Yields between steps. Nesting is kept, unless words are searched.
     """
     shown: Sequence[int] = range(len(table.rows)) if table.only is None else table.only
     if words and not table.searched:
@@ -135,7 +135,8 @@ def _with_words(
 # sorting
 
 Kind = tuple[int, bool]
-"""Rows of one kind stand together: a part of the table, first those whose cell has something."""
+"""Rows of one kind are sorted together: a part of the table, first those whose cell is not empty.
+"""
 
 
 def _sorted(table: ViewTable, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
@@ -167,8 +168,8 @@ def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[
 def _merged(
     runs: list[list[int]], keys: dict[int, float | str], sort: Sort
 ) -> Generator[None, None, list[int]]:
-    """Put runs together some rows at a time: to sort two halves of 100,000 rows at once would keep
-    keys waiting for more than a frame.
+    """Merge sorted runs, some rows at a time: sorting two halves of 100,000 rows at once would make
+    keys wait longer than a frame.
     """
     merged = heapq.merge(*runs, key=keys.__getitem__, reverse=sort.is_descending)
     ordered: list[int] = []
@@ -179,7 +180,7 @@ def _merged(
 
 
 def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool, float | str]:
-    """Return whether a cell is empty, and what it is sorted by."""
+    """Return whether a cell is empty, and its sort key."""
     cell = row.cells[column] if column < len(row.cells) else ""
     if not is_number:
         return not cell.strip(), _natural(cell)
@@ -229,8 +230,8 @@ def number_in(text: str) -> float | None:
 def _totals(
     table: ViewTable, shown: Sequence[int], is_narrowed: bool
 ) -> Generator[None, None, str]:
-    """Return the line below the rows: how many there are, what they add up to, and over which
-    versions of a function.
+    """Return the line below the rows: their number, their sums, and over which versions of a
+    function.
     """
     writers = {column.title: column.total for column in table.columns if column.total}
     sums: dict[str, float] = {}
@@ -254,7 +255,7 @@ def _totals(
 
 
 def _versions(table: ViewTable, names: set[str]) -> list[str]:
-    """Say of which functions the sums add up more than one version."""
+    """Describe the functions for which the sums include more than one version."""
     by_function: dict[str, list[str]] = {}
     for name in sorted(names & table.versions.keys(), key=_natural):
         by_function.setdefault(table.versions[name], []).append(f"[{name}]")
@@ -270,8 +271,8 @@ def _versions(table: ViewTable, names: set[str]) -> list[str]:
 
 
 class TableRows:
-    """Gives the rows of a table to the list, in the order of the screen. Those of a file that is
-    another one by now are marked.
+    """Gives the rows of a table to the list, in the order of the screen. Rows of a file that has
+    changed are marked.
     """
 
     def __init__(self, table: views.ViewTable, order: Sequence[int], old: OldFiles) -> None:
@@ -287,7 +288,7 @@ class TableRows:
 
 
 class FoldedRows(TableRows):
-    """The same for rows that lie in each other: the first cell is the row's name in its place."""
+    """Gives nested rows to the list: the first cell is the row's name, indented."""
 
     def __init__(
         self, table: views.ViewTable, order: Sequence[int], old: OldFiles, folding: Folding
@@ -320,7 +321,7 @@ def _cells(row: views.TableRow, old: OldFiles) -> row_list.Row:
 
 
 def columns(table: views.ViewTable, sort: Sort | None) -> list[row_list.ListColumn]:
-    """Return the columns of a table, the one that it is sorted by with an arrow."""
+    """Return the columns of a table, with an arrow on the one by which it is sorted."""
     return [_list_column(column, sort) for column in table.columns]
 
 

@@ -1,5 +1,6 @@
-"""Titles and notes stand above and below what a pane shows: the name of its document, what a view's
-rows mean, what a stage did, that a file is old, and that a large graph is being written as a text.
+"""This module has the titles and notes above and below a pane: the name of its document, the
+meaning of a view's rows, what a stage did, that a file has changed, and that a large graph is being
+written as text.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MAX_REGION_CHARACTERS = 16
 
 
 def title_text(document: Document | None, slot: Slot) -> str:
-    """Return the title: ``Backward · post-grad [0/0]``, or for an empty pane what belongs there."""
+    """Return the title: ``Backward · post-grad [0/0]``, or for an empty pane its purpose."""
     if document is None:
         level = next((title for level, title in LEVEL_TITLES.items() if level == slot), "")
         return f"{level or slot or 'nothing'} – empty"
@@ -64,7 +65,7 @@ def position_text(
 
 
 def shortened(name: str) -> str:
-    """Return a region's name, shortened for where there is little room."""
+    """Return a region's name, shortened for a small space."""
     text = printable(name)
     if len(text) <= MAX_REGION_CHARACTERS:
         return text
@@ -72,18 +73,18 @@ def shortened(name: str) -> str:
 
 
 SHORT_ROWS = 30
-"""A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
+"""Terminals with at most this many rows show one line of heading: the notice."""
 
 
 class TableNotes(Widget):
-    """Shows what the rows of a view mean, where they came from, and what is worth noticing."""
+    """Shows the meaning of a view's rows, their origin, and the notice."""
 
     def __init__(self) -> None:
         super().__init__()
         self._content = self._short = Content("")
 
     def show(self, table: views.ViewTable, old: str) -> None:
-        """``old`` says that the rows are; empty when they are not."""
+        """``old`` says that the rows are outdated; empty if they are not."""
         origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
         notice = Content.styled(printable(table.notice), "$text-secondary")
         if old:
@@ -113,18 +114,18 @@ class TableNotes(Widget):
 
 @dataclass(frozen=True, slots=True)
 class StageText:
-    """The words for one stage, or for two that one step goes through."""
+    """The words for one stage, or for two that one step runs."""
 
     sentences: Sequence[str]
     """Full sentences on what the stage did."""
     explained: str
-    """A sentence on what the last of these stages is for."""
+    """A sentence on the purpose of the last of these stages."""
     next_key: str = ""
-    """The key for the next step and what it does; empty when nothing is paused."""
+    """The key for the next step and its effect; empty if nothing is paused."""
 
 
 class StageWords(Widget):
-    """Shows the sentences; where the terminal has few rows, without what the stage is for."""
+    """Shows the sentences; on terminals with few rows, without the stage's purpose."""
 
     DEFAULT_CSS = """
     StageWords { height: auto; padding: 0 1; background: $surface; display: none; }
@@ -145,7 +146,7 @@ class StageWords(Widget):
             self.refresh(layout=True)
 
     def forget_key(self) -> None:
-        """Say no more which key continues: nothing waits."""
+        """Remove the key for continuing, because nothing waits."""
         if self.text and self.text.next_key:
             self.show(replace(self.text, next_key=""))
 
@@ -174,18 +175,18 @@ def _sentence_content(sentence: str) -> Content:
 
 
 OLD_MARK = "old"
-"""Mark at rows that come from a file which has changed since."""
+"""Mark at rows from a file that has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldFiles:
-    """What of the files on screen has changed since they were captured."""
+    """The files on screen that have changed since they were captured."""
 
     changed: Sequence[ChangedFile] = ()
 
     @property
     def words(self) -> str:
-        """Return ``old: model.py has changed since``; empty when nothing has."""
+        """Return ``old: model.py has changed since``; empty without changes."""
         return f"old: {self.in_words}" if self.changed else ""
 
     @property
@@ -202,8 +203,8 @@ class OldFiles:
         return any(changed_file.file.id == place.document.id for changed_file in self.changed)
 
     def fact(self, remedy: str) -> list[Fact]:
-        """Return the fact that what is on screen is old; none where it is not. ``remedy`` says what
-        to do.
+        """Return the fact that the screen is outdated; empty if it is not. ``remedy`` says what to
+        do.
         """
         if not self.changed:
             return []
@@ -234,8 +235,8 @@ class GraphWriting(OneLine):
         )
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
-        """Write the text of a graph beside the screen, and call ``done`` when ``graph_texts`` has
-        it without waiting.
+        """Write the text of a graph in the background, and call ``done`` when ``graph_texts`` has
+        it.
         """
         self.show(
             Content(printable(WRITING.format(what=long_work.describe_graph(reader, document)))),

@@ -1,3 +1,3 @@
-"""Screens fill the terminal: the main one, whose parts stand here too, and those that open above
-it.
+"""This package has the screens, which fill the terminal: the main one with its parts, and those
+that open above it.
 """

@@ -1,5 +1,5 @@
-"""The cursor of the main screen is on a place, a break, a region or a configuration, whatever has
-the focus; the line at the bottom says on which.
+"""This module finds what the cursor of the main screen is on: a place, a break, a region or a
+configuration, in any focused widget; the line at the bottom describes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fx_explorer.tui.widgets.outline_tree import Outline
 
 
 class Cursor:
-    """Tells what the cursor of the main screen is on: a place, a break, a region or a
+    """Finds what the cursor of the main screen is on: a place, a break, a region or a
     configuration.
     """
 
@@ -47,7 +47,7 @@ class Cursor:
 
     @property
     def place(self) -> Place | None:
-        """Return the place under the cursor of whatever has the focus."""
+        """Return the place under the cursor of the focused widget."""
         if self._outline.has_focus:
             return self._outline.place
         shown = self._views.shown
@@ -61,16 +61,12 @@ class Cursor:
 
     @property
     def place_or_selection(self) -> Place | None:
-        """Return the place under the cursor; where that is on none, what is selected in the linked
-        panes.
-        """
+        """Return the place under the cursor; without one, the selection in the linked panes."""
         return self.place or self._linked_selection.selection
 
     @property
     def compilation(self) -> int:
-        """Return the id of the compilation of what the cursor is on; 0 where it is on nothing of
-        one.
-        """
+        """Return the id of the compilation under the cursor; 0 without one."""
         if self._outline.has_focus:
             return self._outline.compilation
         place = self.place
@@ -79,15 +75,15 @@ class Cursor:
 
     @property
     def pane(self) -> Pane | None:
-        """Return the linked pane that keys go to; None in another view."""
+        """Return the linked pane that receives keys; None in another view."""
         if self._views.name_shown == "source":
             return self._linked.active
         return None
 
     @property
     def part(self) -> str:
-        """Return what of the linked panes has keys and help of its own: ``neighbourhood`` where the
-        focus is on one, ``below`` where levels below a kernel are shown; empty elsewhere.
+        """Return the part of the linked panes that has its own keys and help: ``neighbourhood`` if
+        it has the focus, ``below`` if levels below a kernel are shown; else empty.
         """
         if self.pane is None:
             return ""
@@ -118,8 +114,8 @@ class Cursor:
 
     @property
     def place_of_break_told(self) -> Place | None:
-        """Return the line of the break that the overview's cursor is on; None in another view, and
-        on another fact.
+        """Return the line of the break under the overview's cursor; None in another view, and on
+        another fact.
         """
         on_it = (
             self._views.name_shown == "overview" and self._facts.is_on_a_break and self._facts.fact
@@ -138,7 +134,7 @@ class Cursor:
         return None
 
     def idle_commands(self) -> tuple[str, ...]:
-        """Return the commands of the view that do nothing for the row under the cursor."""
+        """Return the view's commands that do nothing for the row under the cursor."""
         view, place = self._views.name_shown, self.place
         if view == "overview":
             if self._facts.is_on_a_break:
@@ -172,8 +168,8 @@ class InspectorLine(OneLine):
         linked: LinkedPanes,
         linked_selection: LinkedSelection,
     ) -> None:
-        """Say what the cursor is on. Costs 1 ms, and is painted in the same frame as what lights
-        up.
+        """Describe what the cursor is on. It takes 1 ms, and is painted in the same frame as the
+        highlights.
         """
         shown = views.shown
         if outline.has_focus:

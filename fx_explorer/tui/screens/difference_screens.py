@@ -1,6 +1,5 @@
-"""Differences fill a screen: of two captures of one program, with what stands behind the row under
-the cursor; and of a kernel's MLIR, pass by pass, which pass of Triton's compiler changed it, and
-how.
+"""This module has the screens for differences: of two captures of one program, with the content of
+the row under the cursor; and of a kernel's MLIR, pass by pass, with each pass's change.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class ChangesScreen(DifferenceScreen):
 
     @work(name="compare", group="compare", exclusive=True, description="compare two captures")
     async def _compare(self, line: int) -> None:
-        """Show what stands behind a row. It is made beside the screen: a source file or a kernel
+        """Show the content of a row. It is computed in the background: a source file or a kernel
         may have 50,000 lines.
         """
         await asyncio.sleep(SHOW_DELAY_S)
@@ -99,7 +98,7 @@ class ChangesScreen(DifferenceScreen):
 
 
 class FigureRows:
-    """Gives the rows of the differences to the list, as it shows them: there may be 100,000."""
+    """Gives the rows of differences to the list when they are shown: there may be 100,000."""
 
     def __init__(self, rows: Sequence[DifferingRow]) -> None:
         self._rows = rows
@@ -112,7 +111,7 @@ class FigureRows:
 
 
 class ShownChange(NamedTuple):
-    """The list or text that is opened from a row of the differences."""
+    """The list or text that opens from a row of the differences."""
 
     rows: list[Row]
     marks: frozenset[int]
@@ -151,14 +150,14 @@ Dump = Callable[[], Awaitable[str]]
 
 
 class PassesScreen(DifferenceScreen):
-    """Shows every pass above, with those marked that changed something; below, what the one under
-    the cursor changed.
+    """Shows every pass above, with those marked that changed something; below, the change of the
+    pass under the cursor.
     """
 
     DEFAULT_CSS = "PassesScreen #difference { height: 2fr; }"
 
     def __init__(self, title: str, dump: Dump, keymap: Keymap) -> None:
-        """``dump`` compiles the kernel once more and returns what MLIR printed; it may raise
+        """``dump`` compiles the kernel once more and returns MLIR's output; it may raise
         FxExplorerError.
         """
         pairs = RowList(
@@ -240,7 +239,7 @@ class PassesScreen(DifferenceScreen):
 
 
 def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:
-    """Return old lines above new ones: lines of MLIR are too long for two columns."""
+    """Return old lines above new ones, because lines of MLIR are too long for two columns."""
     shown: list[Row] = []
     for row in rows:
         for sign, text in _signed_texts(row):

@@ -1,5 +1,5 @@
-"""The main screen is made of header, pipeline bar, outline, one of the views, inspector line and
-footer.
+"""This module is the main screen: header, pipeline bar, outline, one of the views, inspector line
+and footer.
 
 Every selection goes through it: panes and lists tell it, and it tells the linked selection, the
 inspector line and the history. What the user can ask of what is on it are controllers
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from fx_explorer.tui.screens.help import Topic as HelpTopic
 
 FEW_ROWS = 10
-"""With fewer rows the screen shows the header, one row of keys, and the view without its headings.
+"""Least rows of a normal screen. With fewer, it shows the header, one row of keys, and the view
+without its headings.
 """
 
 NARROWED = (
@@ -105,7 +106,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.old = OldFiles()
         """Which files have changed since they were captured."""
         self._progress = ""
-        """How far the compiling of a kernel's configurations is, in words."""
+        """Progress of compiling a kernel's configurations, in words."""
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -132,18 +133,18 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     @property
     def table(self) -> TablePane | None:
-        """Return the table on screen; None where the view is no table."""
+        """Return the table on screen; None in a view without one."""
         return self.views.table
 
     @property
     def place(self) -> Place | None:
-        """Return the place under the cursor of whatever has the focus."""
+        """Return the place under the cursor of the focused widget."""
         return self.cursor.place
 
     # the session
 
     def open(self, reader: SessionReader) -> None:
-        """Show another session, at the same place if it has that place."""
+        """Show another session, at the same place if it has that."""
         old, self.reader = self.reader, reader
         self.outline_side.forget()
         self._overview.forget()
@@ -158,7 +159,7 @@ class Explorer(TellsUnreadable, Screen[None]):
             old.close()
 
     def refresh_session(self) -> None:
-        """Show what is on screen again, because the session has grown or is another one."""
+        """Refresh the screen, because the session has grown or is another one."""
         if self.reader is None:
             return
         with explained(self):
@@ -167,7 +168,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.refresh_view()
 
     def refresh_view(self) -> None:
-        """Show the view again, and what the cursor is on in it."""
+        """Refresh the view, and the description of the cursor's place."""
         if self.reader is not None:
             with explained(self):
                 if self.view == "overview":
@@ -267,7 +268,7 @@ class Explorer(TellsUnreadable, Screen[None]):
     @in_turn
     async def show_stage(self, works: Sequence[StageWork], next_key: str = "") -> None:
         """Show the documents before and after the last of these stages side by side. ``next_key``
-        says what continues, where something is paused.
+        is the key that continues, if something is paused.
         """
         self.remember()
         await self.show_view("source")
@@ -313,7 +314,9 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     @on(Pane.Walked)
     def walked(self, event: Pane.Walked) -> None:
-        """Follow the user from one node to another, so that going back leads to the node before."""
+        """Follow the user's move to another node in the neighbourhood, so that going back leads to
+        the node before.
+        """
         self.history.amend(Stop(self.view, event.before))
         self.pane_moved(event)
         self.remember()
@@ -367,7 +370,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.show_inspector()
 
     def show_inspector(self) -> None:
-        """Say what the cursor is on, and which keys do something with it."""
+        """Describe what the cursor is on, and the keys for it."""
         self.header.narrow(self.linked_selection.region)
         absent = absent_from_log(self.reader) if self.reader else ()
         self.footer.show_view(self.view, (*self.cursor.idle_commands(), *absent), self.cursor.part)
@@ -395,6 +398,6 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.outline_side.drag_border(event.cell, self.size.width)
 
     def show_outline(self) -> None:
-        """Show the outline where the view leaves it room, unless the user wished otherwise."""
+        """Show the outline if the view leaves room for it, unless the user has hidden it."""
         panes = self.linked.widths_wanted if self.view == "source" else 0
         self.outline_side.show_where_it_fits(self.size.width, panes)

@@ -1,5 +1,5 @@
-"""The top line names the target, what it ran on, how the capture stands, and what every view is
-narrowed to.
+"""This module is the top line of the screen: the target, what it ran on, the state of the capture,
+and the region to which every view is narrowed.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ WIDE = 100
 
 
 def target_name(reader: SessionReader) -> str:
-    """Return ``transformer.py:Transformer``; before the worker knows, what the user typed."""
+    """Return ``transformer.py:Transformer``; before the worker knows it, the user's own text."""
     target = reader.meta("target") or {}
     name = target.get("name") or (reader.meta("request") or {}).get("target") or reader.path.name
     return printable(PurePath(str(name)).name)
 
 
 def conditions(reader: SessionReader, paused_in: str = "") -> str:
-    """Return ``torch 2.13.0 · cpu · training``; what is not known yet is left out. That a GPU is
-    not there comes first, and before it which variant is the active one, where there are several.
-    ``paused_in`` is the name of the one that waits.
+    """Return ``torch 2.13.0 · cpu · training``, without unknown parts. A virtual GPU is named
+    first, and before it the active variant, if there are several. ``paused_in`` is the name of the
+    waiting one.
     """
     environment = reader.meta("environment") or {}
     target = reader.meta("target") or {}
@@ -102,8 +102,8 @@ MAX_ONLY_CELLS = 36
 
 
 def only_region(name: str) -> str:
-    """Return ``only layers.0.attn, Esc: all``: what every view is narrowed to. Of a long name the
-    end is shown, which says more.
+    """Return ``only layers.0.attn, Esc: all``, the region to which every view is narrowed. The end
+    of a long name is shown, because it says more.
     """
     shown = printable(name)
     while cell_len(shown) > MAX_ONLY_CELLS:
@@ -151,7 +151,7 @@ _BENCH = {
     "finished": CaptureState("✓", "measured", "good"),
     "cancelled": CaptureState("–", "stopped; what was measured is kept", "notice"),
 }
-"""How a bench ended, in a session that holds no capture."""
+"""State of a bench, in a session without a capture."""
 
 
 def _ended(outcome: Outcome, took: str) -> CaptureState:
@@ -178,7 +178,7 @@ _FAILED: dict[str, str] = {
     "not_started": "not started",
     "incomplete": "session is incomplete",
 }
-"""The header has room for no more; the overview tells the whole."""
+"""Kind of a failure → the header's short text; the overview has all of it."""
 
 
 def _exception(message: str) -> str:
@@ -209,11 +209,11 @@ class HeaderLine(OneLine):
         self._region: RegionKey | None = None
 
     def begin(self) -> None:
-        """Show the name alone, while nothing else is known."""
+        """Show the name alone, until more is known."""
         self.show(NAME)
 
     def tell(self, left: str, conditions: str, state: CaptureState) -> None:
-        """Say what is captured, on what, and how that stands."""
+        """Show what is captured, on what, and the state of the capture."""
         self._shown = (left, conditions, state)
         self._write()
 

@@ -1,5 +1,5 @@
-"""Help says of what has the focus what it shows, and lists every key that works in it, as the user
-has mapped them.
+"""This module has the help, which describes the focused part of the screen, and lists every key
+that works in it, in the user's mapping.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Topic:
     """The group of commands that matters most here."""
 
     def text_without(self, commands: Collection[str]) -> str:
-        """Return the text without the sentences that name a key of one of these commands."""
+        """Return the text without sentences that name a key of one of these commands."""
         keys: list[str] = []
         for command in commands:
             keys += map(re.escape, _named_keys(command))
@@ -236,7 +236,7 @@ OF_PARTS = {
     "neighbourhood": "What is around a node of a graph.",
     "below": "What is under a Triton kernel, level by level.",
 }
-"""Part of the screen that is no view → what it shows."""
+"""Part of the screen that is not a view → its description."""
 
 
 def topic_of(view: str) -> Topic:
@@ -286,7 +286,7 @@ class Help(Dialog[None]):
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
-        """Write the rows, as wide as there is room."""
+        """Write the rows for the available width."""
         width = max(20, self._list.body_width - KEYS_CELLS - GAP)
         self._list.load(Rows(help_rows(self._topic, self._keymap, width, self._without)))
 

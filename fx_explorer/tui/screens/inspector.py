@@ -1,4 +1,6 @@
-"""The inspector lists everything known about one place, and each line of it can be followed."""
+"""This module is the inspector, which lists everything known about one place, and each line of it
+can be followed.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
         self._show_hint(event.line)
 
     def _show_hint(self, line: int) -> None:
-        """Show all that the entry says, and how it is known, because its row may lack the room."""
+        """Show the whole entry, and its evidence, because its row may be too short."""
         if line < len(self._entries):
             entry = self._entries[line]
         else:

@@ -1,4 +1,6 @@
-"""A leader key opens a menu at the bottom: the keys that may follow it, and what each does."""
+"""This module has the menus: a leader key opens a menu at the bottom with the keys that may follow
+it, and the effect of each.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ GAP = 3
 """Cells between two columns."""
 
 WhyNot = Callable[[str], str]
-"""Id of a command → why it does nothing now; empty when it does."""
+"""Id of a command → why it is unavailable now; empty if it is available."""
 
 
 class MenuScreen(Dialog[None]):
@@ -35,8 +37,8 @@ class MenuScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
     class Chosen(Message):
-        """Posted when a command was chosen. The app carries it out; keys typed after it
-        wait there.
+        """Posted when a command was chosen. The app carries it out; keys typed after it wait for
+        that.
         """
 
         def __init__(self, menu: MenuScreen, command: AppCommand) -> None:
@@ -64,7 +66,7 @@ class MenuScreen(Dialog[None]):
             self.take(entry)
 
     def take(self, entry: AppCommand | Menu) -> None:
-        """Go on to a menu below this one, or have a command carried out."""
+        """Open a menu below this one, or run a command."""
         if isinstance(entry, Menu):
             self._table.show(entry)
         elif not self._is_done:
@@ -118,7 +120,7 @@ class MenuTable(Widget):
         return menu_rows(self._words, width, most_rows)
 
     def _about(self, entry: AppCommand | Menu) -> tuple[str, bool]:
-        """Return what an entry is called, and whether it does something now."""
+        """Return the title of an entry, and whether it is available now."""
         if isinstance(entry, Menu):
             return f"{entry.title} …", True
         return entry.title, not self._why_not(entry.id)
@@ -127,8 +129,8 @@ class MenuTable(Widget):
 def menu_rows(
     entries: Sequence[tuple[str, str, bool]], width: int, most_rows: int
 ) -> list[Content]:
-    """Return ``entries`` (key, words, whether they do something now) in columns of one width, read
-    downwards. Words are cut where the terminal is too small for all of them.
+    """Return ``entries`` (key, words, whether it is available) in columns of one width, read
+    downwards. Words are shortened if the terminal is too small.
     """
     keys = max((cell_len(key_label(key)) for key, _, _ in entries), default=1)
     widest = keys + 1 + max((cell_len(words) for _, words, _ in entries), default=1)

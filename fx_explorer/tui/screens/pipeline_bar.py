@@ -1,5 +1,5 @@
-"""The pipeline bar shows for each step of torch.compile its state, what it found and what it cost,
-live while the worker compiles.
+"""This module is the pipeline bar, which shows for each step of torch.compile its state, its
+results and its time, live while the worker compiles.
 
 Several compilations share the bar: counts and seconds add up, and a step is running while any
 compilation is in it.
@@ -41,7 +41,9 @@ GLYPHS: dict[State, str] = {
     "failed": "✗",
     "missing": "–",
 }
-"""State is always glyph + word + colour; the word is the step's name or what follows it."""
+"""Glyph of each state. A state is always shown by glyph, word and colour; the word is the step's
+name or the text after it.
+"""
 
 COLOURS: dict[State, str] = {
     "waiting": "$foreground 60%",
@@ -69,7 +71,7 @@ STEPS: tuple[Step, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """One step as the bar shows it."""
+    """One step of the pipeline, as the bar shows it."""
 
     name: str
     state: State
@@ -78,14 +80,14 @@ class StepState:
     missing.
     """
     took: str = ""
-    """``0.43 s``; empty when nothing is known."""
+    """``0.43 s``; empty if the time is not known."""
 
 
 def pipeline(
     reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None
 ) -> list[StepState]:
-    """Return the state of every step; ``running`` are the stages the worker says it is in right
-    now, unless it waits at ``paused``.
+    """Return the state of every step; ``running`` are the stages that the worker reports as
+    running, unless it waits at ``paused``.
     """
     is_over = reader.meta("outcome") is not None
     reached = stages_reached(reader)
@@ -133,8 +135,8 @@ _INDUCTORS = ("Inductor", "Kernels")
 
 
 def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> list[StepState]:
-    """Return a step per name of the stages that backends published, in the order in which they were
-    first published. At a gate the last one waits; and a backend that failed did so after it.
+    """Return a step per name of the stages that backends published, in the order of their first
+    publication. At a gate the last one waits; a backend that failed did so after it.
     """
     by_name: dict[str, list[ShownStage]] = {}
     stages = published_stages(reader)
@@ -171,7 +173,7 @@ def _short(name: str) -> str:
 LONGEST_NAME = 20
 
 MOST_PUBLISHED = 8
-"""Steps of published stages that have a place of their own; the last one always has."""
+"""Most published stages with a step of their own; the last stage always has one."""
 
 
 def _state(
@@ -201,8 +203,8 @@ def _word(state: State, why: str) -> tuple[str, ...]:
 
 
 def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
-    """Return only the latest stage that was reached: it is all that is known of the progress when
-    another process writes the session.
+    """Return only the latest stage that was reached: when another process writes the session,
+    nothing else is known of the progress.
     """
     if reached:
         return {max(reached, key=model.STAGES.index)}
@@ -314,8 +316,8 @@ _LEVELS = (
     (1, 1, False, " ━ "),
     (0, 0, False, " ━━ "),
 )
-"""Counts of Dynamo, counts of the other steps, whether they have their times, and what stands
-between the steps.
+"""Forms of the bar, widest first: number of Dynamo's counts, number of the other steps' counts,
+whether there are times, and the separator.
 """
 
 

@@ -1,5 +1,5 @@
-"""The regions marked by hand are shown as an edit of the user's source: a diff to read, copy, or
-write to a file of its own.
+"""This module shows the regions marked by hand as an edit of the user's source: a diff to read,
+copy, or write to a file of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SUGGESTED_NAME = "marking.diff"
 
 
 class SourceEditScreen(Dialog[None]):
-    """Shows what the edit does beyond the marks above, and below it the diff. The user's files are
-    never touched.
+    """Shows the effects of the edit beyond the marks above, and below them the diff. The user's
+    files are never changed.
     """
 
     DEFAULT_CSS = """
@@ -47,7 +47,7 @@ class SourceEditScreen(Dialog[None]):
     ]
 
     def __init__(self, edit: SourceEdit, folder: Path, keymap: Keymap) -> None:
-        """``folder`` is what the paths in the diff are relative to."""
+        """``folder`` is the base of the paths in the diff."""
         super().__init__()
         self._edit = edit
         self._folder = folder

@@ -39,7 +39,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row, RowList, Rows
 
 WIDE_CELLS = 150
-"""From this width on, source and bytecode stand side by side, else one above the other."""
+"""Least width for source and bytecode side by side; otherwise one is above the other."""
 
 TOPIC = Topic(
     "steps of the bytecode",
@@ -133,7 +133,7 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
 
     @property
     def at(self) -> int:
-        """Return the step that is shown, from 0."""
+        """Return the index of the shown step, from 0."""
         return self._at
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
@@ -266,7 +266,7 @@ def position(record: StepRecord, at: int, owner: str) -> str:
 
 
 def whole(row: Row) -> str:
-    """Return a whole row as one text, for screens where its value is cut."""
+    """Return a whole row as one text, for screens on which its value is shortened."""
     name, value = row
     if _plain(value):
         return printable(f"{_plain(name).lstrip('● ')}: {_plain(value)}")
@@ -282,7 +282,7 @@ def _plain(cell: Cell) -> str:
 
 
 def remarkable(record: StepRecord, at: int) -> str:
-    """Say what happens at this step; after the last one, how the call ended."""
+    """Describe the event of this step; after the last one, how the call ended."""
     is_last = at == len(record.steps) - 1
     ends_raising = is_last and record.run.ended == "raised" and record.steps[at].kind == "raised"
     parts = []

@@ -1,4 +1,4 @@
-"""The panel of the tour stands at the top of whatever screen is open."""
+"""This module has the panel of the tour, at the top of the open screen."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from textual.style import Style
 from textual.widget import Widget
 
 FEW_ROWS, FEW_COLUMNS = 16, 60
-"""On a terminal with fewer rows the panel is one line: the key alone. So it is on a narrow one
-without many rows.
+"""On a terminal with fewer rows the panel is one line: the key alone. The same holds for a narrow
+terminal without many rows.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PanelText:
-    """What the panel says."""
+    """The text of the panel."""
 
     number: int
     """The step, from 1."""
     count: int
     sentence: str
     key: str
-    """The key to press, as people write it; empty for none."""
+    """The key to press, in readable form; empty for none."""
     does: str
     others: tuple[tuple[str, str, str], ...]
     """Key, words and id of the commands that skip and leave."""

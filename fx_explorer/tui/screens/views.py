@@ -1,5 +1,5 @@
-"""The views fill the room right of the outline: which of them is on screen, and what in it has the
-keys. The outline is read beside the screen, and has the room that the views leave.
+"""This module holds the views to the right of the outline: which one is on screen, and which of its
+parts has the focus. The outline is read in the background, and gets the room that the views leave.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class Views(Cached, DraggedEdge, Vertical):
             widget.display = name == self.name_shown
 
     def show_old(self, old: OldFiles) -> None:
-        """Mark what is old, in these views and in later ones."""
+        """Mark outdated files, in these views and in later ones."""
         self._old = old
         self._linked.show_old(old)
         for pane in self._tables:
             pane.show_old(old)
 
     def forget(self) -> None:
-        """Drop what the tables show of a session, which is about to be closed."""
+        """Drop the tables' data of a session that is about to be closed."""
         for pane in self._tables:
             pane.forget()
 
@@ -116,34 +116,32 @@ class Views(Cached, DraggedEdge, Vertical):
 
     @property
     def table(self) -> TablePane | None:
-        """Return the table on screen; None where the view is no table."""
+        """Return the table on screen; None in a view without one."""
         if isinstance(self.shown, TablePane):
             return self.shown
         return None
 
     def table_of(self, name: str) -> TablePane | None:
-        """Return the table of a view that was shown already; None for another view."""
+        """Return the table of a view that has been shown; None for another view."""
         widget = self._by_name.get(name)
         return widget if isinstance(widget, TablePane) else None
 
     @property
     def detail(self) -> LineView | None:
-        """Return the text below the list on screen; None where there is none."""
+        """Return the text below the list on screen; None without one."""
         if self.table and self.table.detail.line_count:
             return self.table.detail
         return None
 
     def stop_reading(self) -> bool:
-        """Stop making the view that is on screen. Returns whether it was being made."""
+        """Stop making the view on screen. Returns whether it was being made."""
         if self.name_shown == "source":
             stopped = [pane.stop_writing() for pane in self._linked.panes]
             return any(stopped)
         return self.table.stop_reading() if self.table else False
 
     def leave_row(self) -> bool:
-        """Show what the table on screen was opened from. Returns whether it was opened from
-        anything.
-        """
+        """Show the table from which the one on screen was opened. Returns whether there is one."""
         return bool(self.table and self.table.leave_row())
 
 
@@ -151,10 +149,11 @@ MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
 LEAST_OUTLINE_CELLS = 16
 LEAST_VIEW_CELLS = 40
-"""What dragging the border leaves to the outline, and to the views."""
+"""Least cells of the outline, and of the views, when the border is dragged."""
 
 COMFORTABLE_PANE_CELLS = 34
-"""In narrower linked panes, the outline gives up its room: panes need it more."""
+"""Least width of linked panes beside the outline. If they would be narrower, the outline is hidden.
+"""
 
 
 class OutlineSide:
@@ -173,12 +172,12 @@ class OutlineSide:
     # what it lists
 
     def forget(self) -> None:
-        """Drop what was read of a session, which is about to be closed."""
+        """Drop the data of a session that is about to be closed."""
         self._read.forget()
         self._outline.forget()
 
     def renew(self, reader: SessionReader) -> None:
-        """List what is in the session by now."""
+        """List the present content of the session."""
         self._reader = reader
         self._read.renew(reader, outline, takes_long=OUTLINE_READS.takes_long(reader))
 
@@ -213,9 +212,7 @@ class OutlineSide:
         styles.width = styles.min_width = styles.max_width = cells
 
     def show_where_it_fits(self, width: int, panes: int) -> None:
-        """Show the outline where there is room beside so many panes, unless the user wished
-        otherwise.
-        """
+        """Show the outline if there is room beside this many panes, unless the user has hidden it."""
         fits = width >= max(MIN_CELLS_FOR_OUTLINE, OUTLINE_CELLS + panes * COMFORTABLE_PANE_CELLS)
         is_shown = fits if self.wish is None else self.wish
         self._outline.set_class(not is_shown, "-hidden")

@@ -1,3 +1,3 @@
-"""The terminal around the app is spoken to here: its input, its colours, and the programs beside
+"""This package handles the terminal around the app: its input, its colours, and the programs beside
 it.
 """

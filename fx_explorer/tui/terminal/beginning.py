@@ -1,5 +1,5 @@
-"""The terminal shows the first words, and is asked for its background, before Textual is there:
-importing it and painting its first frame takes 400 ms.
+"""This module shows the first words in the terminal, and asks it for its background, before Textual
+is loaded: importing it and painting its first frame takes 400 ms.
 
 The question is sent before Textual is imported, which takes longer than an answer: nobody waits for
 the terminal, unless it is far away. Answers are picked out of what is read from it; the keys are
@@ -23,8 +23,8 @@ from fx_explorer.highlight import printable
 from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 RAISE = "\x1b[?1049h\x1b[2J\x1b[H"
-"""The alternate screen, empty. Textual switches to it as well, which changes nothing then, and back
-when it ends.
+"""Switches to the alternate screen and clears it. Textual switches to it as well, which then
+changes nothing, and back at its end.
 """
 
 LOWER = "\x1b[?1049l"
@@ -32,9 +32,7 @@ LOWER = "\x1b[?1049l"
 
 @contextlib.contextmanager
 def splash(words: str) -> Iterator[None]:
-    """Show ``words`` at once, and until the app paints over them; take them away when what is
-    inside fails.
-    """
+    """Show ``words`` at once, until the app paints over them; remove them if the block fails."""
     sys.stdout.write(f"{RAISE} \x1b[1m{printable(words)}\x1b[0m")
     sys.stdout.flush()
     try:
@@ -64,40 +62,40 @@ def _cut(line: str, width: int) -> str:
 
 QUESTION = "\x1b]11;?\x1b\\\x1b[c"
 """Asks for the background colour (OSC 11), and then for the terminal's attributes (DA1). Nearly
-every terminal answers the second question, and answers come in order: after that one nothing is to
-be waited for.
+every terminal answers the second question, and answers come in order: after that one no further
+answer is expected.
 """
 
 _COLOUR = re.compile(r"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
 _ATTRIBUTES = re.compile(r"\x1b\[\?[\d;]*c")
 _BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?|\[(?:\?[\d;]*)?)?\Z")
-"""What may be the beginning of an answer, at the end of what was read."""
+"""Matches the possible beginning of an answer, at the end of the input."""
 
 _CHANNELS = re.compile(r"rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _HEX = re.compile(r"#([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})")
 
 LONGEST = 64
-"""Characters of the longest answer. What is longer is no answer, and is let through."""
+"""Characters of the longest answer. Longer text is not an answer, and is passed on."""
 
 MIDDLE_GREY = 0.5
 
 
 class Answers:
-    """What the terminal has answered so far. ``take`` is given everything that is read from it."""
+    """The terminal's answers so far. ``take`` receives all input from the terminal."""
 
     def __init__(self) -> None:
         self.colour = ""
-        """The background as the terminal writes it; empty while it has not said."""
+        """The background in the terminal's notation; empty until it has answered."""
         self.are_complete = False
         self._held = ""
 
     @property
     def background_is_light(self) -> bool | None:
-        """Return None while the terminal has not said."""
+        """Return whether the background is light; None until the terminal has answered."""
         return is_light(self.colour) if self.colour else None
 
     def take(self, text: str) -> str:
-        """Note the answers in ``text``, and return everything else in it."""
+        """Store the answers in ``text``, and return all other input."""
         if self.are_complete:
             return text
         text = self._held + text
@@ -115,8 +113,8 @@ class Answers:
         return text
 
     def give_back_key(self) -> str:
-        """Return a key that was held back as a possible beginning of an answer, since nothing
-        followed it: Escape, or Alt with a bracket.
+        """Return a key that was held back as the possible beginning of an answer, because no more
+        input came: Escape, or Alt with a bracket.
         """
         if self._held not in ("\x1b", "\x1b[", "\x1b]"):
             return ""
@@ -125,8 +123,8 @@ class Answers:
 
 
 def is_light(colour: str) -> bool | None:
-    """Return whether a colour as X11 writes it (``rgb:ffff/ffff/ffff``, ``#ffffff``) is nearer to
-    white than to black; None for what is no colour.
+    """Return whether a colour in X11's notation (``rgb:ffff/ffff/ffff``, ``#ffffff``) is nearer to
+    white than to black; None for any other text.
     """
     match = _CHANNELS.match(colour) or _HEX.fullmatch(colour)
     if match is None:
@@ -142,13 +140,13 @@ REMOTE_LIMIT_S = 0.5
 """Over ssh, where an answer goes to the user and back."""
 
 MUTE = ("", "dumb", "linux")
-"""Values of TERM for terminals that do not know the question. The console of Linux shows a part of
-it.
+"""Values of TERM for terminals that do not understand the question. The console of Linux prints a
+part of it.
 """
 
 
 class TerminalQuestion:
-    """One question that was asked, and what has come back by now."""
+    """A question to the terminal, with the answers so far."""
 
     def __init__(self, input_fd: int, limit_s: float) -> None:
         self._input_fd = input_fd
@@ -156,7 +154,7 @@ class TerminalQuestion:
         self._decode = InputBytes().decode
         self.answers = Answers()
         self.typed = ""
-        """What the user typed meanwhile, which is for the app."""
+        """Input that the user typed meanwhile, which is for the app."""
 
     def wait(self) -> Answers:
         """Read until the terminal has answered, or the time is over. Returns its answers."""
@@ -175,8 +173,8 @@ class TerminalQuestion:
 def asked(
     terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ
 ) -> Iterator[TerminalQuestion | None]:
-    """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None
-    where there is nobody to ask.
+    """Ask the terminal at once. Until the block ends, it does not echo input. Yields None if there
+    is no terminal to ask.
     """
     if (
         terminal is None

@@ -1,5 +1,5 @@
-"""Textual's driver is made to work on a terminal that was asked something before the app began:
-what was typed by then comes first, and answers that come late are no keys.
+"""This module adapts Textual's driver to a terminal that was asked something before the app began:
+input typed by then comes first, and late answers are not read as keys.
 
 It also notices that the terminal is gone (its window was closed, ssh broke off) where no SIGHUP
 says so. Textual continues without a terminal, and blocks once its queue of unwritten frames is
@@ -26,24 +26,23 @@ from fx_explorer.tui.terminal.beginning import Answers
 from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 TICK_S = 0.1
-"""How long the reading thread waits before it looks whether it is to end, as in Textual's driver.
-"""
+"""Seconds after which the reading thread checks whether it should end, as in Textual's driver."""
 
 HELD_S = 0.03
-"""How long it waits for the rest of what may be a paste or an answer, and else is a key."""
+"""Seconds to wait for the rest of a possible paste or answer, which is otherwise a key."""
 
 LARGEST = 5000
 """Columns and rows that a terminal may say it has."""
 
 
 class UndecodableInput(Message):
-    """Tells the app, once, that the terminal sends what is no text, so that keys or pastes may look
+    """Posted once when the terminal sends bytes that are not text, so that keys or pastes may look
     wrong.
     """
 
 
 class BackgroundHeard(Message):
-    """Tells the app what the terminal said of its background after the app had begun."""
+    """Posted when the terminal reports its background after the app had begun."""
 
     def __init__(self, is_light: bool) -> None:
         super().__init__()
@@ -51,18 +50,18 @@ class BackgroundHeard(Message):
 
 
 class AskedTerminal(Protocol):
-    """What an app knows of the terminal that it runs on."""
+    """An app's knowledge of its terminal."""
 
     terminal_answers: Answers | None
-    """The answers so far; None where the terminal was not asked."""
+    """The answers so far; None if the terminal was not asked."""
     typed_before: str
 
 
 class AskedDriver(LinuxDriver):
-    """Reads the terminal as Textual's driver does, except that answers to what the terminal was
-    asked are taken out of the input, and bytes that are no UTF-8 are replaced. Textual's own
-    (``LinuxDriver.run_input_thread``, 8.2) would take an answer it does not know for keys, and end
-    at such a byte.
+    """Reads the terminal as Textual's driver does, except that the terminal's answers are removed
+    from the input, and bytes that are not UTF-8 are replaced. Textual's own driver
+    (``LinuxDriver.run_input_thread``, 8.2) would read an unknown answer as keys, and end at such a
+    byte.
     """
 
     def run_input_thread(self) -> None:
@@ -86,20 +85,20 @@ class AskedDriver(LinuxDriver):
                 pass
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again after Ctrl+Z. Textual would also do it for a SIGCONT that nothing
-        stopped the app before, and read the terminal twice from then on.
+        """Take the terminal again after Ctrl+Z. Textual would also do so for a SIGCONT without an
+        earlier stop, and then read the terminal twice.
         """
         if self._must_signal_resume:
             super()._sigcont_application()
 
     def begin_input(self) -> None:
-        """Read as if nothing had come yet: after a while beside the editor, too."""
+        """Start reading with an empty buffer, also after an editor has run."""
         self._parser = XTermParser(self._debug)
         self._input = InputBytes()
         self._told_undecodable = False
 
     def _read(self, answers: Answers | None, read: bytes) -> None:
-        """Pass on what was read. Nothing comes of a pipe that was closed, and never will."""
+        """Pass on the input. A closed pipe gives none, and never will."""
         if not read:
             self.exit_event.wait(TICK_S)
             return
@@ -120,8 +119,8 @@ class AskedDriver(LinuxDriver):
             self._process(self._parser.feed(character))
 
     def _process(self, parsed: Iterable[Message]) -> None:
-        """Send what Textual's parser makes of the input. It raises at sequences that no terminal
-        sends (a key beyond Unicode, a screen of no width), and cannot be used any more then.
+        """Send the result of Textual's parser for the input. The parser raises at sequences that no
+        terminal sends (a key beyond Unicode, a screen of no width), and cannot be used afterwards.
         """
         try:
             for message in parsed:
@@ -138,8 +137,8 @@ class AskedDriver(LinuxDriver):
 
 
 def _is_possible(message: Message) -> bool:
-    """Return whether a terminal can mean it: its size is one, and the character of a key can be
-    written.
+    """Return whether a terminal can send this message: a valid size, and a key whose character can
+    be encoded.
     """
     if isinstance(message, events.Resize):
         return 0 < message.size.width <= LARGEST and 0 < message.size.height <= LARGEST

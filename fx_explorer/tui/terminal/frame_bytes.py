@@ -1,5 +1,5 @@
-"""What changed on screen is turned into what the terminal is sent: the same cells as Textual's,
-sooner.
+"""This module turns changes on screen into bytes for the terminal: the same cells as Textual's, but
+faster.
 
 Where four panes turn a page, Textual asks every widget on screen for its strips, cuts each of them
 where other widgets begin or end, and makes three objects for each of some 300 pieces, to say where
@@ -26,7 +26,7 @@ seen.
 
 
 class Stretch(NamedTuple):
-    """Cells of one row, side by side, in which the same widget is in front."""
+    """Adjacent cells of one row that show the same widget."""
 
     left: int
     right: int
@@ -55,7 +55,7 @@ class FrameCompositor(Compositor):
 def _pieces(
     spans: Iterable[tuple[int, int, int]], placed: Placed, rows: list[list[Stretch]]
 ) -> Iterator[StripPiece]:
-    """Yield what the widgets in front show in these spans, each given as row, left and right."""
+    """Yield what the front widgets show in these spans, each given as row, left and right."""
     painted: dict[Widget, tuple[Region, list[Strip]]] = {}
     for row, left, right in spans:
         for first, end, widget in rows[row]:

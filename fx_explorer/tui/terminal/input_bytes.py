@@ -1,5 +1,4 @@
-"""The bytes that a terminal sends are made into text in this one place, and nothing that comes in
-raises.
+"""This module turns the terminal's bytes into text, without raising for any input.
 
 What is no UTF-8 (a paste of Latin-1, a meta key that sets the eighth bit) is replaced and counted.
 Mouse reports of the old form, whose bytes are no text, are put in the form of today. Answers that
@@ -16,14 +15,14 @@ from time import monotonic
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 
 LONGEST_PASTE = 100_000
-"""Characters of a paste that are kept; what follows them is dropped."""
+"""Most characters of a paste that are kept; the rest is dropped."""
 
 PASTE_PAUSE_S = 5.0
-"""When nothing came for so long, a paste is over: keys must work again."""
+"""Seconds without input after which a paste ends, so that keys work again."""
 
 LONGEST_ANSWER = 4096
-"""Characters of a terminal's answer. What is longer has lost its end: keys count again from there
-on.
+"""Most characters of a terminal's answer. A longer one has lost its end: from there on, input is
+keys again.
 """
 
 _MOUSE = b"\x1b[M"
@@ -34,22 +33,22 @@ _MOUSE_BEGUN = re.compile(rb"\x1b\[M[\s\S]{0,2}\Z")
 _ESCAPE_BEGUN = re.compile(rb"\x1b\[?\Z")
 
 _SPECIAL = re.compile(r"\x1b(?:\[200~|\](?=\d)|P(?=[\d!$+>|])|_(?=G))")
-"""The beginning of a paste, or of an answer (OSC, DCS, APC). What follows tells an answer from Alt
-with its key.
+"""Matches the beginning of a paste, or of an answer (OSC, DCS, APC). The next character
+distinguishes an answer from Alt with a key.
 """
 
 _ANSWER_ENDS = re.compile(r"\x07|\x9c|\x1b\\|(?=\x1b[^\\])")
-"""BEL or ST. Another escape sequence ends an answer as well, and counts."""
+"""Matches BEL or ST. Another escape sequence ends an answer as well, and is read."""
 
 _BEGUN = re.compile(r"\x1b(?:\[(?:2(?:0(?:[01])?)?)?|[\]P_])?\Z")
-"""What may be the beginning of ``_SPECIAL`` or of a paste's end, at the end of what was read."""
+"""Matches the possible beginning of ``_SPECIAL`` or of a paste's end, at the end of the input."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class InputBytes:
-    """What one terminal sends, in pieces of any size: characters, reports and answers may lie
-    across them.
+    """The input of one terminal, in pieces of any size: characters, reports and answers may be
+    split between them.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -57,21 +56,21 @@ class InputBytes:
         self._last_s = clock()
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._report = b""
-        """The beginning of a mouse report, at the end of what was read."""
+        """The beginning of a mouse report, at the end of the input."""
         self._reported = 0
-        """How much of that beginning was given as text already."""
+        """How much of that beginning was already returned as text."""
         self._held = ""
-        """What may be the beginning of a paste, of its end, or of an answer."""
+        """The possible beginning of a paste, of its end, or of an answer."""
         self._answer_size = 0
-        """Characters of the answer that is coming in; 0 where none is."""
+        """Characters of the answer that is being received; 0 for none."""
         self._paste: list[str] | None = None
         self._paste_size = 0
         self.replaced = 0
-        """How often bytes that are no UTF-8 were replaced."""
+        """How often bytes that are not UTF-8 were replaced."""
 
     @property
     def is_undecided(self) -> bool:
-        """Return whether a key may be held back, which ``silence`` gives."""
+        """Return whether a key may be held back, which ``silence`` returns."""
         return bool(self._held) and self._paste is None
 
     def decode(self, read: bytes) -> str:
@@ -115,7 +114,7 @@ class InputBytes:
         return "".join(kept)
 
     def silence(self) -> str:
-        """Return what was held back, since nothing came behind it."""
+        """Return the text that was held back, because no more input came."""
         if self._paste is not None:
             is_over = self._clock() - self._last_s >= PASTE_PAUSE_S
             return self._end_paste() if is_over else ""
@@ -124,7 +123,7 @@ class InputBytes:
         return held
 
     def _take_keys(self, text: str, kept: list[str]) -> str:
-        """Keep the keys before the next paste or answer, and return what follows its beginning."""
+        """Store the keys before the next paste or answer, and return the text after its beginning."""
         special = _SPECIAL.search(text)
         if special is None:
             kept.append(self._without_beginning(text))
@@ -137,7 +136,7 @@ class InputBytes:
         return text[special.end() :]
 
     def _without_beginning(self, text: str) -> str:
-        """Hold back what may be the beginning of more, and return the rest."""
+        """Hold back the possible beginning of a sequence, and return the rest."""
         begun = _BEGUN.search(text)
         self._held = begun[0] if begun else ""
         return text[: len(text) - len(self._held)]
@@ -168,14 +167,14 @@ class InputBytes:
         return rest
 
     def _end_paste(self) -> str:
-        """Return the paste with its marks. Nothing within can be taken for another sequence."""
+        """Return the paste with its marks. Nothing inside it can be read as another sequence."""
         content = _CONTROLS.sub("", "".join(self._paste or ()))
         self._paste, self._held = None, ""
         return f"{PASTE_BEGINS}{content}{PASTE_ENDS}"
 
 
 def _as_sgr(report: bytes) -> str:
-    """Return an old mouse report as terminals write it since xterm 277; empty for what is none."""
+    """Return an old mouse report in the form used since xterm 277; empty for any other text."""
     if len(report) < 3 or min(report) < 32:
         return ""
     button, column, row = (byte - 32 for byte in report)

@@ -51,7 +51,7 @@ _FORMS: dict[str, Sequence[str]] = {
     ),
     "mate": ("{editor}", "-l", "{line}", "{file}"),
 }
-"""Editor → its way of naming a line. Others understand ``+line`` more often than not."""
+"""Editor → its form of naming a line. Most others understand ``+line``."""
 
 _WINDOWED = {
     "code",
@@ -78,7 +78,7 @@ def editor_command(
     which: Callable[[str], str | None] = shutil.which,
 ) -> list[str]:
     """Return the command that opens ``file`` at ``line`` (from 1) in ``$VISUAL``, ``$EDITOR``, or
-    an editor that is there. Raises UsageError when there is none, or the one named cannot be found.
+    an installed editor. Raises UsageError without one, or if the named one is not installed.
     """
     named = environ.get("VISUAL") or environ.get("EDITOR") or ""
     try:
@@ -111,8 +111,8 @@ def needs_terminal(command: Sequence[str]) -> bool:
 
 
 OSC52_LIMIT_BYTES = 74_994
-"""What xterm and tmux accept at most: 100,000 bytes of escape sequence, base64 included. More is
-dropped without a word.
+"""Most bytes that xterm and tmux accept: 100,000 bytes of escape sequence, base64 included. Longer
+text is dropped silently.
 """
 
 TOOL_TIMEOUT_S = 2.0
@@ -120,16 +120,16 @@ TOOL_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CopyDestination:
-    """Where a copied text went."""
+    """The destination of a copied text."""
 
     way: Literal["tool", "terminal", "file"]
     where: str
     """The tool's name, or the file's path."""
     problem: str = ""
-    """Why a better way did not work; empty when none was tried."""
+    """Why a better way did not work; empty if none was tried."""
 
     def __str__(self) -> str:
-        """Tell the user what happened and, where it is not obvious, what to do next."""
+        """Return a message on what happened and, if it is not obvious, what to do next."""
         if self.way == "tool":
             return f"copied with {self.where}"
         if self.way == "terminal":
@@ -167,9 +167,7 @@ def copy(
 def native_tool(
     environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which
 ) -> Sequence[str]:
-    """Return the command that puts its input on this machine's clipboard; empty when there is
-    none.
-    """
+    """Return the command that writes its input to this machine's clipboard; empty without one."""
     candidates: list[Sequence[str]] = []
     if sys.platform == "darwin":
         candidates.append(("pbcopy",))
@@ -194,7 +192,7 @@ def osc52(text: str, *, in_tmux: bool = False) -> str:
 
 
 def _run(command: Sequence[str], text: str) -> str:
-    """Run a command. Returns what went wrong; empty when nothing did."""
+    """Run a command. Returns the error; empty without one."""
     try:
         # Not PIPE: xclip stays behind to serve the clipboard, and would keep our pipe open for
         # ever.
@@ -212,7 +210,7 @@ def _run(command: Sequence[str], text: str) -> str:
 
 
 def _write_file(text: str) -> Path:
-    """Write into a new file that only the user can read: what is copied is the user's code."""
+    """Write into a new file that only the user can read, because copied text is the user's code."""
     descriptor, path = tempfile.mkstemp(prefix="fx-explorer-copied-", suffix=".txt")
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)

@@ -1,1 +1,3 @@
-"""Widgets show lists, code, one-line texts and an input line; they know nothing of sessions."""
+"""This package has the widgets: lists, code, one-line texts and an input line. They do not use
+sessions.
+"""

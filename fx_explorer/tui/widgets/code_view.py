@@ -52,7 +52,8 @@ class CodeView(LineView):
         self._layout: LineLayout = AS_IT_IS
         self._wraps = False
         self._wrapped: WrappedRows | None = None
-        """The rows that lines take now; None where each has one. Cursor and marks count in these.
+        """The rows of wrapped lines; None if each line has one row. Cursor and marks count in these
+        rows.
         """
 
     # what an application uses
@@ -66,8 +67,8 @@ class CodeView(LineView):
         numbers: Sequence[int] | None = None,
         layout: LineLayout = AS_IT_IS,
     ) -> None:
-        """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
-        looks again.
+        """Show another text, with the cursor on ``line`` of it. Marks and annotations are dropped;
+        a find starts again.
 
         A long text can be made ``Lines`` beside the screen: to find its lines takes 0.1 s for
         300,000 of them. ``numbers`` are the lines' own numbers, from 0, where the text leaves some
@@ -116,8 +117,8 @@ class CodeView(LineView):
         self._lay_out()
 
     def annotate_by(self, piece_of: Callable[[int], Piece | None], cells: int) -> None:
-        """Show a column of ``cells`` like that of ``annotate``, of a text with so many annotations
-        that each is asked for when its line is on screen.
+        """Show a column of ``cells`` like that of ``annotate``, for a text with so many annotations
+        that each is computed when its line is on screen.
         """
 
         def pieces_of(line: int) -> Sequence[Piece] | None:
@@ -129,8 +130,8 @@ class CodeView(LineView):
         self._lay_out()
 
     def colour_numbers(self, kind_of: Callable[[int], str] | None) -> None:
-        """Write the number of each line in the kind that ``kind_of`` gives it; an empty kind, and
-        None, in that of the gutter. It is asked for lines on screen only.
+        """Show the number of each line in the kind that ``kind_of`` returns; an empty kind, and
+        None, mean that of the gutter. It is called for lines on screen only.
         """
         if kind_of is not self._kind_of_number:
             self._kind_of_number = kind_of
@@ -138,7 +139,7 @@ class CodeView(LineView):
 
     @property
     def text(self) -> str:
-        """Return the whole text as it came, unsafe characters included."""
+        """Return the whole original text, including unsafe characters."""
         return self._lines.text
 
     @property
@@ -169,7 +170,9 @@ class CodeView(LineView):
         return self.body_width - 1
 
     def _lay_out(self) -> None:
-        """Lay the lines out for this width, with the cursor and what is lit on the same lines."""
+        """Lay out the lines for this width, keeping the cursor and the highlights on the same
+        lines.
+        """
         self._layout = self._layout.fitted(self._row_room)
         line, lit = self.line_of_row(self.cursor), frozenset(map(self.line_of_row, self.marks))
         top = self.line_of_row(self.scroll_offset.y)
@@ -343,8 +346,8 @@ CELLS_SEEN = 12
 
 
 def show_beginning(code: CodeView) -> None:
-    """Scroll sideways so that each lit line on screen shows some of its text: code may be indented
-    so deeply that it lies right of what is shown.
+    """Scroll sideways so that each highlighted line on screen shows some of its text: deeply
+    indented code may begin to the right of the visible part.
     """
     room = code.body_width
     if not code.marks or room <= 0:  # no width yet: this is called again

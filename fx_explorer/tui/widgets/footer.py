@@ -1,5 +1,5 @@
-"""The bottom of the screen shows the keys that matter here, and the views as tabs. All can be
-clicked. Above it opens the line where the user types what to find.
+"""This module has the bottom of the screen: the most important keys, and the views as tabs, all
+clickable. Above it opens the input line of a find.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ too.
 """
 
 TAIL = ("app.help",)
-"""Commands that stay when there is no room for the others."""
+"""Commands that stay if there is no room for the others."""
 
 
 class FooterLine(Cached):
@@ -56,7 +56,7 @@ class FooterLine(Cached):
         self._without: frozenset[str] = frozenset()
 
     def show_first(self, command_ids: tuple[str, ...]) -> None:
-        """Set the commands that come first, because they matter more than the others right now."""
+        """Set the commands that come first, because they are the most useful ones now."""
         if command_ids != self._first:
             self._first = command_ids
             self.refresh(layout=True)
@@ -102,9 +102,9 @@ class FooterLine(Cached):
 def footer_commands(
     first: Sequence[str] = (), view: str = "", without: Collection[str] = ()
 ) -> list[AppCommand]:
-    """Return the commands of the footer, without the tabs, in this order: the commands that
-    continue, where something is paused; those of the view, with the first command that is useful
-    now among them; the others that are useful now; all others, with help at the end.
+    """Return the commands of the footer, without the tabs, in this order: commands that continue,
+    if something is paused; those of the view, with the first useful command among them; the other
+    useful ones; all others, with help at the end.
     """
     wanted = [
         c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")
@@ -142,9 +142,7 @@ def key_content(command: AppCommand, keymap: Keymap) -> Content:
 
 
 def fitting(parts: Sequence[Content], width: int) -> list[Content]:
-    """Return as many parts as fit into ``width`` cells. The last one (help) is always among
-    them.
-    """
+    """Return as many parts as fit into ``width`` cells. The last one (help) is always included."""
     room = width - parts[-1].cell_length
     kept = []
     for part in parts[:-1]:
@@ -194,7 +192,7 @@ class FindBar(Horizontal):
         self._prompt.show(Content.styled("/", "bold $accent"))
 
     def open(self, view: LineView) -> None:
-        """Find in ``view``, beginning with what was looked for there before."""
+        """Find in ``view``, beginning with its last search text."""
         self._view = view
         self.add_class("-open")
         self.remove_class("-nothing")

@@ -28,8 +28,8 @@ UNREADABLE = "This part of the session cannot be read."
 
 
 class LineCanvas(TellsUnreadable, ScrollView):
-    """Lines that scroll both ways under a fixed header, beside a fixed gutter, with a slim track as
-    the last column.
+    """Lines that scroll in both directions under a fixed header, beside a fixed gutter, with a slim
+    track as the last column.
 
     A subclass says what there is by overriding the first group of methods, and calls
     ``content_changed`` when one of them would answer differently.
@@ -37,8 +37,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     ALLOW_SELECT = False
     shows_cuts: ClassVar[bool] = False
-    """Whether ``…`` stands where a line continues beyond the right edge. It is off for code, where
-    it could be read as code.
+    """Whether ``…`` marks a line that continues beyond the right edge. It is off for code, where it
+    could be read as code.
     """
     DEFAULT_CSS = """
     LineCanvas { height: 1fr; background: $background; color: $foreground; overflow: hidden; }
@@ -61,11 +61,11 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     @property
     def line_count(self) -> int:
-        """Return how many lines there are now."""
+        """Return the present number of lines."""
         return 0
 
     def line_tokens(self, line: int) -> Sequence[Piece]:
-        """Return what a line shows, as ``printable`` texts and their kinds. Asked for lines on
+        """Return the texts of a line (``printable``) with their kinds. It is called for lines on
         screen only.
         """
         raise NotImplementedError
@@ -78,7 +78,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
         return 0
 
     def gutter_tokens(self, line: int) -> Sequence[Piece]:
-        """Return what stands before a line and does not scroll sideways; always ``gutter_width``
+        """Return the part before a line that does not scroll sideways; always ``gutter_width``
         cells wide.
         """
         return ()
@@ -91,7 +91,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
         return 0
 
     def header_tokens(self) -> Sequence[Piece]:
-        """Return the line above that does not scroll; empty for none."""
+        """Return the header line, which does not scroll; empty for none."""
         return ()
 
     def line_state(self, line: int) -> int:
@@ -103,14 +103,14 @@ class LineCanvas(TellsUnreadable, ScrollView):
         return {}
 
     def match_spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Return (start, end) of the characters of a line's text to show as found."""
+        """Return (start, end) of the matches in a line's text."""
         return ()
 
     # what changed
 
     def content_changed(self) -> None:
-        """Forget what was drawn, because everything may differ. The scroll position stays if it
-        still exists.
+        """Drop what was drawn, because everything may differ. The scroll position stays if it still
+        exists.
         """
         self._ticks, self._drawn_ahead_at = None, None
         self.content_resized()
@@ -122,8 +122,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self.refresh()
 
     def ticks_changed(self) -> None:
-        """Draw rows again whose tick differs. Only those, since Textual writes a pane's whole row
-        for each one that is refreshed.
+        """Draw rows with another tick again, and no others: Textual writes a pane's whole row for
+        each refreshed one.
         """
         if self._ticks is None:
             self.refresh(Region(self.outer_size.width - 1, 0, 1, self.outer_size.height))
@@ -134,9 +134,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
                 self.refresh(Region(self.outer_size.width - 1, row + self._header_height, 1, 1))
 
     def redraw(self, lines: Iterable[int]) -> None:
-        """Draw these lines again, because they are lit differently. Lines off screen cost
-        nothing.
-        """
+        """Draw these lines again, because their highlight changed. Lines off screen cost nothing."""
         top, height, header, width = (
             self.scroll_offset.y,
             self.body_height,
@@ -153,7 +151,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     @property
     def placeholder(self) -> str:
-        """Return the text that is shown when there are no lines: why there are none."""
+        """Return the text that is shown instead of lines, which says why there are none."""
         return self._placeholder
 
     @placeholder.setter
@@ -330,8 +328,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, lines))
 
     def _draw_ahead(self, top: int, lines: range) -> None:
-        """Draw the lines that come next in advance, while nobody waits: drawing is half of what a
-        page key costs here.
+        """Draw the next lines in advance, while the app is idle: drawing is half the cost of a page
+        key.
         """
         if self.scroll_offset.y != top:
             return  # the user has scrolled on meanwhile

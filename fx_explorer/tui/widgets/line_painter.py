@@ -27,9 +27,9 @@ Piece = tuple[str, str]
 """A text and its kind: a Kind of highlight.py or a tone of theme.py."""
 
 STRIPS_KEPT = 600
-"""How many strips are kept: a few pages of a pane, and of a short text all that is lit by turns.
-With 300, a pane that went from kernel to kernel of a model of equal layers drew a quarter of its
-rows again at each page-down.
+"""Number of strips that are cached: a few pages of a pane, and all highlights of a short text. With
+300, a pane that went from kernel to kernel of a model of equal layers drew a quarter of its rows
+again at each page-down.
 """
 
 _TRACK_PARTS = {
@@ -41,7 +41,7 @@ _TRACK_PARTS = {
 
 
 class Line(Strip):
-    """A strip that is freed as soon as nobody refers to it.
+    """A strip that is freed as soon as it is not referenced any more.
 
     Textual's strip, once it was cut without a change, keeps a list that contains itself, and so
     waits for the garbage collector. With 20 objects per strip, that took 6 ms at every seventh
@@ -58,9 +58,7 @@ class Line(Strip):
 
 
 class LinePainter:
-    """Paints for one LineCanvas. The key of a remembered strip is everything that changes its
-    look.
-    """
+    """Paints for one LineCanvas. The key of a cached strip has everything that changes its look."""
 
     def __init__(self, view: LineCanvas) -> None:
         self._view = view
@@ -72,7 +70,7 @@ class LinePainter:
         self._frame: tuple[int, int] = (0, 0)
 
     def forget(self) -> None:
-        """Forget what was drawn, because of other lines, another width or another find."""
+        """Drop what was drawn, because of other lines, another width or another find."""
         self._strips.clear()
         self._rest.clear()
 
@@ -90,8 +88,8 @@ class LinePainter:
         return style
 
     def _make_style(self, kind: str, state: int, is_match: bool) -> Style:
-        """Return the style as Textual's filters leave it. Filters change nothing but styles, so
-        they are applied once per style, not once per line.
+        """Return the style after Textual's filters. Filters change only styles, so they are applied
+        once per style, not once per line.
         """
         if self._palette is None:
             self._palette = self._make_palette()

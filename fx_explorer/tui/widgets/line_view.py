@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 LINES_AT_A_TIME = 2_000
-"""Lines searched at once. More would make a key wait for longer than some milliseconds."""
+"""Lines searched at once. More would make a key wait longer than some milliseconds."""
 
 
 class LineFinder:
-    """The find of one view. It starts at the cursor, wraps around at the end, and keeps what it
-    found when it is stopped.
+    """The find of one view. It starts at the cursor, wraps around at the end, and keeps its matches
+    when it is stopped.
     """
 
     def __init__(self, view: LineView) -> None:
@@ -109,14 +109,14 @@ class LineFinder:
         return []
 
     def after(self, line: int) -> int | None:
-        """Return the first match below ``line``, or the first of all if there is none."""
+        """Return the first match below ``line``, or the first of all without one."""
         if not self.matches:
             return None
         index = bisect_right(self.matches, line)
         return self.matches[index % len(self.matches)]
 
     def before(self, line: int) -> int | None:
-        """Return the last match above ``line``, or the last of all if there is none."""
+        """Return the last match above ``line``, or the last of all without one."""
         if self.matches:
             return self.matches[bisect_left(self.matches, line) - 1]
         return None
@@ -126,8 +126,8 @@ WHEEL_LINES = 3
 WHEEL_COLUMNS = 8
 
 HOPS = 16
-"""Rounds of the event loop within which a message from a line reaches the screen and the answer
-comes back, with room to spare.
+"""Rounds of the event loop in which a message from a line reaches the screen and the answer
+returns, with some reserve.
 """
 
 
@@ -168,8 +168,8 @@ class LineView(LineCanvas, can_focus=True):
             return self.view
 
     class Moved(LineMessage):
-        """Posted when the user moved the cursor by key, mouse or find. Never posted for
-        ``move_to``, so that nothing answers back.
+        """Posted when the user moved the cursor by key, mouse or find. It is never posted for
+        ``move_to``, so that two views do not answer each other endlessly.
         """
 
         by_user = True
@@ -201,7 +201,7 @@ class LineView(LineCanvas, can_focus=True):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """``placeholder`` says why there are no lines, when there are none."""
+        """``placeholder`` says why there are no lines, if there are none."""
         super().__init__(placeholder, name, id, classes)
         self._cursor = 0
         self._hovered = -1
@@ -262,7 +262,7 @@ class LineView(LineCanvas, can_focus=True):
                 self.reveal(min(marks, key=lambda line: abs(line - near)))
 
     def content_changed(self) -> None:
-        """Forget what was drawn, because everything may differ. Cursor and scroll position stay if
+        """Drop what was drawn, because everything may differ. Cursor and scroll position stay if
         they still exist.
         """
         self._cursor = max(0, min(self._cursor, self.line_count - 1))
@@ -342,7 +342,7 @@ class LineView(LineCanvas, can_focus=True):
         self._jump(self._finder.before(self._cursor))
 
     def stop_find(self) -> None:
-        """Stop searching. What was found stays."""
+        """Stop searching. The matches so far stay."""
         self._finder.stop()
 
     @property
@@ -352,7 +352,7 @@ class LineView(LineCanvas, can_focus=True):
 
     @property
     def matches(self) -> Sequence[int]:
-        """Return the lines found so far, ascending."""
+        """Return the matching lines so far, ascending."""
         return self._finder.matches
 
     def on_matches_changed(self, done: bool) -> None:
@@ -500,7 +500,7 @@ class LineView(LineCanvas, can_focus=True):
 
 
 def paint_after_messages(app: App[object]) -> None:
-    """Hold the next frame until the messages on their way now have been answered.
+    """Delay the next frame until the messages on their way have been answered.
 
     A cursor that moves makes other panes scroll. In a frame of its own each, a key would take three
     frames, of which Textual paints one every 16 ms; together it takes one.

@@ -1,4 +1,4 @@
-"""A row of text is shown by a widget that is painted again only when it was refreshed."""
+"""This module has a widget for a row of text, which is painted again only when it was refreshed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cached(Widget):
     """
 
     auto_links = Reactive(False)
-    """Off, because Textual would ask each widget how a link looks, and there are none."""
+    """Off, because Textual would look up each widget's style of links, and there are none."""
     _kept: tuple[Region, Size, list[Strip]] | None = None
     """The part of the widget that was painted, the widget's size then, and the strips."""
 
@@ -79,8 +79,8 @@ class OneLine(Cached):
         return fitted(self._left, self._right, self.size.width)
 
     def paint_lines(self, crop: Region) -> list[Strip]:
-        """Paint the row as Textual would, in a third of the time, where the row is all there is:
-        no border, and nothing to wrap or to align. At each key, up to seven rows are painted.
+        """Paint the row as Textual would, in a third of the time, for a plain row: no border, no
+        wrapping or alignment. At each key, up to seven rows are painted.
         """
         width, height = self.outer_size
         if height != 1:

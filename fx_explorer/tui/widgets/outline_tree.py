@@ -61,7 +61,7 @@ class Outline(RowList):
         super().__init__(COLUMNS, placeholder="Nothing has been compiled yet.", header=False)
         self._given: list[OutlineEntry] = []
         self._entries: list[OutlineEntry] = []
-        """The given entries, with the entries read below opened ones in their places."""
+        """The given entries, including those that were read below opened entries."""
         self._read: ReadBelow = _nothing_below
         self._opened: dict[tuple[int, ...], list[OutlineEntry]] = {}
         self._folded: set[str] = set()
@@ -69,8 +69,8 @@ class Outline(RowList):
         self._shown: list[int] = []
 
     def show(self, entries: Sequence[OutlineEntry], read_below: ReadBelow | None = None) -> None:
-        """Show these entries. What was folded stays folded, and the cursor stays on its entry.
-        ``read_below`` gives the entries below one that has them unread.
+        """Show these entries. Folded entries stay folded, and the cursor stays on its entry.
+        ``read_below`` returns the unread entries below one.
         """
         entries = merged_missing(entries)
         self._read = read_below or _nothing_below
@@ -90,7 +90,7 @@ class Outline(RowList):
         self._rebuild()
 
     def forget(self) -> None:
-        """Drop what was read of a session, which is about to be closed."""
+        """Drop the data of a session that is about to be closed."""
         self._read = _nothing_below
         self._opened.clear()
 
@@ -105,7 +105,7 @@ class Outline(RowList):
         return entries
 
     def _open(self, entry: OutlineEntry) -> None:
-        """Read what stands below an entry."""
+        """Read the entries below an entry."""
         if entry.unread and entry.unread not in self._opened:
             self._opened[entry.unread] = self._read(entry)
             self._entries = self._with_opened()
@@ -123,16 +123,14 @@ class Outline(RowList):
 
     @property
     def place(self) -> Place | None:
-        """Return where the entry under the cursor leads; None if nowhere."""
+        """Return the place of the entry under the cursor; None without one."""
         if self._shown:
             return self._entries[self._shown[self.cursor]].place
         return None
 
     @property
     def compilation(self) -> int:
-        """Return the id of the compilation that the entry under the cursor belongs to; 0 for one of
-        none.
-        """
+        """Return the id of the compilation of the entry under the cursor; 0 without one."""
         at = self._shown[self.cursor] if self._shown else -1
         headings = (
             entry for entry in self._entries[at::-1] if entry.depth == 0 or entry.is_variant
@@ -207,7 +205,7 @@ def _nothing_below(_: OutlineEntry) -> list[OutlineEntry]:
 
 
 def merged_missing(entries: Sequence[OutlineEntry]) -> list[OutlineEntry]:
-    """Return the entries with stages that are missing for the same reason merged into one: the
+    """Return the entries, with stages that are missing for the same reason merged into one: the
     reason, then the stages.
     """
     merged: list[OutlineEntry] = []
@@ -263,7 +261,7 @@ def children_count(entries: Sequence[OutlineEntry], index: int) -> int:
 
 
 def parent_of(entries: Sequence[OutlineEntry], index: int) -> int:
-    """Return the index of the entry that holds this one; its own index at the top."""
+    """Return the index of the entry that contains this one; its own index at the top."""
     return next((i for i in range(index, -1, -1) if entries[i].depth < entries[index].depth), index)
 
 

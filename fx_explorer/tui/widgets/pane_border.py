@@ -1,5 +1,5 @@
-"""Borders stand between widgets: a line across the screen, and borders that are dragged with the
-mouse to give one side more room.
+"""This module has the borders between widgets: a line across the screen, and borders that are
+dragged with the mouse to give one side more room.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ LEAST_CELLS = 12
 
 
 def move_border(widths: Sequence[int], border: int, by: int) -> list[int]:
-    """Return the widths when the border right of widget ``border`` moves by so many cells: the
-    widgets on both sides of it share what they had together.
+    """Return the widths after the border to the right of widget ``border`` has moved by ``by``
+    cells: the two widgets beside it share their common width.
     """
     left, right = widths[border], widths[border + 1]
     least = min(LEAST_CELLS, left, right)
@@ -85,8 +85,8 @@ def move_border(widths: Sequence[int], border: int, by: int) -> list[int]:
 
 
 class Separator(Cached):
-    """Draws the line in a row of its own, so that the row below it has no border: Textual paints a
-    border again at each change of the row.
+    """Draws the line in a row of its own, so that the row below it needs no border, which Textual
+    would paint again at each change of the row.
     """
 
     DEFAULT_CSS = """

@@ -28,7 +28,7 @@ Row = Sequence[Cell]
 
 PAGE_ROWS = 32
 """Rows read at once. It is less than a screen, so that each page-down reads about as many rows as
-it shows, not none and then four times as many.
+it shows, instead of none and then four times as many.
 """
 
 PAGES_KEPT = 32
@@ -40,7 +40,7 @@ class RowSource(Protocol):
     """Gives rows to a RowList. Both calls must be quick: they happen while a frame is painted."""
 
     def __len__(self) -> int:
-        """Return how many rows there are now. The number may grow."""
+        """Return the present number of rows, which may grow."""
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
         """Return rows ``start`` to ``stop`` (exclusive); fewer at the end."""
@@ -61,7 +61,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class ListColumn:
-    """How one column looks. Its width follows the rows seen so far, between ``min_width`` and
+    """The look of one column. Its width follows the rows seen so far, between ``min_width`` and
     ``max_width`` cells.
     """
 
@@ -75,15 +75,15 @@ class ListColumn:
     on.
     """
     priority: int = 0
-    """When the pane is too narrow, columns with the highest number are left out first; those with 0
-    never.
+    """If the pane is too narrow, columns with the highest number are left out first; columns with 0
+    never are.
     """
     keeps: Keeps = "start"
-    """Which part of a long cell is shown: the end says more of ``model.layers.0.mlp``, and of
-    ``triton_poi_fused_layer_norm_2`` the number at the end tells it from its neighbours.
+    """The part of a long cell that is shown: the end says more in ``model.layers.0.mlp``, and in
+    ``triton_poi_fused_layer_norm_2`` the number at the end distinguishes it from its neighbours.
     """
     arrow: str = ""
-    """Stands behind the title of the column that the rows are sorted by: ``▲`` or ``▼``."""
+    """Shown after the title of the column by which the rows are sorted: ``▲`` or ``▼``."""
 
     @property
     def heading(self) -> str:
@@ -108,7 +108,7 @@ class RowList(LineView):
             self.column = column
 
     class FoldWanted(Message):
-        """Posted by ← and → where rows lie in each other."""
+        """Posted by ← and → if the rows are a tree."""
 
         def __init__(self, view: RowList, is_folding: bool) -> None:
             super().__init__()
@@ -116,7 +116,7 @@ class RowList(LineView):
             self.is_folding = is_folding
 
     is_tree = False
-    """Whether rows lie in each other: ← and → fold then, and do not scroll."""
+    """Whether the rows are a tree: ← and → then fold, and do not scroll."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class RowList(LineView):
         return self._columns[column].title
 
     def column_at(self, x: int) -> int | None:
-        """Return the column shown at cell ``x`` of this widget; None beside all of them."""
+        """Return the column at cell ``x`` of this widget; None outside of all columns."""
         left = self._margin - self.scroll_offset.x
         for index, width in self._widths():
             if left <= x < left + width + GAP:
@@ -267,7 +267,7 @@ class RowList(LineView):
         return rows
 
     def _measure(self, rows: Sequence[Row]) -> None:
-        """Let columns grow to what these rows need."""
+        """Widen columns to fit these rows."""
         widest = [max(map(_cells, column)) for column in zip_longest(*rows, fillvalue="")]
         natural = [
             max(pair)
@@ -353,8 +353,8 @@ def _cells(cell: Cell) -> int:
 def _fit(
     pieces: list[Piece], width: int, align: str, is_last: bool, keeps: Keeps = "start"
 ) -> list[Piece]:
-    """Return ``pieces`` in ``width`` cells, and the gap after them. A ``…`` stands for what is cut
-    off.
+    """Return ``pieces`` in ``width`` cells, with the gap after them. A ``…`` replaces the cut-off
+    part.
     """
     cells = sum(cell_count(text) for text, _ in pieces)
     if cells > width and not is_last:
@@ -369,8 +369,8 @@ def _fit(
 
 
 def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:
-    """Return the pieces with spaces around them. One piece stays one if its spaces are invisible:
-    each piece costs time at every level of Textual.
+    """Return the pieces with spaces around them. A single piece stays single if its spaces are
+    invisible, because each piece costs time at every level of Textual.
     """
     if len(pieces) == 1 and pieces[0][1] != "link":
         return [(before + pieces[0][0] + after, pieces[0][1])]

@@ -16,7 +16,7 @@ MOST_TICKS = 2_000
 
 
 def row_of(line: int, height: int, line_count: int) -> int:
-    """Return the row of the track that stands for ``line``."""
+    """Return the row of the track for ``line``."""
     return min(height - 1, line * height // max(line_count, height, 1))
 
 

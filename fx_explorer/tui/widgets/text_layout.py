@@ -23,19 +23,19 @@ from fx_explorer.tui.widgets.line_painter import Piece
 CELLS_A_LEVEL = 2
 
 LINES_LOOKED_AT = 5_000
-"""The lines that tell how far a text is indented at each level."""
+"""Number of lines from which the indentation of a text is determined."""
 
 HANGING_CELLS = 2
-"""How much further than its first row a wrapped line continues."""
+"""Additional indentation of a wrapped line after its first row."""
 
 LEAST_CELLS_A_ROW = 12
 
 
 class LineLayout(Protocol):
-    """How the lines of a text are laid out in a pane. What is copied is the text as it is."""
+    """The layout of a text's lines in a pane. Copying returns the original text."""
 
     def fitted(self, room: int) -> LineLayout:
-        """Return the layout for a pane of so many cells; 0 while it has no width yet."""
+        """Return the layout for a pane of this many cells; 0 while it has no width yet."""
 
     def text(self, text: str) -> str:
         """Return a line as it is shown."""
@@ -90,8 +90,8 @@ AS_IT_IS = Indentation()
 
 
 def folded(text: str) -> Indentation:
-    """Return how to show a text so that each level of its indentation takes two cells, and what all
-    lines have in common none.
+    """Return the indentation with which a text is shown: two cells for each level, and none for the
+    common indentation of all lines.
 
     A level is the step by which lines most often go further to the right. Steps of two cells and
     less stay.
@@ -130,15 +130,13 @@ class WrappedRows:
         return bisect_right(self._first, row, hi=len(self._first) - 1) - 1
 
     def rows_of(self, line: int) -> range:
-        """Return the rows of a line; of one that there is not, the row after the last."""
+        """Return the rows of a line; for a line that does not exist, the row after the last."""
         if line + 1 >= len(self._first):
             return range(len(self), len(self) + 1)
         return range(self._first[line], self._first[line + 1])
 
     def part(self, row: int) -> tuple[int, int | None]:
-        """Return the cells of its line that a row shows: from where, and up to where; None is the
-        end.
-        """
+        """Return the cells of its line that a row shows: (start, stop); None is the end."""
         line = self.line_of(row)
         cuts = self._cuts.get(line, ())
         edges = [0, *cuts, None]
@@ -151,8 +149,8 @@ class WrappedRows:
 
 
 def hanging(text: str, room: int) -> int:
-    """Return how far the further rows of a wrapped line are indented: a little more than the line,
-    but never so far that nothing fits.
+    """Return the indentation of the further rows of a wrapped line: a little more than the line's,
+    but leaving room for text.
     """
     return min(_blanks(text) + HANGING_CELLS, max(room, LEAST_CELLS_A_ROW) // 2)
 
@@ -179,8 +177,8 @@ def _cuts(text: str, room: int) -> list[int]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Put words on rows of at most ``width`` cells; a longer word is cut. There is at least one
-    row.
+    """Wrap words into rows of at most ``width`` cells; a longer word is split. There is at least
+    one row.
     """
     rows = [""]
     for word in text.split(" "):
@@ -202,7 +200,7 @@ def chop(text: str, width: int) -> str:
 
 
 def wrapped_text(text: str, width: int) -> str:
-    """Wrap several paragraphs, each continuing under its own beginning (past a bullet)."""
+    """Wrap several paragraphs, each indented under its own beginning (past a bullet)."""
     rows: list[str] = []
     for line in text.split("\n"):
         body = line.lstrip(" •")

@@ -1,5 +1,5 @@
-"""The model says what a compilation is: frozen dataclasses, one per row of the session file. No
-I/O, standard library only.
+"""This package is the model of a compilation: frozen dataclasses, one per row of the session file.
+It does no I/O, and needs the standard library only.
 
 Every row has an ``id``. A row that has not been written yet carries ``id=0``; the writer returns
 the id it was given. A field called after another row (``compilation``, ``graph``, ``node`` …) holds

@@ -1,5 +1,5 @@
-"""A bench is the same program run in several ways and at several sizes; its rows are described
-here, and what its client and the process of a cell say to each other.
+"""This module describes the rows of a bench, which is the same program run in several ways and at
+several sizes, and the messages between the client and the process of a cell.
 
 A *contender* is one way of running the program: uncompiled, or by a backend with its mode and
 options. A *cell* is one contender at one size; it is measured in a process of its own, which is
@@ -16,16 +16,16 @@ from fx_explorer.model.checked_json import checked
 from fx_explorer.model.protocol import CaptureRequest
 
 CellState = Literal["measured", "failed", "out_of_memory", "timed_out", "not_measured"]
-"""``not_measured``: the time was up, or the user stopped the bench, before anything was measured.
-What was measured before that stays ``measured``.
+"""State of a cell. ``not_measured``: the time was up, or the user stopped the bench, before its
+first measurement; otherwise it stays ``measured``.
 """
 
 AgreementKind = Literal["", "equal", "within_error", "differs", "not_compared"]
-"""How a contender's results stand to the uncompiled program's, by PyTorch's rule
+"""How a contender's results compare with the uncompiled program's, by PyTorch's rule
 (``program/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``:
-further apart, but no further from a run in float64 than eager itself is uncertain of. ``differs``:
+further apart, but no further from a run in float64 than the uncertainty of eager mode. ``differs``:
 neither, or of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why.
-Empty: it did not get so far.
+Empty: the cell did not get so far.
 """
 
 BenchClock = Literal["wall", "events"]
@@ -42,7 +42,7 @@ class BenchCell:
     contender: str
     """``uncompiled``, ``inductor``, ``inductor max-autotune dynamic=True``."""
     size: str
-    """In words, ``batch 8``; empty for the example inputs as they are."""
+    """The size in words, ``batch 8``; empty for the example inputs."""
     sizes: dict[str, object]
     """Name of each size → its value: ``{"batch": 8}``."""
     is_compiled: bool
@@ -66,7 +66,7 @@ class BenchCell:
     graph_breaks: int = 0
     recompiles: int = 0
     trains: bool = False
-    """Whether a call goes backward too."""
+    """Whether a call includes the backward."""
     agreement: AgreementKind = ""
     agreement_words: str = ""
     largest_difference: float = 0.0
@@ -76,18 +76,18 @@ class BenchCell:
     place: str = ""
     """The index of the largest difference in that result: ``[3, 17]``."""
     error: float = 0.0
-    """Root of the mean square difference from float64, of the result that differs most; 0 where
-    there is no such run.
+    """Root mean square difference from float64, of the result that differs most; 0 without such a
+    run.
     """
     reference_error: float = 0.0
     """Error of the uncompiled program's results against that run."""
     peak_bytes: int = -1
-    """The most memory that a call had allocated at once beyond what is there between calls; -1 when
-    it was not measured.
+    """Peak of a call's allocated memory in addition to that between calls; -1 when it was not
+    measured.
     """
     work_s: float = -1.0
-    """Seconds of a call that kernels and library calls take, measured after the rounds; -1 where
-    there is no code of Inductor's to look into.
+    """Seconds of a call in kernels and library calls, measured after the rounds; -1 without code of
+    Inductor's.
     """
     device: str = ""
     torch: str = ""
@@ -99,20 +99,22 @@ class BenchCell:
 
 @dataclass(frozen=True, slots=True)
 class BenchRound:
-    """Some calls of one cell that follow each other. Cells of one size take turns, so that what
-    slows the machine down hits all.
+    """Some consecutive calls of one cell. Cells of one size take turns, so that a slowdown of the
+    machine affects all.
     """
 
     id: int
     cell: int
     number: int
-    """Rounds of the same number and size were made one after the other, and are compared."""
+    """Number of the round. Rounds of the same number and size were made one after the other, and
+    are compared.
+    """
     call_s: float
     """Seconds per call, median over the blocks of the round."""
     calls: int
     sharing_s: float = 0.0
-    """Seconds that a small operation took which all threads share, the longer of before and after
-    the round; 0: not measured, as on a GPU and with one thread.
+    """Seconds of a small operation that all threads share, the longer of before and after the
+    round; 0: not measured, as on a GPU and with one thread.
     """
 
 
@@ -132,8 +134,8 @@ class InputDim:
 
 @dataclass(frozen=True, slots=True)
 class InputSize:
-    """A size that inputs are given in place of the example's. Without ``dims`` it is the batch,
-    whose dimensions are found out.
+    """A size that inputs get in place of the example's. Without ``dims`` it is the batch size,
+    whose dimensions are detected.
     """
 
     value: int
@@ -194,10 +196,11 @@ NewsKind = Literal["doing", "ready", "round", "peak", "held", "work", "compared"
 
 @dataclass(frozen=True, slots=True)
 class BenchNews:
-    """``doing``: ``text`` says what. ``ready``: it has been called until it was stable; ``cell``
-    has the fields of a BenchCell that are known by now. ``round``, ``peak``, ``held``, ``work``:
-    the answer to the command of that name. ``compared``: that to ``compare``; ``cell`` has the
-    fields that are other ones now. ``failed``: the last it says; ``cell`` has state and message.
+    """A message from a cell's process. ``doing``: ``text`` describes it. ``ready``: the cell has
+    been called until it was stable; ``cell`` has the known fields of a BenchCell. ``round``,
+    ``peak``, ``held``, ``work``: the answer to the command of that name. ``compared``: the answer
+    to ``compare``; ``cell`` has the changed fields. ``failed``: the last message; ``cell`` has
+    state and message.
     """
 
     kind: NewsKind
@@ -210,8 +213,8 @@ class BenchNews:
     """``failed``: where the program, or the compiler, raised; empty for an error of ours."""
     cell: dict[str, Any] = field(default_factory=dict)
     could_say_more: str = ""
-    """``ready``: the work that the command ``compare`` would do, as a phrase; empty where nothing
-    is left to learn of the results.
+    """For ``ready``: what the command ``compare`` would do, as a phrase; empty where it could learn
+    nothing.
     """
     call_s: float = 0.0
     calls: int = 0
@@ -219,7 +222,7 @@ class BenchNews:
     """``round``: how fast the processors were meanwhile, as in BenchRound."""
     peak_bytes: int = -1
     held: tuple[HeldLine, ...] = ()
-    """``held``: what is held when most is, biggest first."""
+    """For ``held``: the tensors held at the peak, biggest first."""
     work_s: float = -1.0
 
     def to_json(self) -> str:
@@ -227,7 +230,7 @@ class BenchNews:
 
     @classmethod
     def from_json(cls, text: str) -> BenchNews:
-        """Read a line. Raises ValueError or TypeError for anything else."""
+        """Read a line. Raises ValueError or TypeError for an invalid one."""
         fields = json.loads(text)
         held = tuple(HeldLine(**line) for line in fields.get("held", ()))
         return checked(cls(**{**fields, "held": held}))

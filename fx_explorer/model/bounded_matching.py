@@ -1,5 +1,5 @@
-"""This matcher does what difflib's does, in bounded time: texts can be made for which difflib takes
-the cube of their length.
+"""This module matches texts as difflib does, but in bounded time: some texts make difflib take the
+cube of their length.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 MOST_STEPS = 20_000_000
-"""Steps of one comparison: about two seconds. 30,000 lines of code with 1,000 changes take
+"""Most steps of one comparison: about two seconds. 30,000 lines of code with 1,000 changes take
 4,300,000.
 """
 
@@ -18,14 +18,14 @@ Opcode = tuple[str, int, int, int, int]
 
 
 class BoundedMatcher(difflib.SequenceMatcher[str]):
-    """A SequenceMatcher that stops after so many steps. What it has not matched by then counts as
-    replaced, so the difference is true, and may be longer than necessary.
+    """A SequenceMatcher with a limit on its steps. Lines that are not matched by then count as
+    replaced, so that the difference is correct, but may be longer than necessary.
     """
 
     b2j: dict[str, list[int]]
-    """difflib's own: where each line stands in ``after``."""
+    """difflib's own attribute: the positions of each line in ``after``."""
     opcodes: list[Opcode] | None
-    """difflib's own: what it has found."""
+    """difflib's own attribute: the opcodes."""
 
     def __init__(
         self, before: Sequence[str], after: Sequence[str], *, autojunk: bool = True
@@ -36,7 +36,7 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
 
     @property
     def is_cut(self) -> bool:
-        """Return whether there were no steps left; known when the opcodes are."""
+        """Return whether the steps ran out; known once the opcodes are."""
         return self._left <= 0
 
     def find_longest_match(
@@ -49,7 +49,7 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
-    """Return opcodes that make ``after`` of ``before``. What both begin and end with is not
+    """Return opcodes that turn ``before`` into ``after``. The common beginning and end are not
     searched, since most edits are small.
     """
     shorter = min(len(before), len(after))
@@ -105,8 +105,8 @@ def _hunk(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) 
 
 
 def _range(first: int, end: int) -> str:
-    """Return a range as a unified diff has it: from 1, the count left out where it is one, and the
-    line before where it is nothing.
+    """Return a range as in a unified diff: from 1, without the count if it is one, and with the
+    line before for an empty range.
     """
     count = end - first
     if count == 1:

@@ -1,6 +1,4 @@
-"""This module checks dataclasses from JSON that may be anything: every field has the type it is
-declared with.
-"""
+"""This module builds dataclasses from any JSON, and checks that every field has its declared type."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def _hints(row_type: type) -> dict[str, Any]:
 
 
 def finite_number(value: object) -> float:
-    """Return ``value`` as a number; 0.0 for what is none, and for one that no float holds."""
+    """Return ``value`` as a float; 0.0 if it is not a number, or too large for a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     try:
@@ -60,7 +58,7 @@ def _fits(value: object, declared: Any) -> bool:
 
 
 def _choices(declared: Any) -> str:
-    """Say which values there are, for a closed set: ``; it is one of go, step``."""
+    """Return the allowed values of a closed set: ``; it is one of go, step``."""
     for part in (declared, *get_args(declared)):
         if get_origin(part) is Literal:
             return f"; it is one of {', '.join(filter(None, get_args(part)))}"

@@ -1,5 +1,5 @@
-"""A ``Gpu`` is a GPU as its data sheet describes it: what code is generated for, and what estimates
-are made with.
+"""This module has ``Gpu``, a GPU as its data sheet describes it, for which code is generated and
+estimates are made.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Gpu:
     title: str
     """The product, for people: ``NVIDIA H100 SXM 80 GB``."""
     device_name: str
-    """What ``torch.cuda.get_device_name()`` answers on one."""
+    """The result of ``torch.cuda.get_device_name()`` on this GPU."""
     vendor: Vendor
     arch: str
     """``sm_90``, ``gfx942``."""
     capability: tuple[int, ...]
-    """What ``torch.cuda.get_device_capability()`` answers: major, minor."""
+    """The result of ``torch.cuda.get_device_capability()``: major, minor."""
     multiprocessors: int
     warp_size: int
     registers_per_multiprocessor: int
@@ -48,12 +48,12 @@ class Gpu:
     shared_granularity: int
     """A block is given shared memory in multiples of this."""
     shared_reserved_per_block: int
-    """What the system takes for itself of each block's share."""
+    """Bytes of each block's share that the system reserves."""
     threads_per_multiprocessor: int
     threads_per_block: int
     blocks_per_multiprocessor: int
     l2_bytes: int
-    """The size that the driver reports; on AMD that of one of the chiplets."""
+    """The size that the driver reports; on AMD that of one chiplet."""
     memory_bytes: int
     memory_bandwidth: int
     memory_bus_bits: int
@@ -62,8 +62,8 @@ class Gpu:
     """Highest clock of the multiprocessors, in Hz."""
     peak_flops: dict[str, float]
     """Kind of number (``fp32``; ``tf32``, ``bf16``, ``fp16``, ``fp8``, ``int8`` on the matrix
-    units, dense) → operations a second. A kind that is not there has no units of its own, or its
-    maker does not say.
+    units, dense) → operations per second. A missing kind has no units of its own, or is not
+    documented.
     """
     sources: dict[str, str]
     """Name of a field (``multiprocessors``, ``peak_flops.bf16``) → where its number is from."""
@@ -91,7 +91,7 @@ class Gpu:
 
 
 NUMBERS = tuple(field.name for field in dataclasses.fields(Gpu) if field.type == "int")
-"""Fields that are one number each, in order."""
+"""Fields with one number each, in order."""
 
 MAY_BE_ZERO = ("shared_reserved_per_block",)
 
@@ -102,7 +102,7 @@ AT_MOST = (
     ("shared_per_block", "shared_per_multiprocessor"),
     ("threads_per_block", "threads_per_multiprocessor"),
 )
-"""The first of two numbers cannot be more than the second."""
+"""Pairs of fields of which the first cannot be larger than the second."""
 
 WARP_SIZES = {"nvidia": (32,), "amd": (32, 64)}
 

@@ -1,5 +1,5 @@
-"""A library call of generated code is kept with the layouts of what it is given, so that it can be
-made alone.
+"""This module describes a library call of generated code with the layouts of its arguments, so that
+it can be repeated alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Layout:
 
     @property
     def is_index(self) -> bool:
-        """Return whether it is a single integer. Some operators want that on the host, whatever the
-        compiler takes it for: the seeds of an attention's dropout.
+        """Return whether it is a single integer. Some operators need that on the host, wherever the
+        compiler puts it: the seeds of an attention's dropout.
         """
         return not self.shape and self.dtype == "int64"
 
@@ -32,18 +32,18 @@ class LibraryCall:
 
     text: str
     tensors: tuple[tuple[str, Layout], ...]
-    """What its names stand for."""
+    """The layouts of its named tensors."""
     numbers: tuple[tuple[str, int], ...] = ()
     """Sizes by name, with the values that Inductor counts with."""
 
     @property
     def function(self) -> str:
-        """Return what is called: ``torch.ops.aten.convolution_backward.default``."""
+        """Return the name of the called function: ``torch.ops.aten.convolution_backward.default``."""
         return self.text.partition("(")[0]
 
     @property
     def device(self) -> str:
-        """Return the GPU that it works on; empty where it works on none."""
+        """Return the GPU that it runs on; empty for none."""
         for _, layout in self.tensors:
             if layout.device.startswith("cuda"):
                 return layout.device

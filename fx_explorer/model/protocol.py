@@ -1,5 +1,5 @@
-"""This module says what a client asks of a worker, and how a capture ended. Both travel as JSON and
-are kept in ``meta``.
+"""This module has the requests of a client to a worker, and the outcome of a capture. Both are sent
+as JSON and stored in ``meta``.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ TWICE_THE_BATCH = "twice the batch"
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """Everything that decides what a capture does; the same words as the command line."""
+    """All options of a capture, with the names of the command line."""
 
     target: str
     """``file.py``, ``file.py:object`` or ``package.module:object``."""
     session: str
     """Path of the session file to write."""
     as_script: bool = False
-    """Run the file as ``__main__`` whatever it offers (``fx-explorer run``)."""
+    """Whether the file runs as ``__main__``, whatever it defines (``fx-explorer run``)."""
     as_python: bool = False
-    """The file is Python, whatever it is called."""
+    """Whether the file is Python, under any name."""
     trusts_target: bool = False
-    """The user agreed to load the target where that can run code of whoever made it (an
+    """Whether the user agreed to load the target even if that can run its author's code (an
     ExportedProgram).
     """
     arguments: tuple[str, ...] = ()
@@ -40,49 +40,49 @@ class CaptureRequest:
     call: str = ""
     """Expression, evaluated in the target's module, that makes the callable."""
     inputs: str = ""
-    """Expression, evaluated in the target's module, that makes the example inputs: a tuple, dict or
-    one value.
+    """Expression, evaluated in the target's module, for the example inputs: a tuple, dict or one
+    value.
     """
     train: bool | None = None
-    """None: with backward when a parameter or input requires grad."""
+    """Whether the backward runs too; None: if a parameter or input requires grad."""
     backend: str = "inductor"
     mode: str = ""
     dynamic: bool | None = None
     mark_against: str = ""
-    """Expression for other inputs: dimensions in which they differ from the example inputs are
-    marked (``mark_dynamic``). Empty: none; TWICE_THE_BATCH: those of the batch.
+    """Expression for other inputs: dimensions that differ from the example inputs are marked
+    (``mark_dynamic``). Empty: none; TWICE_THE_BATCH: those of the batch.
     """
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """``torch._inductor.config`` entries by name, as ``torch.compile(options=…)`` takes them. The
-    function ``guard_filter_fn`` is named: one of ``torch.compiler``, or ``file.py:function``.
+    """``torch._inductor.config`` entries by name, as in ``torch.compile(options=…)``. The function
+    ``guard_filter_fn`` is given by name: one of ``torch.compiler``, or ``file.py:function``.
     """
     build: bool = False
-    """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the
-    graphs eagerly.
+    """Whether the kernels are built and run; otherwise the capture inspects: it generates
+    everything, builds nothing, and runs the graphs in eager mode.
     """
     raised_inspecting: str = ""
-    """What the program raised in a graph when it was inspected, which is why it is built now; empty
+    """The error that the program raised in an inspected graph, which is why it is built now; empty
     for any other capture.
     """
     use_caches: bool = False
     device: str = ""
     fullgraph: bool = False
-    """One graph or an error, also where the program calls torch.compile itself."""
+    """Whether a graph break is an error, even if the program calls torch.compile itself."""
     stance: str = ""
-    """As ``torch.compiler.set_stance`` takes it; empty: what the program says. A target is called
-    as often as it takes to see what the stance does (program/calling.py).
+    """Stance for ``torch.compiler.set_stance``; empty: the program's own. A target is called as
+    often as the stance needs to have its effect (program/calling.py).
     """
     pause: Pause = ""
     stay: bool = False
-    """When the program has ended, keep the live objects of every stage and wait for commands
-    (``again``, ``quit``).
+    """Whether the worker keeps the live objects of every stage after the program, and waits for
+    commands (``again``, ``quit``).
     """
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Options of torch by full name (``dynamo.capture_scalar_outputs``), set before the program
-    runs. ``compile.*`` hold in place of what the program gives to torch.compile.
+    runs. ``compile.*`` replace the program's own arguments of torch.compile.
     """
     overlay: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Path of a file of the user's → text that is run in place of the file's own, under the file's
+    """Path of a file of the user's → text that runs in place of the file's own, under the file's
     name.
     """
     verify: bool = False
@@ -90,34 +90,34 @@ class CaptureRequest:
     (a Verification).
     """
     original_settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """With ``verify``: the ``settings`` that are not part of the change, which the original is
-    built with.
+    """With ``verify``: the ``settings`` with which the original is built, without those of the
+    change.
     """
     measure_breaks: bool = False
-    """Call the compiled target again and again, and time what it spends at its graph breaks
-    (CallTime, BreakTime). Of worth with ``build`` only.
+    """Whether the compiled target is called repeatedly to time its graph breaks (CallTime,
+    BreakTime). Useful only with ``build``.
     """
     ledger: bool = False
     """Call the compiled target again and again, and account for the time of a call (LedgerCall,
     LedgerStep, LedgerOperator, FilterAnswer). Of worth with ``build`` only.
     """
     workspaces: bool = False
-    """Make each library call once, alone, to see what it takes of the GPU's memory while it works
-    (LibraryWorkspace). Of worth on a GPU only.
+    """Whether each library call is made once, alone, to measure its workspace on the GPU
+    (LibraryWorkspace). Useful only on a GPU.
     """
     record_bytecode: bool = False
-    """Call the target once more when it has run, and record what Dynamo's bytecode does
-    (BytecodeRun).
+    """Whether the target is called once more after it has run, to record the execution of Dynamo's
+    bytecode (BytecodeRun).
     """
     front_ends: tuple[str, ...] = ()
-    """Names of FRONT_ENDS: what each of them makes of the target is recorded, too (FrontEnd)."""
+    """Names of FRONT_ENDS whose graphs of the target are recorded, too (FrontEnd)."""
     front_end_limit_s: float = FRONT_END_LIMIT_S
     """Seconds that each front end may take."""
     gpu: Gpu | None = None
-    """A GPU that is not there, to generate code for; nothing can be run on it."""
+    """A virtual GPU to generate code for; nothing can run on it."""
     no_weights: bool = False
-    """With ``gpu``: what the program makes has shapes and no content from the beginning, so that no
-    model is too large.
+    """With ``gpu``: whether all tensors of the program have shapes and no content from the
+    beginning, so that no model is too large.
     """
     all_settings: bool = False
     """List all settings of torch's compiler (Setting), as a capture that pauses does anyway.
@@ -164,7 +164,7 @@ OutcomeKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a capture ended: ``meta["outcome"]``, absent while it runs.
+    """The outcome of a capture: ``meta["outcome"]``, absent while it runs.
 
     ``finished``: all went through. ``raised``: the user's program raised (traceback in a Failure).
     ``exited``: it called ``sys.exit`` or ``os._exit``. ``killed``: a signal ended it (segfault, out
@@ -178,18 +178,18 @@ class Outcome:
     exit_code: int = 0
     """The program's own exit status, or minus the signal's number."""
     is_early: bool = False
-    """For ``exited``: whether code of the program was left to run, as far as is known."""
+    """For ``exited``: whether the program still had code to run, as far as is known."""
     file: str = ""
     line: int = 0
-    """Where it called ``sys.exit``; 0 when that is not known."""
+    """The line that called ``sys.exit``; 0 when it is not known."""
     in_eager_graphs: bool = False
-    """It raised in a graph that ran with PyTorch's own operators because it was inspected, or in
-    the backward of one: the compiled program may not raise there.
+    """Whether it raised in a graph that ran in eager mode because it was inspected, or in its
+    backward: the compiled program may not raise there.
     """
 
     @property
     def went_well(self) -> bool:
-        """Return whether the program came to an end of its own, and reported no fault."""
+        """Return whether the program ended by itself, without reporting an error."""
         return self.kind == "finished" or (self.kind == "exited" and self.exit_code == 0)
 
     def to_json(self) -> dict[str, object]:
@@ -219,7 +219,7 @@ CommandKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a client may ask of a worker that waits at a gate; one JSON line each.
+    """A client's command to a worker that waits at a gate; one JSON line each.
 
     ``go``: on, without stopping again. ``step``: on to the next gate. ``run_to``: on to the next
     gate called ``gate``. ``skip``: run this graph eagerly. ``abort``: give up what is being
@@ -242,7 +242,7 @@ class Command:
     kind: CommandKind
     gate: Gate | None = None
     compilation: str = ""
-    """Name of a compilation or of another variant; empty: the one at the gate."""
+    """Name of a compilation or variant; empty: the one at the gate."""
     direction: Direction = ""
     """``again`` from ``partition`` or later: lower this direction only; empty: all."""
     region: str = ""
@@ -262,7 +262,7 @@ class Command:
 
     @classmethod
     def from_json(cls, text: str) -> Command:
-        """Read a command. Raises ValueError, TypeError or KeyError for what is no command."""
+        """Read a command. Raises ValueError, TypeError or KeyError for an invalid one."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise TypeError("a command is a JSON object")
@@ -281,7 +281,7 @@ NoticeKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One small message from the worker: something happened; the data is in the session file.
+    """One small message from the worker about an event; the data is in the session file.
 
     ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``:
     ``stage`` began (``state`` ``begin``) or ended (``end``). ``compilation``: a row was added or
@@ -303,7 +303,9 @@ class Notice:
     gate: Gate | None = None
     direction: Direction = ""
     published: str = ""
-    """At the gate ``backend``, what the backend has published: ``segments of small_backend``."""
+    """At the gate ``backend``: the stage that the backend has published: ``segments of
+    small_backend``.
+    """
 
     def to_json(self) -> str:
         return json.dumps(

@@ -23,12 +23,12 @@ _NAMES = re.compile(
 _KEYS = re.compile(
     "api|access|secret|private|auth|encryption|signing|account|ssh|deploy|license|master|service|storage|wandb|openai|azure|aws"
 )
-"""What stands before ``key`` in such a name; a bare ``--key`` is mostly a name of something."""
+"""Matches the text before ``key`` in such a name; a bare ``--key`` is usually not a secret."""
 
 _OF_A_TOKENIZER = re.compile(
     "eos|bos|pad|mask|unk|sep|cls|stop|end|start|image|audio|video|special|per|prompt|new|max|min|num|n|total|batch|begin|prefix|suffix|time|class|separator|first|last|next|by"
 )
-"""What stands before ``token`` in the name of an option about text."""
+"""Matches the text before ``token`` in the name of an option about text."""
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -52,12 +52,14 @@ _QUOTED = re.compile(
 """A name and its quoted value, as shells, Python and JSON write them."""
 
 _SPACES = re.compile(r"([\s;&|'\"?()\[\]{},]+)")
-"""What separates the words of a shell's command, of a program's text, and of an address' query."""
+"""Matches the separators between words in a shell command, a program's text, and a query in an
+address.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SafeWords:
-    """Words of a command line without what looks like a secret."""
+    """Words of a command line without likely secrets."""
 
     words: tuple[str, ...]
     names: tuple[str, ...] = ()
@@ -65,8 +67,8 @@ class SafeWords:
 
 
 def without_secrets(words: Sequence[str]) -> SafeWords:
-    """Return the words of a command line with LEFT_OUT in the place of each secret. A word that is
-    a command line or a program of its own (``sh -c``, ``python -c``) is looked through, too.
+    """Return the words of a command line with each secret replaced by LEFT_OUT. A word that is
+    itself a command line or a program (``sh -c``, ``python -c``) is searched, too.
     """
     safe: list[str] = []
     names: dict[str, None] = {}
@@ -95,7 +97,7 @@ def request_without_secrets(
     request: Mapping[str, Any],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the fields of a request without secrets in the program's arguments and in expressions,
-    and the names of what was left out.
+    and the names of the removed ones.
     """
     safe = without_secrets(tuple(map(str, request.get("arguments") or ())))
     fields = {**request, "arguments": safe.words}
@@ -130,7 +132,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _without_secrets_in_text(text: str, names: dict[str, None]) -> str:
-    """Return a text with LEFT_OUT in the place of each secret in it, and add what was left out."""
+    """Return a text with each secret replaced by LEFT_OUT, and add their names to ``names``."""
     for pattern, name, kept in (
         (_IN_AN_ADDRESS, "the password in an address", True),
         (_BEARER, "an authorization", True),

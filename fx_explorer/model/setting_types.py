@@ -39,9 +39,9 @@ _CONTAINERS: dict[str, tuple[type, ...]] = {
 
 
 def plain_type(annotation: str) -> str:
-    """Return what plain data can fill of a type annotation: members of a union that are not plain
-    (functions, classes) are left out. Empty when nothing but None is left, or when ``annotation``
-    is no type expression.
+    """Return the part of a type annotation for plain data: members of a union that are not plain
+    (functions, classes) are left out. Empty if only None is left, or if ``annotation`` is not a
+    type expression.
     """
     try:
         members = _members(ast.parse(annotation, mode="eval").body)
@@ -96,7 +96,7 @@ def _argument(node: ast.expr) -> str:
 
 @lru_cache(maxsize=1024)
 def choices_of(type_text: str) -> tuple[str, ...]:
-    """Return JSON of every value that a type allows; empty when there are too many to list."""
+    """Return, as JSON, every value that a type allows; empty if there are too many."""
     if not type_text:
         return ()
     choices: list[str] = []
@@ -178,7 +178,7 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
 
 
 def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
-    """Return the element types of a tuple; ``tuple[int, ...]`` has as many as there are values."""
+    """Return the element types of a tuple; ``tuple[int, ...]`` gives as many as there are values."""
     last = arguments[-1]
     if isinstance(last, ast.Constant) and last.value is ...:
         return [arguments[0]] * length
@@ -207,9 +207,7 @@ def is_plain(value: object) -> bool:
 
 
 def declared(type_text: str, value: object) -> object:
-    """Return ``value``, which fits, as the Python object that is meant: with tuples where the type
-    says so.
-    """
+    """Return ``value`` as the Python object of its type: with tuples where the type says so."""
     return _declared(_tree(type_text), value)
 
 

@@ -1,5 +1,5 @@
-"""This module reads the values of the compiler's options: what a person types, whether an option
-takes it, and how it is written, as in Python. Pure.
+"""This module reads values of the compiler's options: it parses typed text, checks whether an
+option accepts it, and writes values as in Python. It is pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def problem_of(setting: Setting, value: object) -> str:
-    """Say why ``setting`` cannot have this value, and what it can have; empty when it can."""
+    """Return why ``setting`` cannot have this value, and which it can; empty when it can."""
     if not setting.type:
         return (
             f"{setting.full_name} holds a Python object and cannot be set from here; set it "
@@ -47,7 +47,7 @@ def problem_of(setting: Setting, value: object) -> str:
 
 
 def expected(setting: Setting) -> str:
-    """Say what ``setting`` takes, for people: ``a whole number or None``, ``"all" or "none"``."""
+    """Describe the values of ``setting``: ``a whole number or None``, ``"all" or "none"``."""
     if setting.choices:
         if len(setting.choices) <= FEW:
             return one_of(as_python(setting.choices))
@@ -88,8 +88,8 @@ def _hint(setting: Setting, value: object) -> str:
 
 
 def parse_value(setting: Setting, text: str) -> object:
-    """Parse what a person typed as a value of ``setting``: Python (``True``, ``None``, ``'a'``,
-    ``1e-3``), JSON, or a bare word for a text.
+    """Parse typed text as a value of ``setting``: Python (``True``, ``None``, ``'a'``, ``1e-3``),
+    JSON, or a bare word for a text.
 
     The first reading that the option takes counts, so ``8`` is a number for one option and a text
     for another. Raises ValueError, with a message for people, when it takes none, or when a text,
@@ -106,8 +106,8 @@ def parse_value(setting: Setting, text: str) -> object:
 
 
 def _unfinished(setting: Setting, text: str) -> str:
-    """Say where a text in quotes, a list or a dict does not read as Python; empty for all else. A
-    bare text may begin with a bracket where the option takes any text.
+    """Return where a text in quotes, a list or a dict is not valid Python; empty for other text. A
+    bare text may begin with a bracket if the option accepts any text.
     """
     if not text or not setting.type or text[0] not in _QUOTES + _BRACKETS:
         return ""
@@ -144,7 +144,7 @@ def _python_problem(text: str) -> str:
 
 
 def _readings(text: str) -> Iterator[object]:
-    """Yield what ``text`` may mean, the most literal first."""
+    """Yield the possible values of ``text``, the most literal first."""
     try:
         yield json.loads(text)
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _as_json(value: object) -> object:
 
 def python_text(value: object) -> str:
     """Return plain data as Python writes it, texts in double quotes: ``True``, ``None``, ``"all"``.
-    ``parse_value`` gives it back.
+    ``parse_value`` is the inverse.
     """
     if isinstance(value, dict):
         pairs = [f"{python_text(key)}: {python_text(item)}" for key, item in value.items()]
@@ -188,9 +188,7 @@ def python_text(value: object) -> str:
 
 
 def as_python(values: Iterable[str]) -> list[str]:
-    """Return values that a session holds as JSON, as Python writes them; what is no JSON, as it
-    is.
-    """
+    """Return a session's JSON values as Python writes them; invalid JSON is returned unchanged."""
     return [_as_python(value) for value in values]
 
 

@@ -9,14 +9,14 @@ Stage = Literal[
     "output_code", "kernel",
     "front_end",
 ]  # fmt: skip
-"""``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph has stage ``forward``,
-direction ``inference``. ``backend`` is whatever a backend publishes of its own stages.
-``front_end`` is the graph that another front end than Dynamo made of the target: it belongs to no
-compilation, and nothing comes after it.
+"""Stage of a compilation. ``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph
+has stage ``forward``, direction ``inference``. ``backend`` is any stage that a backend publishes.
+``front_end`` is the graph of a front end other than Dynamo: it belongs to no compilation, and has
+no later stage.
 """
 
 Direction = Literal["", "forward", "backward", "inference"]
-"""Empty where the stage has no direction of its own (dynamo, pre_grad, joint)."""
+"""Direction of a graph. Empty for stages without directions (dynamo, pre_grad, joint)."""
 
 STAGES: tuple[Stage, ...] = (
     "dynamo",

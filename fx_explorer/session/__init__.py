@@ -1,5 +1,5 @@
-"""A session file (``.fxs``) is one SQLite database that every producer writes and every consumer
-reads.
+"""This package has the session file (``.fxs``): one SQLite database that every producer writes and
+every consumer reads.
 """
 
 from fx_explorer.session.reader import SessionReader

@@ -1,5 +1,5 @@
-"""These limits hold what a program can put into a session: whatever it names, prints or raises, the
-session stays small and opens.
+"""This module limits what a program can put into a session: whatever it names, prints or raises,
+the session stays small and can be opened.
 
 What is longer keeps its beginning and its end, and says how much is left out between them.
 """
@@ -7,23 +7,23 @@ What is longer keeps its beginning and its end, and says how much is left out be
 from __future__ import annotations
 
 MAX_FIELD = 100_000
-"""Characters of one field of a row: a name, a message, a repr."""
+"""Most characters of one field of a row: a name, a message, a repr."""
 
 MAX_TEXT = 32_000_000
-"""Characters of one text: a graph, generated code, a traceback, a source file."""
+"""Most characters of one text: a graph, generated code, a traceback, a source file."""
 
 MAX_LINES = 1_000_000
-"""Lines of one text. Each takes 60 bytes of memory wherever it is shown, and a text of empty ones
-packs to nothing.
+"""Most lines of one text. Each takes 60 bytes of memory wherever it is shown, and a text of empty
+lines packs to nothing.
 """
 
 MAX_TRACEBACK = 400_000
 
 FREELY = 16 << 20
 MOST_INFLATED = 40
-"""A text of more than FREELY bytes is at most so many times as large as it lies in the file:
-whoever reads it refuses what inflates further, and whoever writes it packs it less well. A dump of
-MLIR passes inflates 13 times; zlib can do 1,000 times.
+"""Most times that a text of more than FREELY bytes may be larger than in the file: readers refuse a
+higher ratio, and writers pack such a text less. A dump of MLIR passes inflates 13 times; zlib can
+do 1,000 times.
 """
 
 

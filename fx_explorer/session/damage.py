@@ -1,5 +1,5 @@
-"""When something of a session file could not be read, this module looks for what is wrong with it:
-in every page and every row, once.
+"""This module searches a session file for damage, in every page and every row, once a part of it
+could not be read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ ROWS_AT_ONCE = 10_000
 
 
 def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
-    """Return what to say instead of ``error``, which was raised while something of the session was
-    shown.
+    """Return a better error than ``error``, which was raised while a part of the session was shown.
 
     None when nothing is wrong with a session that this user captured: then the fault is ours.
     """
@@ -37,7 +36,7 @@ def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
 
 
 def _damage(reader: SessionReader) -> Iterator[str]:
-    """Yield what is damaged. Raises NotASessionError for a row that cannot be."""
+    """Yield descriptions of the damage. Raises NotASessionError for an invalid row."""
     for (line,) in reader.query("PRAGMA quick_check(20)"):
         # SQLite before 3.42 finds NULLs that are not there in tables WITHOUT ROWID whose key is in
         # another order.

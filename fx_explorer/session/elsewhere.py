@@ -1,4 +1,5 @@
-"""Some texts of a session lie in another file: those of a log, which is not copied.
+"""This module reads texts of a session that are in another file: those of a log, which is not
+copied.
 
 Of such a text the session has a place. In which file it lies the session does not say, or one that
 somebody else has written could name any file of the user's: whoever makes such a session tells the
@@ -22,21 +23,23 @@ from typing import NamedTuple
 from fx_explorer.session.bounds import FREELY, MOST_INFLATED
 
 BASE = -1
-"""What the table ``text`` has as the base of a text that lies elsewhere."""
+"""The base, in the table ``text``, of a text in another file."""
 
 _PLACE = struct.Struct("<QQ")
 
 _DIGESTS = b"elsewhere "
-"""Digests of texts in the file are made in another way, and shorter."""
+"""Beginning of the digests of such texts. Digests of texts in the session are made differently, and
+are shorter.
+"""
 
 
 class TextPlace(NamedTuple):
-    """Where a text lies in another file: its offset and size there, in bytes, and its digest."""
+    """The place of a text in another file: its offset and size there, in bytes, and its digest."""
 
     offset: int
     size: int
     digest: bytes
-    """Digest by which a reader can tell whether the text has changed."""
+    """Digest by which a reader can check whether the text has changed."""
 
     @property
     def body(self) -> bytes:
@@ -48,13 +51,13 @@ class TextPlace(NamedTuple):
 
 
 ReadText = Callable[[TextPlace], str]
-"""Returns a text, or a sentence that says why it is not there any more."""
+"""Returns a text, or a sentence that says why it is missing."""
 
 _READ: dict[Path, ReadText] = {}
 
 
 def register_texts_elsewhere(session: Path, read: ReadText) -> None:
-    """Read the texts of a session that lie elsewhere by ``read``, in this process."""
+    """Register ``read`` for the texts of a session that are in another file, in this process."""
     _READ[session.absolute()] = read
 
 
@@ -63,8 +66,8 @@ def what_reads_texts(session: Path) -> ReadText | None:
 
 
 def read_elsewhere(session: Path, body: object, digest: object) -> str:
-    """Return a text that lies elsewhere. Raises ValueError where nobody has said where that is, or
-    there is no place.
+    """Return a text from another file. Raises ValueError if no reader is registered, or the place
+    is invalid.
     """
     read = what_reads_texts(session)
     if read is None:
@@ -80,9 +83,7 @@ def _place(body: bytes, digest: bytes) -> TextPlace:
 
 
 def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
-    """Put into the copy of a session the texts that lie elsewhere, so that it needs no other
-    file.
-    """
+    """Copy the texts from other files into the copy of a session, so that it needs no other file."""
     texts = copy.execute("SELECT id, body, digest FROM text WHERE base=?", (BASE,)).fetchall()
     with copy:
         for number, body, digest in texts:
@@ -98,9 +99,9 @@ def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
 LEVEL = 3
 
 SHORT = 4_000
-"""Bytes of a short text. It is packed with a window of 4 KB instead of 32, which gives as few
-bytes: zlib takes 50 µs to lay out the large one and 3 µs for the small one, and most texts are
-names and lines of code.
+"""Bytes of a short text. It is packed with a window of 4 KB instead of 32, with the same result:
+zlib takes 50 µs to set up the large one and 3 µs for the small one, and most texts are names and
+lines of code.
 """
 
 _SHORT_WINDOW_BITS, _SHORT_MEMORY = 12, 6
@@ -112,8 +113,8 @@ MOST_BASES = 64
 """Two megabytes of the user's process at most."""
 
 WORTH_IT = 0.5
-"""Largest size of a packed text, relative to packing it alone, at which it still counts as like its
-base. A larger one becomes the next base.
+"""Largest size of a packed text, relative to packing it alone, at which it still counts as similar
+to its base. Otherwise it becomes the next base.
 """
 
 
@@ -156,9 +157,8 @@ class AlikeTexts:
 
 
 def _packed_alone(raw: bytes) -> bytes:
-    """Return a text packed without another. One that repeats itself so much that it would be
-    refused as what inflates without end is packed by the frequency of its bytes alone: a bit for
-    each byte at least.
+    """Return a text packed without another. A text that repeats itself so much that readers would
+    refuse it is packed by the frequency of its bytes alone, with at least a bit for each byte.
     """
     if len(raw) <= SHORT:
         packed = _packed_short(raw)

@@ -1,4 +1,4 @@
-"""Every view and report shows the names of a session's files as they are made here.
+"""This module makes the names of a session's files for every view and report.
 
 Two files of a session may have one name (``model.py`` twice): each is then shown with as many of
 its folders as tell the two apart. Every reader that is open tells the paths of its session, so
@@ -14,7 +14,7 @@ from pathlib import PurePath
 from weakref import WeakSet
 
 _OF_MANY = ("__init__", "__main__")
-"""Names of files that say nothing without their folder."""
+"""File names that mean nothing without their folder."""
 
 
 class FileNames:
@@ -26,7 +26,7 @@ class FileNames:
         self._is_stale = False
 
     def add(self, paths: Iterable[str]) -> None:
-        """Take in paths of the session; a path that is known changes nothing."""
+        """Add paths of the session; a known path changes nothing."""
         count = len(self._paths)
         self._paths.update(paths)
         self._is_stale |= len(self._paths) > count
@@ -65,8 +65,8 @@ def _open_sessions() -> list[FileNames]:
 
 
 def file_name(path: str) -> str:
-    """Return ``model.py``, with the folders that tell it from the other files of its session:
-    ``encoder/model.py``. Where many files have a name, its folder is always there:
+    """Return ``model.py``, with the folders that distinguish it from the other files of its
+    session: ``encoder/model.py``. If many files have the name, its folder is always included:
     ``logging/__init__.py``.
     """
     file = PurePath(path)
@@ -83,7 +83,7 @@ def in_file(path: str, line: int) -> str:
 
 
 def distinct_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return path → its file name, with as many of its folders as tell it from the other paths."""
+    """Return path → its file name, with as many folders as distinguish it from the other paths."""
     names: dict[str, str] = {}
     alike = [[(path, PurePath(path).parts) for path in dict.fromkeys(paths)]]
     length = 1

@@ -1,5 +1,5 @@
-"""This module puts the texts below a kernel's source (TTIR … SASS) into a session, whoever has made
-them.
+"""This module writes the texts below a kernel's source (TTIR … SASS) into a session, from any
+origin.
 """
 
 from __future__ import annotations

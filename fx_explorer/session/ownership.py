@@ -1,5 +1,5 @@
-"""A mark says whether this user captured a session on this machine: a stranger can neither make it
-nor carry it to another session.
+"""This module marks sessions that this user captured on this machine. Another user can neither make
+the mark nor carry it to another session.
 
 The mark is an HMAC, with a secret of the user's own that never leaves their state directory, of
 everything in the session that could come to run: how it was captured, the source files, the
@@ -34,7 +34,7 @@ _WHAT_CAN_RUN = (
     "SELECT 'choice', name, source FROM kernel_build WHERE source",
     "SELECT 'machine code', name, machine_code FROM kernel_build WHERE machine_code",
 )
-"""Queries for what a session holds that can be run: (kind, name, id of the text). Kernels are
+"""Queries for the content of a session that can be run: (kind, name, id of the text). Kernels are
 loaded and measured; source files are tried with edits.
 """
 
@@ -42,8 +42,8 @@ loaded and measured; source files are tried with edits.
 def mark_as_captured_here(
     session: Path, writer: SessionWriter, environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Write the mark. False where there is no place for a secret: the session is then asked about
-    as a stranger's is.
+    """Write the mark. Returns False if there is no place for a secret: the session then needs
+    consent like another user's.
     """
     secret = _secret(environ, make=True)
     if secret is None:
@@ -85,7 +85,7 @@ def _mark(reader: SessionReader, secret: bytes) -> str:
 
 
 def _add(c: hmac.HMAC, *parts: str) -> None:
-    """Add each part with its length in front, so that none can be taken for two."""
+    """Add each part with its length in front, so that different parts cannot give the same text."""
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
         c.update(len(raw).to_bytes(8, "big") + raw)
@@ -96,7 +96,7 @@ def secret_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
-    """Return the secret of this user; None where it cannot be stored, or where others could read or
+    """Return the secret of this user; None if it cannot be stored, or if other users could read or
     write it.
     """
     path = secret_path(environ)
@@ -119,8 +119,8 @@ def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
 
 
 def _make_secret(path: Path) -> None:
-    """Make the secret whole or not at all, and only once: two captures that end together have one
-    secret.
+    """Make the secret completely or not at all, and only once: two captures that end together share
+    it.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = path.with_name(f".secret.{os.urandom(8).hex()}")

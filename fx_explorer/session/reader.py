@@ -1,5 +1,5 @@
-"""The reader is the one way out of a session file: rows by page, texts by id, links by place. It
-works while the file is being written.
+"""This module has the reader, the only way to read a session file: rows by page, texts by id, links
+by place. It works while the file is being written.
 
 A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table and
 the paths of the source files. Texts that were read a moment ago are kept, as many as fit into a
@@ -64,35 +64,35 @@ RowT = TypeVar("RowT")
 ValueT = TypeVar("ValueT")
 
 MAX_SQL_VARIABLES = 500
-"""How many ids are asked for in one statement; SQLite's own limit was 999 for long."""
+"""Most ids in one statement; SQLite's own limit was 999 for a long time."""
 
 
 MOST_LINES = 1_000_000
 
 MOST_INFLATED_FREELY = 2 << 30
-"""Characters of all packed texts of a session together. Above, they are at most ``MOST_INFLATED``
-times what the file takes: torch's own texts pack to a fifth to a thirteenth, and those of
-recompiles to far less.
+"""Most characters of all packed texts of a session together. Above that, they are at most
+``MOST_INFLATED`` times their size in the file: torch's own texts pack to a fifth to a thirteenth,
+and those of recompiles to far less.
 """
 
 MOST_READ_AT_ONCE = 256 << 20
-"""Characters of the texts that one question reads, one after the other."""
+"""Most characters of the texts that one query reads, one after the other."""
 """Lines of bytecode, one for each instruction of a function."""
 
 
 class NoRowError(KeyError):
-    """No row has the id that another row names."""
+    """Raised when no row has the id that another row names."""
 
 
 class SessionReader:
-    """Reads the session at ``path``. For use in one thread at a time; open a second reader for
-    another thread.
+    """Reads the session at ``path``. It may be used in one thread at a time; another thread needs a
+    reader of its own.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open the session. Raises SessionError when there is no such file, NotASessionError when
-        it is something else or damaged, and NewerSessionError or OlderSessionError when another
-        version of fx-explorer wrote it.
+        """Open the session. Raises SessionError if there is no such file, NotASessionError if it is
+        not a session or damaged, and NewerSessionError or OlderSessionError if another version of
+        fx-explorer wrote it.
         """
         self.path = Path(path)
         self._last_node: int = 0
@@ -141,8 +141,8 @@ class SessionReader:
     # meta and texts
 
     def meta(self, key: str, default: object = None) -> Any:
-        """Return the value under a key; ``default`` when there is none. Raises NotASessionError for
-        a value that cannot stand under this key.
+        """Return the value under a key; ``default`` without one. Raises NotASessionError for an
+        invalid value.
         """
         rows = self._query("SELECT value FROM meta WHERE key=?", (key,))
         if not rows:
@@ -159,12 +159,12 @@ class SessionReader:
         return from_json(stored)
 
     def stored_meta(self, key: str) -> str:
-        """Return the value as it is in the file, not decoded; empty when it is not there."""
+        """Return the value as stored in the file, not decoded; empty if it is not there."""
         rows = self._query("SELECT value FROM meta WHERE key=?", (key,))
         return str(rows[0][0]) if rows else ""
 
     def request(self) -> model.CaptureRequest | None:
-        """Return what the session was captured with; None for one that no worker captured."""
+        """Return the request with which the session was captured; None if no worker captured it."""
         asked = self.meta("request")
         if not asked:
             return None
@@ -176,7 +176,7 @@ class SessionReader:
             ) from error
 
     def is_of_a_script(self) -> bool:
-        """Return whether the file was run as ``__main__``; false while that is not known."""
+        """Return whether the file ran as ``__main__``; false while that is not known."""
         return bool((self.meta("target") or {}).get("kind") == "script")
 
     def all_meta(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class SessionReader:
         return text
 
     def _count_inflated(self, text_id: int, characters: int) -> None:
-        """Raise NotASessionError when a small file was made to inflate to very many large texts."""
+        """Raise NotASessionError if a small file inflates to very many large texts."""
         if text_id in self._inflated:
             return
         self._inflated[text_id] = characters
@@ -211,7 +211,7 @@ class SessionReader:
 
     def texts_of(self, artifacts: Iterable[model.Artifact]) -> Iterator[tuple[model.Artifact, str]]:
         """Yield artifacts with their texts, until these have ``MOST_READ_AT_ONCE`` characters
-        together: a file can let thousands of rows name one large text.
+        together: in a manipulated file, thousands of rows may name one large text.
         """
         characters = 0
         for artifact in artifacts:
@@ -237,7 +237,7 @@ class SessionReader:
         return inflated(rows[0][0])
 
     def data_version(self) -> int:
-        """Return a number that changes whenever another process has committed something."""
+        """Return a number that changes whenever another process has committed."""
         return int(self._query("PRAGMA data_version")[0][0])
 
     # rows
@@ -257,15 +257,13 @@ class SessionReader:
         return self._decoded(row_type, rows)
 
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
-        """Return a row whose texts that many rows have alike are there, instead of their
-        numbers.
-        """
+        """Return a row with its shared texts in place of their numbers."""
         return tuple(
             self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row)
         )
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
-        """Return the row with this id. Raises NoRowError, a KeyError, when there is none."""
+        """Return the row with this id. Raises NoRowError, a KeyError, without one."""
         rows = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not rows:
             raise NoRowError(
@@ -289,8 +287,8 @@ class SessionReader:
         )
 
     def has(self, row_type: type, **equals: object) -> bool:
-        """Return whether there is a row whose fields equal the keyword arguments: the first that is
-        found ends the search.
+        """Return whether there is a row whose fields equal the keyword arguments; the search ends
+        at the first.
         """
         where, values = _where(equals)
         return bool(self._query(f"SELECT 1 FROM {schema.TABLES[row_type]}{where} LIMIT 1", values))
@@ -298,8 +296,8 @@ class SessionReader:
     def nodes(
         self, graph: model.Graph, start: int = 0, stop: int | None = None
     ) -> list[model.Node]:
-        """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page
-        costs the same anywhere in it.
+        """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph. A page costs
+        the same anywhere in it.
         """
         stop = graph.node_count if stop is None else min(stop, graph.node_count)
         rows = self._query(
@@ -351,9 +349,7 @@ class SessionReader:
         return self._decoded(model.LineSource, self._query(question, (artifact, line, line)))
 
     def sources_of_lines(self, artifact: int) -> list[model.LineSource]:
-        """Return which line of source each line of an artifact belongs to; every row is of one
-        line.
-        """
+        """Return the source line of each line of an artifact, one row each."""
         rows = self.rows(model.LineSource, artifact=artifact)
         if sum(row.lines for row in rows) > MOST_LINES:
             raise NotASessionError(
@@ -384,9 +380,9 @@ class SessionReader:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read everything inside the block from one moment, however much is being written
-        meanwhile. Short questions cost half as much inside, since each takes locks on the file
-        otherwise. Inside another snapshot, the moment is that one's.
+        """Read everything inside the block from one moment, even if the file is being written.
+        Short queries cost half as much inside, since each takes locks on the file otherwise. A
+        nested snapshot has the outer one's moment.
         """
         if self._db.in_transaction:
             yield
@@ -433,7 +429,7 @@ class SessionReader:
         return decoded
 
     def _check_nodes(self, graphs: Iterable[model.Graph]) -> None:
-        """Check that a graph has as many rows of nodes as it says, so that loops over them end."""
+        """Check that a graph has as many rows of nodes as it states, so that loops over them end."""
         last = max((graph.first_node + graph.node_count for graph in graphs), default=0) - 1
         if last > self._last_node:
             self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])
@@ -457,8 +453,8 @@ class SessionReader:
             yield from self._query(sql.replace("(?)", f"({', '.join('?' * len(some))})"), some)
 
     def abandon(self) -> None:
-        """Answer no question any more, and end the one that another thread is asking: it raises
-        SessionError there. Whoever uses the reader closes it.
+        """Refuse all further queries, and interrupt the one that another thread is running: it
+        raises SessionError there. The user of the reader closes it.
         """
         self._is_abandoned = True
         self._db.interrupt()

@@ -1,5 +1,5 @@
-"""This module says how rows of ``fx_explorer.model`` lie in SQLite: one table per dataclass, one
-column per field.
+"""This module defines how rows of ``fx_explorer.model`` are stored in SQLite: one table per
+dataclass, one column per field.
 
 A field that is a tuple or dict is JSON text.
 
@@ -115,8 +115,9 @@ CREATE TABLE text (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, size INT
 CREATE TABLE stack_line (file INTEGER NOT NULL, line INTEGER NOT NULL, stack INTEGER NOT NULL,
                          PRIMARY KEY (file, line, stack)) WITHOUT ROWID;
 """
-"""``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by
-line. ``base`` is the text that another one was packed with (``session/elsewhere.py``), 0 for none.
+"""``stack_line`` finds every stack that passes through a source line, so that nodes can be selected
+by line. ``base`` is the text with which another one was packed (``session/elsewhere.py``), 0 for
+none.
 """
 
 INDEX_SQL = """
@@ -243,8 +244,8 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
 
 
 def _json_of(field: dataclasses.Field[object]) -> Callable[[Any], str]:
-    """Return what makes JSON of a field's values. Shapes and strides are the same few, again and
-    again.
+    """Return a function that encodes a field's values as JSON. Shapes and strides repeat a few
+    values.
     """
     if str(field.type).startswith("tuple[str, ...]"):
         return _texts_to_json
@@ -253,8 +254,8 @@ def _json_of(field: dataclasses.Field[object]) -> Callable[[Any], str]:
 
 @cache
 def repeated_columns(row_type: type[Any]) -> dict[int, int]:
-    """Return position → length of the texts that many rows have alike: a longer text is a number
-    there, of a row of ``text``.
+    """Return position → length for the columns of shared texts: a longer text is stored as the
+    number of a row of ``text``.
     """
     fields = enumerate(dataclasses.fields(row_type))
     return {
@@ -263,8 +264,8 @@ def repeated_columns(row_type: type[Any]) -> dict[int, int]:
 
 
 KEPT_IN_ROW = {"RepeatedText": 40, "RepeatedName": 12}
-"""Characters: a row of ``text`` takes 100 bytes, worth it for what several rows have, or for a name
-that hundreds have.
+"""Most characters that are stored in the row itself: a row of ``text`` takes 100 bytes, which pays
+for a text in several rows, or a name in hundreds.
 """
 
 
@@ -290,7 +291,7 @@ _DECODERS: dict[type, Callable[[list[tuple[Any, ...]]], list[Any]]] = {}
 
 
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-"""``json.dumps`` makes an encoder for each value, which takes longer than to encode it."""
+"""A shared encoder: ``json.dumps`` makes one for each value, which takes longer than encoding."""
 
 
 def _storable_json(value: object) -> str:

@@ -1,5 +1,5 @@
-"""What a session writes stays ours in a process that also runs the user's program: no signal
-handler of its runs meanwhile, and it closes no descriptor of ours.
+"""This module keeps a session's writing undisturbed in a process that also runs the user's program:
+no signal handler of the program's runs during it, and the program closes no descriptor of ours.
 
 What a handler of the program raises (a time-out of ``signal.alarm``, Ctrl-C) would leave a record
 half written. Python calls handlers in the main thread, between any two instructions. Those that the
@@ -61,7 +61,7 @@ class Undisturbed:
 
     @contextlib.contextmanager
     def lifted(self) -> Iterator[None]:
-        """Let handlers run inside the block, where the user is waited for."""
+        """Let handlers run inside the block, while waiting for the user."""
         if get_ident() != self._main:
             yield
             return
@@ -98,8 +98,8 @@ class Undisturbed:
 
 
 def frame_of_block() -> FrameType | None:
-    """Return the frame that has the ``with``: the next that is no generator, nor enters
-    anything.
+    """Return the frame with the ``with``: the next one that is neither a generator nor enters a
+    context.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
@@ -168,9 +168,9 @@ def _given(handler: Any) -> Any:
 
 
 HIGHEST = 4096
-"""Where ours begin when a process may open more than this: to fill the numbers below takes 2 ms.
-Programs sweep up to 256 or 1,024 mostly, or up to their limit, above which ours are when it can be
-raised for a moment.
+"""First number of our descriptors if a process may open more than this: filling the lower numbers
+takes 2 ms. Most programs close all descriptors up to 256 or 1,024, or up to their limit, above
+which ours are if it can be raised for a moment.
 """
 
 ROOM = 64
@@ -180,7 +180,7 @@ SPARE = 16
 """Numbers left to other threads while the rest is filled."""
 
 _fstat = os.fstat
-"""The function as it is before the program can put something else in its place."""
+"""The original function, in case the program replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,8 @@ class Descriptor:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether the number is still ours; false once the program has closed it, whatever
-        has the number now. Costs half a microsecond.
+        """Return whether the number is still ours; false once the program has closed it, even if it
+        was reused. Takes half a microsecond.
         """
         try:
             status = _fstat(self.number)
@@ -222,9 +222,8 @@ def moved_up(number: int) -> Descriptor:
 
 @contextlib.contextmanager
 def high_numbers() -> Iterator[None]:
-    """Give files that are opened in the block, in this or another thread, high descriptor numbers:
-    the lower ones are taken meanwhile. This is for libraries that open files themselves, as SQLite
-    does.
+    """Give files that are opened in the block, in this or another thread, high descriptor numbers,
+    by occupying the lower ones. This is for libraries that open files themselves, such as SQLite.
     """
     taken: list[int] = []
     with _limit_raised() as base:
@@ -253,7 +252,9 @@ def opened_since(before: frozenset[int], files: Iterable[Path]) -> tuple[Descrip
 
 
 def open_numbers() -> frozenset[int]:
-    """Return all numbers that are open in this process; none where the system does not tell."""
+    """Return all open descriptor numbers of this process; empty where the system does not list
+    them.
+    """
     try:
         listed = [int(name) for name in os.listdir("/dev/fd") if name.isdigit()]
     except OSError:
@@ -273,16 +274,16 @@ def _is_open(number: int) -> bool:
 
 
 def never_freed(library_object: object) -> None:
-    """Keep an object to the end of the process, and beyond Python's: a SQLite connection that is
-    freed writes and closes.
+    """Keep an object beyond the end of the interpreter: a SQLite connection that is freed writes
+    and closes.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library_object))
 
 
 @contextlib.contextmanager
 def _limit_raised() -> Iterator[int]:
-    """Yield the number from which ours may begin. It is above the limit that the program sees,
-    where the system lets us go there.
+    """Yield the first number for our descriptors. It is above the limit that the program sees, if
+    the system allows that.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > HIGHEST:

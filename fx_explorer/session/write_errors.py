@@ -1,6 +1,4 @@
-"""This module turns what SQLite raises while a session is written into an error that says what can
-be done.
-"""
+"""This module turns SQLite's errors during writing a session into errors with a remedy."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from pathlib import Path
 from fx_explorer.errors import SessionWriteError
 
 LITTLE_ROOM = 1 << 20
-"""Bytes that are left on a disk that is called full."""
+"""Free bytes below which a disk counts as full."""
 
 
 class ExplainedWrite:
-    """Turns what SQLite raises in a block into a SessionWriteError that says what can be done."""
+    """Turns SQLite's errors in a block into a SessionWriteError with a remedy."""
 
     __slots__ = ("_path", "_verb")
 

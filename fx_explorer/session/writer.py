@@ -1,5 +1,5 @@
-"""The writer is the one way into a session file. It is safe to kill at any moment: every artefact
-is one transaction.
+"""This module has the writer, the only way to write a session file. It may be killed at any moment:
+every artefact is one transaction.
 
 A worker and the client beside it may write the same file (program output comes through the client):
 SQLite's WAL and a busy timeout take care of it. A writer may be used from several threads.
@@ -42,7 +42,7 @@ from fx_explorer.session.write_errors import ExplainedWrite
 BUSY_TIMEOUT_MS = 10_000
 
 IN_MEMORY = Path(":memory:")
-"""What SQLite takes for no file at all: a session that is thrown away."""
+"""SQLite's name for a database in memory: a session that is discarded."""
 
 DESCRIPTORS_CLOSED = (
     "the program closed descriptors that are not its own (os.closerange, as daemons do), and among "
@@ -65,11 +65,11 @@ _OF_AN_ATTEMPT = (
     model.PublishedStage,
     model.BackendEntry,
 )
-"""What belongs to one attempt at a compilation."""
+"""Rows that belong to one attempt at a compilation."""
 
 
 MOST_NUMBERS = 4_096
-"""Texts that many rows have, names of modules for example, whose numbers are kept at hand."""
+"""Number of shared texts, such as names of modules, whose numbers are cached."""
 
 _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 """The writers that a forked child inherits."""
@@ -98,15 +98,15 @@ class SessionWriter:
     def __init__(
         self, path: str | Path, *, beside_program: bool = False, checks_rows: bool = False
     ) -> None:
-        """A writer that ``checks_rows`` writes what somebody else's file says: a row that no reader
-        would take raises ValueError, and nothing is written.
+        """With ``checks_rows`` the writer writes data from another user's file: a row that no
+        reader would accept raises ValueError, and nothing is written.
         """
         self.path = Path(path)
         self._checks_rows = checks_rows
         self._lock = threading.RLock()
         self._transaction: _OpenTransaction | None = None
         self.rollbacks = 0
-        """How often a transaction was rolled back. Whoever remembers ids of rows forgets them then.
+        """How often a transaction was rolled back. Code that stores ids of rows then discards them.
         """
         self._alike = AlikeTexts()
         self._numbers: dict[str, int] = {}
@@ -114,9 +114,9 @@ class SessionWriter:
         self._encoders: dict[type, Callable[[schema.SessionRow], list[object]]] = {}
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
-        """Beside the program, the descriptors that SQLite opened: the file, its write-ahead log,
-        and the index of that. Elsewhere nobody closes them, and a reader of the same file, which
-        another thread opens at the same moment, could be taken for the writer's.
+        """In the program's process, the descriptors that SQLite opened: the file, its write-ahead
+        log, and the log's index. In other processes they are not at risk, and a reader's
+        descriptor, opened in another thread at the same moment, could be mistaken for the writer's.
         """
         self._is_abandoned = False
         if not beside_program:
@@ -152,7 +152,7 @@ class SessionWriter:
                     self._create()
 
     def _create_file(self) -> None:
-        """Make the file, which holds the user's source and output, for nobody else to read."""
+        """Create the file, which contains the user's source and output, readable by no other user."""
         with contextlib.suppress(OSError):  # what is wrong, SQLite says
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
@@ -167,8 +167,8 @@ class SessionWriter:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all that is added inside the block, or nothing: readers see it together. May be
-        nested.
+        """Commit everything that is added inside the block, or nothing: readers see it together.
+        May be nested.
         """
         # Before the lock, which a thread may have held when the process was forked.
         self._check_process()
@@ -199,8 +199,8 @@ class SessionWriter:
                     self._lock.release()
 
     def _heal(self) -> None:
-        """Undo what is left of a transaction of this thread whose end an exception kept from
-        running: a trace function, and another thread, may raise one at any instruction.
+        """Undo the rest of a transaction of this thread whose end was prevented by an exception: a
+        trace function, or another thread, may raise one at any instruction.
         """
         if not self._lock._is_owned() or self._is_within():  # type: ignore[attr-defined]
             return
@@ -222,8 +222,8 @@ class SessionWriter:
         return is_running(self._transaction.block) and self._db.in_transaction
 
     def _within_transaction(self) -> contextlib.AbstractContextManager[None]:
-        """Return the open transaction of this thread, or a new one. Entering a transaction again
-        takes as long as adding a row.
+        """Return the open transaction of this thread, or a new one. Entering one again takes as
+        long as adding a row.
         """
         if getpid() == self._owner and self._is_within():
             return self._explained("write")
@@ -310,9 +310,9 @@ class SessionWriter:
     def add_values(
         self, row_type: type[schema.SessionRow], rows: Iterable[Sequence[object]]
     ) -> None:
-        """Append rows given as all their fields, which are numbers and words of ours. Of pairs
-        there are tens of thousands, and to make an object of each and encode it takes as long as to
-        write it.
+        """Append rows given as all their fields, which are numbers and our own words. There are
+        tens of thousands of pairs, and making an object of each and encoding it takes as long as
+        writing it.
         """
         batch = list(rows)
         if not batch:
@@ -337,8 +337,8 @@ class SessionWriter:
         return ids
 
     def _next_ids(self, row_type: type, count: int) -> range:
-        """Return the ids that the next rows of a type get from SQLite. Nobody else adds any before
-        the transaction ends.
+        """Return the ids that SQLite will give the next rows of a type. No other writer adds any
+        before the transaction ends.
         """
         first = int(
             self._db.execute(
@@ -471,9 +471,9 @@ class SessionWriter:
         return stack_id
 
     def text(self, body: str, *, like: str = "") -> int:
-        """Store a text and return its id; an equal text stored before is not stored again, and of
-        one that is ``like`` another (the same document of another version of a function) only what
-        differs takes room.
+        """Store a text and return its id. An equal text is stored once, and of a text that is
+        ``like`` another (the same document of another version of a function) only the difference
+        takes space.
         """
         raw = shortened_text(body).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
@@ -491,7 +491,9 @@ class SessionWriter:
             return text_id
 
     def text_elsewhere(self, place: TextPlace) -> int:
-        """Store where a text lies, and return its id, as ``text`` does (``elsewhere.py``)."""
+        """Store the place of a text in another file, and return its id, as ``text`` does
+        (``elsewhere.py``).
+        """
         with self._within_transaction():
             equal = self._db.execute(
                 "SELECT id FROM text WHERE digest=?", (place.stored_digest,)
@@ -504,14 +506,16 @@ class SessionWriter:
             )
 
     def count(self, row_type: type) -> int:
-        """Return how many rows of this type there are."""
+        """Return the number of rows of this type."""
         with self.transaction():
             return int(
                 self._db.execute(f"SELECT count(*) FROM {schema.TABLES[row_type]}").fetchone()[0]
             )
 
     def close(self) -> None:
-        """Close this writer's connection. The last one to close folds the WAL into the file."""
+        """Close this writer's connection. The last connection that closes merges the WAL into the
+        file.
+        """
         if getpid() != self._owner:
             self._abandon()
             return
@@ -520,7 +524,7 @@ class SessionWriter:
                 self._db.close()
 
     def finish(self) -> None:
-        """Close it, and make the session one plain file. What was abandoned is left as it is:
+        """Close it, and make the session one plain file. An abandoned session is left as it is:
         SQLite shares its descriptors among all connections of a process.
         """
         self.close()
@@ -538,8 +542,8 @@ class SessionWriter:
 def _checked(
     encode: Callable[[schema.SessionRow], list[object]], row_type: type[schema.SessionRow]
 ) -> Callable[[schema.SessionRow], list[object]]:
-    """Return a function that encodes a row, and raises ValueError for one that no reader would
-    take.
+    """Return a function that encodes a row, and raises ValueError for a row that no reader would
+    accept.
     """
     from fx_explorer.session.untrusted.validating import row_maker  # no capture needs it
 
@@ -559,8 +563,8 @@ def _checked(
 
 
 def _bounded_meta(key: str, value: object) -> object:
-    """Return a value of ``meta`` with its texts shortened. The request is the user's own, and a
-    capture is repeated from it: it is kept as it is.
+    """Return a value of ``meta`` with its texts shortened. The request is kept complete, because it
+    is the user's own, and a capture is repeated from it.
     """
     if key == "request":
         return value
@@ -576,8 +580,7 @@ os.register_at_fork(after_in_child=_abandon_in_child)
 
 
 def finish_session(path: str | Path) -> None:
-    """Make a session one plain file: fold in what a killed writer left in the WAL, and leave WAL
-    mode.
+    """Make a session one plain file: merge a killed writer's WAL, and leave WAL mode.
 
     After this the file can be moved, and read from a read-only directory or a network file system.
     """

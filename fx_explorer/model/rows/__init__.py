@@ -1,1 +1,1 @@
-"""The rows of a session are frozen dataclasses, one for each table."""
+"""This package has the rows of a session: frozen dataclasses, one for each table."""

@@ -1,5 +1,5 @@
-"""These rows are about backends: the stages that they publish, what they support, and runs of what
-they made.
+"""This module has the rows about backends: the stages that they publish, their support, and runs of
+their compiled functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PublishedStage:
     position: int
     """From 0, within the compilation: the order of the calls."""
     name: str
-    """What the backend calls the stage: ``segments``, ``program``."""
+    """The backend's name of the stage: ``segments``, ``program``."""
     direction: Direction = ""
     graph: int = 0
     """The Graph that was published; 0 for a text."""
@@ -33,18 +33,20 @@ class PublishedStage:
 # Support: what a backend can compile of a graph that it was given, node by node, and who says so.
 
 SaidBy = Literal["partitioner", "declared", "nobody"]
-"""How the support is known. ``partitioner``: the backend asked torch's CapabilityBasedPartitioner
-while it compiled. ``declared``: the backend has an ``operator_support``, which fx-explorer asked.
-``nobody``: the backend does not say.
+"""The source of the support. ``partitioner``: the backend asked torch's CapabilityBasedPartitioner
+during compilation. ``declared``: the backend has an ``operator_support``, which fx-explorer asked.
+``nobody``: the backend gives no information.
 """
 
 Support = Literal["supported", "falls_back", "unknown"]
-"""``unknown``: nobody says, or what was asked raised or answered nonsense."""
+"""The support of an operator. ``unknown``: there is no information, or the source raised or gave an
+invalid answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SupportReport:
-    """What one backend said about its support of one graph."""
+    """A backend's support of one graph."""
 
     id: int
     compilation: int
@@ -53,20 +55,24 @@ class SupportReport:
     backend: str
     said_by: SaidBy
     source: str = ""
-    """What was asked: ``OperatorSupport of openvino.frontend…``, ``a registry of 12 names``."""
+    """Description of the source: ``OperatorSupport of openvino.frontend…``, ``a registry of 12
+    names``.
+    """
     is_partitioned: bool = False
-    """Whether it is known which segments there are."""
+    """Whether the segments are known."""
     allows_single: bool = False
     """Whether the partitioner may make a segment of a single operator."""
     merges_independent: bool = True
-    """Whether the partitioner puts operators into one segment that do not need each other."""
+    """Whether the partitioner merges operators that do not need each other into one segment."""
     notes: tuple[str, ...] = ()
-    """Sentences on oddities: unknown names in a registry, answers that are none."""
+    """Sentences on oddities: unknown names in a registry, invalid answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSupport:
-    """One node of a report. Inputs and constants have a row for their size; outputs have none."""
+    """One node of a report. Inputs and constants have a row because of their size; outputs have
+    none.
+    """
 
     report: int
     node: int
@@ -75,7 +81,7 @@ class NodeSupport:
     """The segment it is in, from 1 in the order of the graph; 0 for an operator that PyTorch runs.
     """
     reason: RepeatedText = ""
-    """Why it is not supported, or why that is unknown; empty where nobody gives a reason."""
+    """Why it is not supported, or why that is unknown; empty without a reason."""
     flops: int = -1
     """Operations by torch's own formulas; -1 where they cannot be counted."""
     read_bytes: int = -1
@@ -93,8 +99,8 @@ class NodeSupport:
 
 @dataclass(frozen=True, slots=True)
 class BackendEntry:
-    """A function that a backend returned for a graph. It is made once, and called whenever the
-    program runs the graph.
+    """A function that a backend returned for a graph. It is called whenever the program runs the
+    graph.
     """
 
     id: int
@@ -104,14 +110,14 @@ class BackendEntry:
     backend: str
     calls: int = 0
     outputs: int = -1
-    """How many outputs it returned in its last call; -1 before the first, and for what is no tuple
+    """Number of outputs of its last call; -1 before the first, and for a result that is not a tuple
     or list.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class BackendRun:
-    """One call of ``fx_explorer.publish_run``: an entry ran, instruction by instruction."""
+    """One call of ``fx_explorer.publish_run``: a compiled function ran, instruction by instruction."""
 
     id: int
     compilation: int
@@ -119,11 +125,11 @@ class BackendRun:
     entry: str
     """Name that the backend gave the entry."""
     direction: Direction
-    """That of the entry which ran, where it is known."""
+    """Direction of the function that ran, if known."""
     call: int
     """Which call of the entry it was, from 1."""
     program: int = 0
-    """The Artifact of stage ``program`` that its lines are in; 0 when none was published."""
+    """The Artifact of stage ``program`` with its lines; 0 when none was published."""
     start_s: float = 0.0
     """Seconds since the session began, when it was published."""
 
@@ -137,7 +143,7 @@ class BackendInstruction:
     position: int
     name: str
     shapes: str = ""
-    """As the backend writes them: ``512x512, 512``."""
+    """Shapes in the backend's own notation: ``512x512, 512``."""
     seconds: float = 0.0
     fell_back: bool = False
     """Whether PyTorch computed it, because the backend does not support it."""

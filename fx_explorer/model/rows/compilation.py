@@ -1,6 +1,6 @@
-"""These rows are about a compilation (one frame going through torch.compile) and the texts it
-leaves behind, the options in force, and what else was run for or beside it: other front ends, child
-processes, and a comparison with the original program.
+"""This module has the rows about a compilation (one frame going through torch.compile): its texts,
+the options in force, and other runs for it: other front ends, child processes, and a comparison
+with the original program.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from fx_explorer.model.rows.stepping import Gate
 from fx_explorer.model.stage import Direction, Stage
 
 Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
-"""``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python.
-``restarted``: an attempt that left a compiled graph behind before Dynamo began the compilation
-again; the one that counts has its name without ``_N``. ``left``: at a gate the user chose another
-variant, ran the graph eagerly or aborted; everything up to there is kept.
+"""State of a compilation. ``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo
+runs the frame in eager mode. ``restarted``: an attempt with a compiled graph after which Dynamo
+began again; the final one has the name without ``_N``. ``left``: at a gate the user chose another
+variant, ran the graph in eager mode or aborted; everything up to there is kept.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """One frame compiled once: torch's ``[frame/recompile]``.
+    """The compilation of one frame: torch's ``[frame/recompile]``.
 
     Restarts are counted in ``attempts``; only an attempt that left a compiled graph behind has a
     row of its own, ``0/0_0``.
@@ -29,10 +29,10 @@ class Compilation:
 
     id: int
     name: str
-    """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2``
-    when the program called ``torch._dynamo.reset()`` and torch gave the number a second time;
-    ``0/1~2`` for the second variant beside ``0/1``. What the program gave to a compiler itself,
-    without Dynamo, is ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0`` or ``precompile/3/0``.
+    """Name as torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd;
+    ``0/1#2`` when the program called ``torch._dynamo.reset()`` and torch reused the number;
+    ``0/1~2`` for the second variant beside ``0/1``. Compilations that the program requested itself,
+    without Dynamo, are ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0`` or ``precompile/3/0``.
     """
     frame: int
     recompile: int
@@ -44,36 +44,35 @@ class Compilation:
     file: str
     line: int
     stack: int = 0
-    """Where the user's program called the frame (a Stack)."""
+    """Stack of the user's call of the frame (a Stack)."""
     status: Status = "running"
     attempts: int = 1
     restart_reasons: tuple[str, ...] = ()
     backend: str = ""
     error: str = ""
-    """First line of what stopped it, empty when nothing did; the whole is in a Failure."""
+    """First line of the error that ended it, empty without one; the whole is in a Failure."""
     start_s: float = 0.0
     """Seconds since the session began."""
     duration_s: float = 0.0
     missing_stages: dict[str, str] | None = None
     """Stage → why this backend or run does not have it."""
     variant_of: str = ""
-    """Name of the variant this one set out from; empty for a first variant."""
+    """Name of the variant from which this one began; empty for a first variant."""
     variant_from: Gate | None = None
-    """The gate this variant set out from; what came before is shared with that one, and not
-    repeated.
+    """The gate at which this variant began; earlier results are shared with the other variant, and
+    not repeated.
     """
     changes: dict[str, object] | None = None
     """``Changes.to_json()`` of this variant; None for a first variant."""
     in_use: bool = True
-    """Whether this is the variant that the program runs. Exactly one of a compilation's variants
-    is, unless it was aborted.
+    """Whether the program runs this variant. Exactly one of a compilation's variants is in use,
+    unless it was aborted.
     """
     saved_s: float = 0.0
     """Seconds that the stages it shares had taken the first time."""
     argument_names: dict[str, str] | None = None
-    """torch's name of an argument that a decorator hands on → what the function calls it that the
-    decorator was put around: ``L['args'][0]`` → ``input_ids``. None where there is none, or that
-    was not recorded.
+    """torch's name of an argument that a decorator passes on → its name in the decorated function:
+    ``L['args'][0]`` → ``input_ids``. None without such names, or if they were not recorded.
     """
 
 
@@ -97,9 +96,9 @@ ArtifactKind = Literal[
     "amdgcn",
     "sass",
 ]
-"""``candidate``: the source of another configuration of a template. ``published``: a text of a
-backend's own stage (PublishedStage). ``ttir`` and what follows: a kernel at one level below its
-Triton source, in one configuration (KernelBuild).
+"""Kind of a text. ``candidate``: the source of another configuration of a template. ``published``:
+a text of a backend's own stage (PublishedStage). ``ttir`` and later ones: a kernel at one level
+below its Triton source, in one configuration (KernelBuild).
 """
 
 
@@ -116,7 +115,7 @@ class Artifact:
     direction: Direction
     title: str
     language: str
-    """What highlight.py knows: ``python``, ``cpp``, ``triton``, ``bytecode``, ``ir``, ``json``,
+    """A language of highlight.py: ``python``, ``cpp``, ``triton``, ``bytecode``, ``ir``, ``json``,
     ``text``.
     """
     text: int
@@ -128,20 +127,20 @@ class Artifact:
 
 
 SetBy = Literal["default", "program", "fx-explorer", "environment"]
-"""``program``: the user's own code. ``fx-explorer``: an option of the command line or of the
-app.
+"""Who set an option. ``program``: the user's own code. ``fx-explorer``: an option of the command
+line or of the app.
 """
 
 STANCE = "compiler.stance"
 """``torch.compiler.set_stance``, among the full names of options."""
 
 ONCE_COMPILED: tuple[str, ...] = ("eager_on_recompile", "fail_on_recompile")
-"""Stances that matter when something is compiled already: set from the start, they leave nothing to
+"""Stances that matter once something is compiled: set from the start, they leave nothing to
 compile.
 """
 
 SECOND_CALL: tuple[str, ...] = ("eager_then_compile", "aot_eager_then_compile")
-"""Stances that compile what is called a second time."""
+"""Stances that compile a function at its second call."""
 
 CONSOLE: tuple[str, ...] = (
     "compile.fullgraph",
@@ -190,7 +189,7 @@ CONSOLE: tuple[str, ...] = (
     "functorch.activation_memory_budget",
 )
 """The options that decide about breaks, guards, recompiles, dynamic shapes and fusion, in the order
-they are explained. A torch that lacks one of them leaves it out.
+of their explanations. Those that a torch lacks are left out.
 """
 
 WHOLE_CAPTURE: tuple[str, ...] = (
@@ -201,28 +200,29 @@ WHOLE_CAPTURE: tuple[str, ...] = (
     "compile.isolate_recompiles",
     STANCE,
 )
-"""What cannot be changed at a gate: it decides whether and how Dynamo is entered at all."""
+"""Options that cannot be changed at a gate, because they decide whether and how Dynamo is entered.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionInForce:
-    """One value that an option had while something was compiled, or could have been. A new row for
-    each other value.
+    """One value that an option had while a function was, or could have been, compiled. Each other
+    value is a new row.
     """
 
     id: int
     name: str
     """Full name: ``compile.mode``, ``compiler.stance``, ``dynamo.recompile_limit``."""
     value: str
-    """Value as JSON; an object that is no plain data is given by its name."""
+    """Value as JSON; an object that is not plain data is given by its name."""
     set_by: SetBy
     function: str = ""
-    """For ``compile.*``: the function that torch.compile was given; empty for options that hold for
-    all.
+    """For ``compile.*``: the function that was passed to torch.compile; empty for options that
+    apply to all.
     """
     file: str = ""
     line: int = 0
-    """Where the program set it; empty where that is not known."""
+    """The program's line that set it; 0 where it is not known."""
     variable: str = ""
     """The environment variable that set it."""
 
@@ -239,10 +239,10 @@ FRONT_END_CALLS: dict[str, str] = {
     "export": "torch.export.export",
     "make_fx": "make_fx",
 }
-"""What a front end is called in PyTorch."""
+"""Front end → its name in PyTorch."""
 
 FRONT_END_LIMIT_S = 120.0
-"""Seconds that one of them may take, unless another limit is asked for."""
+"""Seconds that a front end may take, unless another limit is set."""
 
 FrontEndState = Literal["made", "refused", "timed_out"]
 
@@ -255,11 +255,11 @@ class FrontEnd:
     name: FrontEndName
     state: FrontEndState
     graph: int = 0
-    """The Graph that it made, of stage ``front_end``; 0 when it made none."""
+    """The Graph of stage ``front_end``; 0 if it made none."""
     error: str = ""
-    """What it raised: the type's name and the message."""
+    """The error that it raised: the type's name and the message."""
     traceback: int = 0
-    """Id in the text table; 0 when nothing was raised."""
+    """Id in the text table; 0 without an error."""
     file: str = ""
     """The innermost line outside torch at which it refused."""
     line: int = 0
@@ -268,15 +268,14 @@ class FrontEnd:
     is_training: bool = False
     """Whether the module was in training mode."""
     inputs: dict[str, object] | None = None
-    """Of ``export``: how many inputs of its graph are of each kind (``PARAMETER``, ``USER_INPUT``).
-    """
+    """For ``export``: number of its graph's inputs of each kind (``PARAMETER``, ``USER_INPUT``)."""
     outputs: dict[str, object] | None = None
-    """Of ``export``: how many outputs are of each kind (``BUFFER_MUTATION``, ``USER_OUTPUT``)."""
+    """For ``export``: number of outputs of each kind (``BUFFER_MUTATION``, ``USER_OUTPUT``)."""
     ranges: dict[str, object] | None = None
     """For ``export``: dynamic size → its allowed range."""
     remarks: tuple[str, ...] = ()
-    """Sentences on what had to be done before the front end could run, and on what its run has
-    changed.
+    """Sentences on changes that were needed before the front end could run, and on effects of its
+    run.
     """
 
 
@@ -284,8 +283,8 @@ class FrontEnd:
 
 
 Beginning = Literal["forked", "started"]
-"""``forked``: by ``os.fork`` or multiprocessing; ``started``: as a program of its own (spawn,
-subprocess, exec).
+"""How a child process began. ``forked``: by ``os.fork`` or multiprocessing; ``started``: as a
+program of its own (spawn, subprocess, exec).
 """
 
 FindingKind = Literal["break", "recompile", "guards", "left", "error"]
@@ -302,11 +301,11 @@ class ChildProcess:
     command: str
     """The command line of the process."""
     unseen: str = ""
-    """Why it is not known what the process compiled; empty when it is."""
+    """Why the process's compilations are not known; empty when they are."""
     compilations: int = 0
     graphs: int = 0
     graph_breaks: int = 0
-    """Each time one was hit."""
+    """Number of hits of graph breaks."""
     recompiles: int = 0
 
 
@@ -320,10 +319,10 @@ class ChildFinding:
     file: str
     line: int
     cause: str
-    """torch's id of a graph break (``GB0059``); empty when there is none."""
+    """torch's id of a graph break (``GB0059``); empty without one."""
     text: str
     count: int = 1
-    """How often it happened; of ``guards`` how many the compilation has."""
+    """Number of occurrences; for ``guards``, the number of the compilation's guards."""
 
 
 # A changed program, compiled, compared with the original one in eager mode.
@@ -331,12 +330,12 @@ class ChildFinding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """One comparison: the same calls, with the same seeds and the same state, of both programs."""
+    """One comparison of two programs: the same calls, with the same seeds and the same state."""
 
     id: int
     is_equal: bool
-    """Everything but what is printed: outputs, gradients, state, changed inputs, and what was
-    raised.
+    """Whether everything except printed output is equal: outputs, gradients, state, changed inputs,
+    and exceptions.
     """
     prints_equal: bool
     calls: tuple[str, ...]
@@ -346,39 +345,36 @@ class Verification:
     compared: dict[str, int]
     """Kind of value (``output``, ``gradient`` …) → how many were compared, over all calls."""
     largest_difference: float
-    """The largest absolute one between two floating-point values that were compared; infinite where
-    only one is finite.
+    """The largest absolute difference between two floating-point values; infinite where only one is
+    finite.
     """
     where: str
-    """Where it is: ``gradient of fc1.weight, with the example inputs negated``; empty when there is
-    none.
+    """Its place: ``gradient of fc1.weight, with the example inputs negated``; empty without a
+    difference.
     """
     differences: tuple[str, ...]
     """The first differences, in words; empty when all is equal."""
     lost_lines: tuple[str, ...]
-    """Printed or logged by the original alone, the first ones."""
+    """The first lines printed or logged by the original alone."""
     new_lines: tuple[str, ...]
-    """Printed or logged by the changed program alone, the first ones."""
+    """The first lines printed or logged by the changed program alone."""
     problem: str = ""
-    """Why nothing could be compared; the other fields are then empty."""
+    """Why no comparison was possible; the other fields are then empty."""
     moved_line: str = ""
-    """The first one that comes where the original printed another; empty when the order is the
-    same, or the lines differ.
+    """The first line that is printed at another position than in the original; empty when the order
+    is the same, or the lines differ.
     """
     not_compared: tuple[str, ...] = ()
-    """What the calls may have done that could not be compared, in words; empty when everything
-    was.
-    """
+    """Possible effects of the calls that could not be compared, in words; empty without any."""
     not_tried: tuple[str, ...] = ()
     """Inputs that the programs were not called with, and ways of running that were left out, in
     words.
     """
     other_messages: tuple[str, ...] = ()
-    """Exceptions that both programs raise and that have another text in the changed one, or are of
-    another type because a check of the graph comes before the operation that fails; in words, the
-    first ones.
+    """The first exceptions, in words, that both programs raise with another text in the changed
+    one, or with another type because a check of the graph precedes the failing operation.
     """
     is_built: bool = False
-    """Whether the changed program's code was built and run, beside the run of its graphs by
+    """Whether the changed program's code was also built and run, beside the run of its graphs by
     PyTorch's own operators.
     """

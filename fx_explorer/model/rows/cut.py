@@ -1,6 +1,6 @@
-"""These rows are about graph breaks: what is left where torch.compile stops (resume functions,
-tensors that Python holds meanwhile and for how long, functions run in eager mode), and how long a
-program spends there, measured with everything built.
+"""This module has the rows about graph breaks: resume functions, tensors that Python holds between
+graphs and for how long, functions run in eager mode, and the time that a program spends there,
+measured with everything built.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class ResumeFunction:
-    """The rest of a function behind a graph break, made a function of its own that is compiled when
+    """The rest of a function after a graph break, made a function of its own that is compiled when
     Python calls it.
 
     With nested graph breaks (``torch._dynamo.config.nested_graph_breaks``) a break makes one for
@@ -31,41 +31,41 @@ class ResumeFunction:
     among them.
     """
     depth: int = 0
-    """Number of calls between the compiled function and the function that this one continues."""
+    """Number of calls between the compiled function and the function that this one resumes."""
     root_line: int = 0
     """The line of the compiled function at which the break ended it: ``line`` where depth is 0."""
     taken_from: dict[str, str] | None = None
-    """Local → the source by which the compiled function took it, where that is another name:
-    ``self`` of a submodule → ``L['self']._modules['inner']``.
+    """Local → its source in the compiled function, if that is another name: ``self`` of a submodule
+    → ``L['self']._modules['inner']``.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
-    """A tensor of a Dynamo graph that Python knows by a name: what a graph hands over at its break,
-    what the next one takes.
+    """A tensor of a Dynamo graph with a name in Python: one that a graph hands over at its break,
+    or that the next one uses.
     """
 
     id: int
     compilation: int
     source: str
-    """As torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an
-    unfinished expression. By the names of the function whose local it is, also where Dynamo passes
+    """Source as torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an
+    unfinished expression. It uses the names of the local's own function, also where Dynamo passes
     locals to a resume function in lists.
     """
     node: int
     is_input: bool
-    """Whether the graph takes the tensor as an input. Otherwise it hands the tensor over at the
-    break that ends it.
+    """Whether the tensor is an input of the graph. Otherwise the graph hands it over at the break
+    that ends it.
     """
     depth: int = 0
-    """How many calls lie between the compiled function and the one whose local it is: more than 0
-    with nested graph breaks only.
+    """Number of calls between the compiled function and the local's function: more than 0 only with
+    nested graph breaks.
     """
 
 
 AtTheEnd = Literal["", "held", "dropped"]
-"""Whether the program holds something when its forward has ended; empty where that was not seen."""
+"""Whether the program holds a storage when its forward has ended; empty where that was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +78,27 @@ class GraphCall:
     forward: int
     """Which forward it belongs to, from 1."""
     position: int
-    """Its place among the calls of the forward, from 1."""
+    """Its position among the calls of the forward, from 1."""
     compilation: int
     """The compilation that Dynamo captured the graph in."""
     inputs: tuple[int, ...]
     """The inputs of Dynamo's graph that are tensors (Nodes)."""
     storages: tuple[int, ...]
-    """The storage of each input, by its number in this forward: equal ones are one storage."""
+    """The storage of each input, by its number in this forward: equal numbers are one storage."""
     is_whole: bool = True
     """Whether the forward was seen to end, and all its calls were watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnedStorage:
-    """A storage that a call of a graph returned to the program, and what was seen of it since. What
-    the graphs keep for themselves is not recorded here: their code says it.
+    """A storage that a call of a graph returned to the program, with its later use. Storages that
+    the graphs save for themselves are not recorded here, because their code shows them.
     """
 
     id: int
     compilation: int
     positions: tuple[int, ...]
-    """Which results of Dynamo's graph lie in it, from 0."""
+    """Indices of the results of Dynamo's graph in this storage, from 0."""
     size_bytes: int
     forward: int = 0
     call: int = 0
@@ -106,21 +106,20 @@ class ReturnedStorage:
     storage: int = 0
     """Its number in the forward."""
     held_before: int = 0
-    """The last of the later calls (by position) that was about to run, and did not take it, when
-    the program still held it; 0 where it was dropped before any of them.
+    """Position of the last later call, not using the storage, before which the program still held
+    it; 0 where it was dropped before any.
     """
     is_saved_between: bool = False
-    """Whether an operator that ran uncompiled, before the next graph, keeps it for its backward."""
-    at_end: AtTheEnd = ""
-    """Whether, and how, the program holds the storage when the forward has ended; a view of it
-    counts.
+    """Whether an operator that ran in eager mode before the next graph saves it for its backward.
     """
+    at_end: AtTheEnd = ""
+    """Whether, and how, the program holds the storage when the forward has ended. Views count."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedBetween:
-    """A tensor that autograd keeps for the backward of an operator that ran outside of the graphs;
-    or a parameter that such an operator takes, which gets its gradient there.
+    """A tensor that autograd saves for the backward of an operator outside of the graphs; or a
+    parameter that such an operator uses, which receives its gradient there.
     """
 
     id: int
@@ -140,20 +139,21 @@ class SavedBetween:
 
 
 FallbackKind = Literal["skipped", "limit", "failed"]
-"""``skipped``: Dynamo does not trace this function. ``limit``: it was compiled too often.
-``failed``: compiling it raised, and torch was told to continue without (``suppress_errors``).
+"""Kind of a fallback. ``skipped``: Dynamo does not trace this function. ``limit``: it was compiled
+too often. ``failed``: compiling it raised, and torch was set to continue in eager mode
+(``suppress_errors``).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """One decision of torch to run a function in eager mode as a whole, for which it writes no
-    graph break record (one row each time; analysis groups them as ``DistinctFallback``).
+    """A decision of torch to run a whole function in eager mode, without a graph break record (one
+    row each time; analysis groups them as ``DistinctFallback``).
     """
 
     id: int
     compilation: int
-    """0 when it was left before it became one."""
+    """Row of the compilation; 0 if the function was skipped before it had one."""
     kind: FallbackKind
     function: str
     file: str
@@ -164,7 +164,7 @@ class Fallback:
     explanation: str = ""
     hints: tuple[str, ...] = ()
     stack: int = 0
-    """Where it was called, outermost first (a Stack)."""
+    """Stack of the call, outermost first (a Stack)."""
 
 
 # Time at graph breaks.
@@ -172,7 +172,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class CallTime:
-    """One call of the compiled target, forward only, on the example inputs. The last one counts."""
+    """One call of the compiled target, forward only, on the example inputs. The last row counts."""
 
     id: int
     median_s: float
@@ -187,9 +187,9 @@ class CallTime:
 
 @dataclass(frozen=True, slots=True)
 class BreakTime:
-    """What one call spends at a graph break, however often it comes by: from leaving the graph
-    before it to entering the graph behind it, the code that runs in Python there included. What was
-    measured in another CallTime before is not removed.
+    """Time that one call spends at a graph break, over all its hits: from leaving the graph before
+    it to entering the next graph, including the code that runs in Python there. Rows of earlier
+    measurements are kept.
     """
 
     id: int

@@ -1,5 +1,5 @@
-"""These rows are about graphs: their nodes and the places in the user's source that these came
-from, the links between places, and what the partitioner decided about values.
+"""This module has the rows about graphs: their nodes and the nodes' places in the user's source,
+the links between places, and the partitioner's decisions about values.
 
 A link is a pair of places that are the same computation, and says how it is known. It always points
 from the later stage to the earlier one (kernel → post-grad node → AOT node → Dynamo node → source),
@@ -39,7 +39,9 @@ class SourceFile:
     id: int
     path: str
     text: int
-    """0 when the file could not be read (``<string>``, a deleted file); ``note`` says why."""
+    """Id of the text; 0 when the file could not be read (``<string>``, a deleted file); ``note``
+    says why.
+    """
     line_count: int = 0
     is_user: bool = True
     """False for files of torch and of the Python installation."""
@@ -53,8 +55,8 @@ _BUCKET = "bucket "
 
 
 def bucket_label(number: int, count: int) -> str:
-    """Return the label of the graphs of a bucket that DDPOptimizer made, numbered from 1 as the
-    forward runs.
+    """Return the label of the graphs of a bucket made by DDPOptimizer, numbered from 1 in the order
+    of the forward.
     """
     return f"{_BUCKET}{number} of {count}"
 
@@ -76,8 +78,8 @@ class Graph:
     direction: Direction
     name: str = ""
     """Empty for the whole graph; the attribute name (``cond_true_0``) for a nested subgraph of a
-    higher-order op; ``AFTER_PASSES`` for a second joint graph. Of another front end its name, and
-    below it that of the subgraph: ``export.cond_true_0``.
+    higher-order op; ``AFTER_PASSES`` for a second joint graph. For another front end its name, and
+    for its nested graphs both: ``export.cond_true_0``.
     """
     parent: int = 0
     """The graph that holds the higher-order op, for a nested subgraph."""
@@ -90,14 +92,15 @@ class Graph:
     DDPOptimizer's that the graph is of, ``bucket 1 of 2``; empty for other graphs.
     """
     results: tuple[int, ...] = ()
-    """For each output of AOTAutograd's forward or inference graph, which result of Dynamo's graph
-    it is, from 0; -1 where it is none. Empty for other graphs, and where torch does not tell.
+    """For each output of AOTAutograd's forward or inference graph, the index of that result in
+    Dynamo's graph, from 0; -1 where it is not a result. Empty for other graphs, and where torch
+    does not describe them.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One FX node, with what ``node.meta`` knew about it."""
+    """One FX node, with the content of ``node.meta`` about it."""
 
     id: int
     graph: int
@@ -117,7 +120,7 @@ class Node:
     device: str = ""
     value: str = ""
     """Text of a value that is not one plain tensor: ``(f32[4], f32[4])``, ``Sym(s77)``,
-    ``TwoTensor(a: f32[4], b: f32[4])``; of one of the tensors in such a subclass, which. Empty
+    ``TwoTensor(a: f32[4], b: f32[4])``; for one of the tensors in such a subclass, its name. Empty
     otherwise.
     """
     stack: int = 0
@@ -128,12 +131,14 @@ class Node:
     """Module path: ``layers.0.mlp.fc1``."""
     module_type: str = ""
     annotations: dict[str, object] | None = None
-    """``node.meta["custom"]``: what ``fx_traceback.annotate`` put there."""
+    """``node.meta["custom"]``: the annotations of ``fx_traceback.annotate``."""
     seq_nr: int = -1
-    """Autograd sequence number, -1 when there is none: ties a backward node to its forward."""
+    """Autograd sequence number, -1 without one: links a backward node to its forward node."""
     is_backward: bool = False
     is_view: bool = False
-    """Views, getitems and other nodes that compute nothing (no kernel can be expected)."""
+    """Whether the node computes nothing, so that no kernel can be expected: views, getitems and
+    others.
+    """
     subgraph_names: tuple[str, ...] = ()
     """The names of the graphs nested in a higher-order op; empty for other nodes."""
 
@@ -165,12 +170,13 @@ How = Literal[
     "copied",
     "kernel_call",
 ]
-"""``identity``: the same FX node object. ``name``: same name in a graph that was copied from the
-other. ``from_node`` … ``stack_trace``: that key of node.meta. ``aot_input``: AOTAutograd says which
-input of the traced graph it is. ``origins``: the scheduler node's origins. ``codegen``: seen while
-the line was written. ``call_site``: the wrapper line was written for it, or the bytecode calls its
-graph there. ``lnotab``: the code object's line table. ``copied``: torch copied it from there, and
-the texts are equal. ``kernel_call``: the number of a call of a Triton kernel of the user's.
+"""Evidence of a link. ``identity``: the same FX node object. ``name``: same name in a graph that
+was copied from the other. ``from_node`` … ``stack_trace``: that key of node.meta. ``aot_input``:
+AOTAutograd states which input of the traced graph it is. ``origins``: the scheduler node's origins.
+``codegen``: recorded while the line was written. ``call_site``: the wrapper line was written for
+it, or the bytecode calls its graph there. ``lnotab``: the code object's line table. ``copied``:
+torch copied it from there, and the texts are equal. ``kernel_call``: the number of a call of a
+Triton kernel of the user's.
 """
 
 
@@ -184,17 +190,17 @@ class Link:
 
 
 LeftOutReason = Literal["unchanged", "empty", "unused", "inlined"]
-"""``unchanged``: the call returned a tensor that it was given, the very same, and no operation was
-traced meanwhile (``contiguous`` of what is contiguous). ``empty``: it returned nothing, and no
-operation was traced meanwhile (``_set_grad_enabled``). ``unused``: operations were traced, and
-AOTAutograd removed them again, because nothing uses what they compute. ``inlined``: the call of a
-nested graph, in whose place AOTAutograd traced the operations of that graph.
+"""Why AOTAutograd's graph has no node for an operation. ``unchanged``: the call returned one of its
+input tensors itself, and no operation was traced during it (``contiguous`` of a contiguous tensor).
+``empty``: it returned nothing, and no operation was traced (``_set_grad_enabled``). ``unused``:
+operations were traced, and AOTAutograd removed them again, because their results are not used.
+``inlined``: the call of a nested graph, which AOTAutograd replaced by the operations of that graph.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An operation of the graph that AOTAutograd traced, and why it may be that nothing in the
+    """An operation of the graph that AOTAutograd traced, with a possible reason why no node in the
     traced graph is linked to it.
     """
 
@@ -204,8 +210,8 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LineNode:
-    """Line ``line`` (from 1) of an artifact computes ``node``; line 0 stands for the artifact as a
-    whole (a kernel).
+    """Line ``line`` (from 1) of an artifact computes ``node``; line 0 means the artifact as a whole
+    (a kernel).
     """
 
     artifact: int
@@ -213,8 +219,8 @@ class LineNode:
     node: int
     how: How
     call: int = 0
-    """The KernelCall it holds for, when a kernel is shared by several calls; 0 when there is one,
-    or it is not known.
+    """The KernelCall to which it applies, when several calls share a kernel; 0 when there is one,
+    or when it is not known.
     """
 
 
@@ -239,10 +245,10 @@ class LineSource:
 Choice = Literal["saved", "recomputed"]
 
 Ground = Literal["cannot_recompute", "cannot_save", "must_recompute", "cut", "no_cut"]
-"""Why a value is saved or computed again. ``cannot_recompute``: torch rules recomputing it out, so
-that it is a candidate for saving. ``cannot_save``: it is never saved, such as a view.
-``must_recompute``: the program asked for that. ``cut``: neither; the smallest cut of the graph
-decides. ``no_cut``: no smallest cut was searched.
+"""Why a value is saved or recomputed. ``cannot_recompute``: torch forbids recomputing it, so that
+it is a candidate for saving. ``cannot_save``: it is never saved, such as a view.
+``must_recompute``: the program requested it. ``cut``: none of these; the minimum cut of the graph
+decides. ``no_cut``: no minimum cut was computed.
 """
 
 BUDGET = "activation_memory_budget"
@@ -251,8 +257,8 @@ BUDGET = "activation_memory_budget"
 
 @dataclass(frozen=True, slots=True)
 class PartitionChoice:
-    """A value that is saved for the backward, or computed once more in it, with the partitioner's
-    own figures.
+    """A value that is saved for the backward, or recomputed in it, with the partitioner's own
+    figures.
     """
 
     id: int
@@ -267,7 +273,7 @@ class PartitionChoice:
     ``mine: default_partition`` or ``BUDGET``. Empty where it is not known.
     """
     weight: float = -1.0
-    """What saving it costs in the cut, in weighted bytes; -1 when it is infinite or not known."""
+    """The cost of saving it in the cut, in weighted bytes; -1 when it is infinite or not known."""
     distance: int = -1
     """Steps of the graph from it to the backward; -1 when it is not known."""
     size_bytes: int = -1

@@ -1,5 +1,5 @@
-"""These rows say what torch checks before it runs compiled code again, what happened to asking it,
-and how dynamic sizes were decided upon.
+"""This module has the rows about guards: what torch checks before it runs compiled code again, the
+answers for other inputs, and the decisions about dynamic sizes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal
 from fx_explorer.model.repeated_text import RepeatedName, RepeatedText
 
 Origin = Literal["argument", "module", "closure", "global", "library", "state", "shapes"]
-"""Where the checked value comes from.
+"""Origin of the checked value.
 
 ``argument``: a parameter of the function. ``module``: the ``self`` of a model, or what hangs off
 it. ``closure``: a variable of an enclosing function. ``global``: a global of the user's module.
@@ -23,8 +23,8 @@ NOT_MEASURED = -1.0
 
 @dataclass(frozen=True, slots=True)
 class GuardCheck:
-    """One leaf of torch's guard tree: what is really run at every call. A Guard may need several,
-    or none of its own.
+    """One leaf of torch's guard tree: a check that runs at every call. A Guard may need several, or
+    have none of its own.
     """
 
     id: int
@@ -32,8 +32,8 @@ class GuardCheck:
     guard: int
     """The Guard it is for; 0 when torch installs it for itself."""
     position: int
-    """In the order of the tree, depth first: that in which torch checks at first (a check that
-    fails is moved to the front).
+    """Position in the tree, depth first: torch's initial order of checking (a check that fails is
+    moved to the front).
     """
     kind: str
     """torch's class of leaf: ``TENSOR_MATCH``, ``EQUALS_MATCH``, ``LENGTH_CHECK`` …"""
@@ -46,14 +46,14 @@ class GuardCheck:
     value: str = ""
     """The example input where it is short: ``4``, ``f32[4, 8]``; empty when it is not."""
     note: RepeatedName = ""
-    """torch's own remark: the code it is for, and a hint."""
+    """torch's own remark: the code that the check is for, and a hint."""
     file: RepeatedName = ""
     line: int = 0
     """The user's line that asked for it."""
     stack: int = 0
     cost_ns: float = NOT_MEASURED
-    """What one check costs: see capture/dynamo/guard_rows.py. Where a leaf has several parts
-    the first row carries the cost of all, the others 0.
+    """Nanoseconds of one check: see capture/dynamo/guard_rows.py. If a leaf has several parts, the
+    first row carries the cost of all, the others 0.
     """
 
 
@@ -63,8 +63,8 @@ GUARD_FILTER = "guard_filter_fn"
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """What one of torch's own guard filters says to the guards of a compilation, which was made
-    without a filter. Nothing was dropped: the filter was only asked.
+    """The answer of one of torch's own guard filters about the guards of a compilation, which was
+    made without a filter. Nothing was dropped.
     """
 
     id: int
@@ -73,7 +73,7 @@ class FilterAnswer:
     filter: str
     """Name in ``torch.compiler``: ``skip_guard_on_globals_unsafe``."""
     guards: int
-    """How many guards it was asked about."""
+    """Number of guards that it was asked about."""
     dropped: tuple[int, ...]
     """The ``position`` of each Guard that it would drop."""
 
@@ -83,8 +83,8 @@ Answer = Literal["accepted", "rejected", "not_asked"]
 
 @dataclass(frozen=True, slots=True)
 class GuardAnswer:
-    """What one compilation says to other inputs. All that belong to one question have its
-    ``question`` number.
+    """The answer of one compilation's guards about other inputs. All answers to one question have
+    the same ``question`` number.
     """
 
     id: int
@@ -108,8 +108,8 @@ SymbolEventKind = Literal["constrained", "specialized", "same_as", "assumed"]
 
 @dataclass(frozen=True, slots=True)
 class SymbolEvent:
-    """Something that was decided about a dynamic size while it was compiled. One row each time
-    torch says so.
+    """A decision about a dynamic size during compilation. There is one row for each of torch's
+    reports.
 
     ``constrained``: code asked something of it, which became a guard (or, for an unbacked one, a
     check at run time). ``specialized``: it became a constant, or another size. ``same_as``: an
@@ -128,6 +128,6 @@ class SymbolEvent:
     file: str = ""
     line: int = 0
     stack: int = 0
-    """Id of the user's stack in which it was decided; 0 for none."""
+    """Id of the user's stack at the decision; 0 for none."""
     attempt: int = 0
     """Number of Dynamo's attempt, when it restarted: only the last one counts."""

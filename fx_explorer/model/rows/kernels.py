@@ -1,5 +1,5 @@
-"""These rows are about kernels: generated, built in several configurations, launched and timed on a
-real GPU.
+"""This module has the rows about kernels: generated, built in several configurations, launched and
+timed on a real GPU.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from fx_explorer.model.checked_json import checked
 from fx_explorer.model.stage import Direction
 
 Argument = dict[str, object]
-"""A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``, ``is_mutated``. A number, flag
-or text: ``name``, ``value``. Anything else: ``name``, ``type``.
+"""Description of an argument. A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``,
+``is_mutated``. A number, flag or text: ``name``, ``value``. Anything else: ``name``, ``type``.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """How often a kernel was launched with the same sizes. Launches while it was tuned are not
-    among them.
-    """
+    """Number of launches of a kernel with the same sizes, without those for tuning."""
 
     id: int
     kernel: int
@@ -48,19 +46,19 @@ class CardCeiling:
     kind: CeilingKind
     rate: float
     how: str
-    """What was run for it: ``copy of 1.07 GB``."""
+    """The operation that was measured: ``copy of 1.07 GB``."""
 
 
 Clock = Literal["profiler", "events"]
-"""What times a kernel: the GPU itself, through torch's profiler; or CUDA events around it, which
-count its start too.
+"""The clock of a kernel's time: the GPU itself, through torch's profiler; or CUDA events around it,
+which include its start.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """How long one kernel runs by itself, on random data of the shapes of a launch. The last one of
-    a kernel counts.
+    """Run time of one kernel alone, on random data with the shapes of a launch. The last row of a
+    kernel counts.
     """
 
     id: int
@@ -75,19 +73,19 @@ class KernelTime:
     """Range of the middle half."""
     runs: int
     empty_s: float
-    """Median of a kernel with next to nothing to do, timed in the same way."""
+    """Median time of a nearly empty kernel, measured in the same way."""
     clock: Clock = "profiler"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """What a process that measures a kernel is asked, one JSON line."""
+    """The request to a process that measures a kernel, one JSON line."""
 
     session: str
     """Path of the session that the kernel and its launch are in. It is only read."""
     kernel: int
     ceilings: bool = True
-    """Measure what the card can do, too."""
+    """Whether the card's own speed is measured, too."""
     is_own: bool = False
     """Whether this user captured the session on this machine; a stranger's source is read before it
     is run.
@@ -98,13 +96,13 @@ class BenchRequest:
 
     @classmethod
     def from_json(cls, text: str) -> BenchRequest:
-        """Read a request. Raises ValueError or TypeError for anything else."""
+        """Read a request. Raises ValueError or TypeError for an invalid one."""
         return checked(cls(**json.loads(text)))
 
 
 @dataclass(frozen=True, slots=True)
 class BenchAnswer:
-    """Answer of a benchmark process: what it is doing (``text`` alone), a time or ceilings, or with
+    """Answer of a benchmark process: its activity (``text`` alone), a time or ceilings, or with
     ``refused`` why nothing was measured.
     """
 
@@ -134,19 +132,19 @@ class BenchAnswer:
 # the autotuner would try.
 
 BuildState = Literal["candidate", "built", "failed"]
-"""``candidate``: nobody has asked for it yet."""
+"""State of a build. ``candidate``: it has not been requested yet."""
 
 BuildOrigin = Literal["heuristic", "smaller_block", "template", "tuned", "cached", "library"]
-"""Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind.
-``smaller_block``: tried too, because the first ones use many registers. ``template``: another
-choice for the same matrix multiplication or attention. On a real GPU only, ``tuned``: found from
-there, step by step (``coordinate_descent_tuning``); ``cached``: the pick of an earlier run, from
-Inductor's cache on disk, which leaves nothing to time; ``library``: a library call that was timed
-beside templates.
+"""Origin of the configuration. ``heuristic``: Inductor's own list for a kernel of this kind.
+``smaller_block``: added because the first ones use many registers. ``template``: another choice for
+the same matrix multiplication or attention. On a real GPU only, ``tuned``: found from there, step
+by step (``coordinate_descent_tuning``); ``cached``: the choice of an earlier run, from Inductor's
+cache on disk, so that nothing is timed; ``library``: a library call that was timed beside
+templates.
 """
 
 NVDISASM_OPTIONS = ("-gi", "-ndf", "-c", "-hex")
-"""How machine code is disassembled: with the lines it is from, inlined ones too, and with its
+"""Options for disassembling machine code: with source lines, inlined ones included, and with the
 encoding. The dataflow analysis is left out: it takes a third of the time, and names branch targets
 only for GPUs before Volta.
 """
@@ -159,7 +157,7 @@ Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 SOURCE_LEVEL = "triton"
-"""Among the levels of a configuration that has a Triton source of its own: that source."""
+"""The Triton source as a level, for a configuration with a source of its own."""
 
 NOT_KNOWN = -1
 
@@ -179,13 +177,11 @@ class KernelBuild:
     state: BuildState = "candidate"
     origin: BuildOrigin = "heuristic"
     source: int = 0
-    """Text of a Triton source of its own (a template writes each configuration again); 0: the
-    kernel's.
+    """Text of its own Triton source (a template writes each configuration again); 0: the kernel's.
     """
     name: str = ""
-    """Name of the function in that source; empty: the kernel's. A template's has one of its own
-    when it is as the autotuner times it by itself: without the operations that are fused into the
-    kernel.
+    """Name of the function in that source; empty: the kernel's. A template's source has its own
+    name when it is the text that the autotuner timed: without the operations fused into the kernel.
     """
     toolchain: str = ""
     """``triton 3.7.1, ptxas 12.9``."""
@@ -194,7 +190,7 @@ class KernelBuild:
     lines_before: int = 0
     """Lines of that module in front of the source."""
     threads: int = NOT_KNOWN
-    """How many threads a block has."""
+    """Number of threads in a block."""
     registers: int = NOT_KNOWN
     """Registers per thread."""
     spill_bytes: int = NOT_KNOWN
@@ -209,33 +205,34 @@ class KernelBuild:
     passes: int = 0
     """Text with the IR before each MLIR pass, when somebody asked for it."""
     error: str = ""
-    """What stopped it, in full: ptxas's own message, or the kernel's fault with its line."""
-    duration_s: float = 0.0
-    """The compile; 0 when it came from the cache on disk."""
-    timing_s: float = 0.0
-    """One call, as Inductor's autotuner measured it on a real GPU; 0 when it did not."""
-    is_picked: bool = False
-    """Whether the program ran this one."""
-    machine_code: int = 0
-    """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0:
-    there is none.
+    """The complete error that stopped it: ptxas's own message, or the kernel's error with its line.
     """
+    duration_s: float = 0.0
+    """Seconds of the compilation; 0 when it came from the cache on disk."""
+    timing_s: float = 0.0
+    """Seconds of one call, as Inductor's autotuner measured it on a real GPU; 0 without a
+    measurement.
+    """
+    is_picked: bool = False
+    """Whether the program ran this configuration."""
+    machine_code: int = 0
+    """Text with a real GPU's cubin in base64, from which SASS is made on request; 0 without one."""
 
     @property
     def source_artifact(self) -> int:
-        """Return the id of the Artifact with its own source; 0 when it has none."""
+        """Return the id of the Artifact with its own source; 0 without one."""
         return self.levels.get(SOURCE_LEVEL, 0)
 
     @property
     def has_resources(self) -> bool:
-        """Return whether its resources are known. They are not for a library call, of which only
-        the time on a real GPU is known.
+        """Return whether its resources are known. For a library call only the time on a real GPU
+        is.
         """
         return self.state == "built" and self.origin != "library"
 
     @property
     def is_undisassembled(self) -> bool:
-        """Return whether SASS could be made, and was not."""
+        """Return whether it has machine code from which SASS has not been made yet."""
         return bool(self.machine_code) and "sass" not in self.levels
 
     @property
@@ -255,9 +252,9 @@ def _counted(options: dict[str, object], name: str) -> str:
 
 
 BuildTask = Literal["candidates", "resources", "build", "passes", "quit"]
-"""``candidates`` lists the configurations. ``resources`` compiles one: everything but the SASS,
-which ``build`` adds, and which takes as long again. ``passes`` keeps what MLIR prints before each
-of its passes.
+"""A builder's task. ``candidates`` lists the configurations. ``resources`` compiles one, without
+the SASS, which ``build`` adds and which takes as long again. ``passes`` stores MLIR's text before
+each of its passes.
 """
 
 
@@ -274,8 +271,8 @@ class BuildRequest:
     position: int = 0
     """Which configuration; of no use for ``candidates``."""
     is_own: bool = False
-    """Whether this user captured the session on this machine. A stranger's sources are loaded only
-    when they are what Inductor writes (session/untrusted/triton_source.py).
+    """Whether this user captured the session on this machine. Sources from elsewhere are loaded
+    only if Inductor could have written them (session/untrusted/triton_source.py).
     """
 
     def to_json(self) -> str:
@@ -283,13 +280,13 @@ class BuildRequest:
 
     @classmethod
     def from_json(cls, text: str) -> BuildRequest:
-        """Read a request. Raises ValueError or TypeError for anything else."""
+        """Read a request. Raises ValueError or TypeError for an invalid one."""
         return checked(cls(**json.loads(text)))
 
 
 BuildAnswerKind = Literal["ready", "candidates", "built", "failed", "refused"]
-"""``ready``: it is warm. ``failed``: the row says why. ``refused``: nothing could be done, ``text``
-says why.
+"""Kind of a builder's answer. ``ready``: it is warm. ``failed``: the row says why. ``refused``:
+nothing could be done, ``text`` says why.
 """
 
 
@@ -298,7 +295,7 @@ class BuildAnswer:
     number: int
     kind: BuildAnswerKind
     build: int = 0
-    """Id of the KernelBuild; 0 when there is none."""
+    """Id of the KernelBuild; 0 without one."""
     text: str = ""
     seconds: float = 0.0
 
@@ -314,7 +311,9 @@ class BuildAnswer:
 # Generated functions and the library calls beside them.
 
 KernelLanguage = Literal["cpp", "triton", "extern", "python"]
-"""``extern``: a library or ATen call made by the wrapper; it has no generated code of its own."""
+"""Language of a kernel. ``extern``: a library or ATen call made by the wrapper, without generated
+code of its own.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,15 +338,15 @@ class Kernel:
     subgraph: str = ""
     """Region or subgraph it was compiled for, empty for the whole graph."""
     estimated_bytes: int = -1
-    """What one call reads and writes, as Inductor estimates it; -1 when it does not."""
+    """Bytes that one call reads and writes, as Inductor estimates them; -1 without an estimate."""
     estimated_flops: int = -1
-    """Operations of one call's matrix multiplications and convolutions, which are all that Inductor
-    counts; -1 when it does not.
+    """Operations of one call's matrix multiplications and convolutions, the only ones that Inductor
+    counts; -1 without a count.
     """
     runs: tuple[str, ...] = ()
-    """For an ``extern`` that is no library call: the graphs (``subgraph`` of other kernels) that it
-    runs. A conditional has two branches, a loop its condition and its body, a nested compile region
-    is one.
+    """For an ``extern`` that is not a library call: the graphs (``subgraph`` of other kernels) that
+    it runs. A conditional has two branches, a loop its condition and its body, a nested compile
+    region one graph.
     """
 
 
@@ -366,14 +365,14 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class LibraryWorkspace:
-    """What a library call was seen to take of a GPU's memory while it worked."""
+    """The GPU memory that a library call was measured to use while it ran."""
 
     id: int
     call: int
     """Id of the KernelCall."""
     size_bytes: int = -1
-    """Bytes that the call takes beside its arguments and results; -1 when that could not be
-    seen.
+    """Bytes that the call uses besides its arguments and results; -1 when they could not be
+    measured.
     """
     problem: str = ""
     """Why the size could not be measured; empty when it was."""

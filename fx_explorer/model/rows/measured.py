@@ -1,4 +1,4 @@
-"""These rows are about what was measured: the ledger of one call, and a profile of real steps.
+"""This module has the rows about measurements: the ledger of one call, and a profile of real steps.
 
 The ledger says where the time of a call of the compiled program goes, step by step, with the same
 call uncompiled, operator by operator. A profile of ``torch.profiler`` beside the session says where
@@ -32,7 +32,7 @@ LedgerKind = Literal[
     "gradients",
     "wait",
 ]
-"""What a step of a call is.
+"""Kind of a step in a call.
 
 ``entry``: torch.compile is entered and left. ``guards``: compiled code that fits is looked up.
 ``bytecode``: Dynamo's bytecode before and after a graph. ``break``: Python at a graph break.
@@ -48,14 +48,14 @@ loss of a training step. ``autograd``: the autograd engine and what is around a 
 
 @dataclass(frozen=True, slots=True)
 class LedgerCall:
-    """Calls of the program whose time was accounted for. The last one counts."""
+    """The calls of the program that a ledger accounts for. The last row counts."""
 
     id: int
     target: str
     inputs: str
     """The inputs, in words: ``(float32[8, 64])``."""
     trains: bool
-    """Whether a call goes backward too."""
+    """Whether a call includes the backward."""
     parameters: int
     """Parameters of the program's network; 0 for a function without one."""
     device: str
@@ -70,31 +70,32 @@ class LedgerCall:
     iqr_s: float
     """Range of the middle half of the calls."""
     rounds_s: tuple[float, ...]
-    """Median seconds of a call in each round. Rounds of the same position were made one after the
+    """Median seconds of a call in each round. Rounds at the same position were made one after the
     other.
     """
     calls: int
     """Calls with a clock that the steps are the mean of."""
     other_calls: int
-    """Calls with a clock that took another path, such as compiling. They are not counted."""
+    """Number of calls with a clock that took another path, such as compiling. They are not counted.
+    """
     clock_s: float
     """Seconds that the clock itself took in a call, which are in no step."""
     uncompiled_s: float = NOT_KNOWN
     """Seconds of a call uncompiled, in rounds that took turns with the others; -1 when it fails."""
     uncompiled_rounds_s: tuple[float, ...] = ()
     unguarded_s: float = NOT_KNOWN
-    """Seconds of a call while torch skips the guards that do not tell its compiled versions apart
+    """Seconds of a call while torch skips the guards that do not distinguish its compiled versions
     (``torch.compiler.set_stance(skip_guard_eval_unsafe=True)``); -1 where that was not tried.
     """
     unguarded_rounds_s: tuple[float, ...] = ()
     busy_s: float = NOT_KNOWN
-    """Seconds of a call in which the GPU computes; -1 without one."""
+    """Seconds of a call in which the GPU computes; -1 without a GPU."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerStep:
-    """One step of a call, in the order of the call. The steps of a call add up to it."""
+    """One step of a call, in the order of the call. The times of all steps add up to it."""
 
     id: int
     call: int
@@ -102,27 +103,28 @@ class LedgerStep:
     position: int
     kind: LedgerKind
     name: str
-    """What is called, as the generated code writes it; empty for what is no call."""
+    """The called name, as in the generated code; empty for a step that is not a call."""
     compilation: str
-    """Name of the compilation, ``0/0``; empty for what belongs to none."""
+    """Name of the compilation, ``0/0``; empty without one."""
     direction: Direction
     line: int
-    """Line of the output code where it begins, from 1; 0 for what is not in it."""
+    """First line in the output code, from 1; 0 for a step outside of it."""
     file: str
     user_line: int
-    """Where the user's own code is what takes the time (``break``); else the session's links know.
+    """The user's line, if the user's own code takes the time (``break``); otherwise the session's
+    links give it.
     """
     host_s: float
     """Mean seconds until the program continues. On a GPU a kernel may still be running then."""
     iqr_s: float
     """Range of the middle half of the calls."""
     device_s: float = NOT_KNOWN
-    """Seconds that the GPU computes for it; -1 without one."""
+    """Seconds in which the GPU computes for it; -1 without a GPU."""
     moved_bytes: int = NOT_KNOWN
-    """Bytes of the tensors that it is given and gives, each counted once; -1 when it has none."""
+    """Bytes of its input and output tensors, each counted once; -1 without any."""
     flops: int = NOT_KNOWN
-    """Operations, as ``torch.utils.flop_counter`` counts those of matrix products, convolutions and
-    attention; -1 for what it does not know.
+    """Operations, as ``torch.utils.flop_counter`` counts matrix products, convolutions and
+    attention; -1 for others.
     """
 
 
@@ -140,14 +142,14 @@ class LedgerOperator:
     line: int
     """The user's line that calls it, or whose backward it is; 0 when it is not known."""
     host_s: float
-    """Seconds, without what it takes to be profiled."""
+    """Seconds, without the cost of profiling."""
     device_s: float = NOT_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerGap:
-    """Time of a call in which the GPU does nothing, and what the host does meanwhile. Measured
-    while a profiler looks at the GPU.
+    """Time of a call in which the GPU is idle, and the host's steps in it. Measured while a
+    profiler records the GPU.
     """
 
     id: int
@@ -161,24 +163,24 @@ class LedgerGap:
     steps: tuple[int, ...]
     """Positions of the steps that the host takes meanwhile."""
     steps_s: tuple[float, ...]
-    """Seconds of each step that lie in the gap."""
+    """Seconds of each step inside the gap."""
 
 
 # A profile of real steps.
 
 
 ProfileJoin = Literal["order", "similar", "shared"]
-"""How a time is known to be of a call. ``order``: the call of this name, at its place among the
-calls of the compiled graph. ``similar``: the process that was profiled generated code whose name
-differs in its number. ``shared``: several calls share the name and the order does not tell them
-apart, so that each has an equal part.
+"""Evidence that a time belongs to a call. ``order``: the call of this name, at its position among
+the calls of the compiled graph. ``similar``: the profiled process generated code in which only the
+number in the name differs. ``shared``: several calls have the name and the order does not
+distinguish them, so that each gets an equal share.
 """
 
 OutsideKind = Literal[
     "unjoined", "wrapper", "optimizer", "autograd", "compiling", "break", "eager", "not known"
 ]
-"""What ran without being joined. ``unjoined``: in a compiled graph, but no call of the session's.
-``wrapper``: around a compiled graph, by what AOTAutograd puts there. ``optimizer``: of
+"""Kind of work that was not joined. ``unjoined``: in a compiled graph, but no call of the
+session's. ``wrapper``: around a compiled graph, in AOTAutograd's code. ``optimizer``: in
 ``Optimizer.step``. ``autograd``: a backward that was not compiled. ``compiling``: while torch
 compiled. ``break``: in a compiled function, between its graphs. ``eager``: elsewhere in the
 program. ``not known``: the trace does not say what launched it.
@@ -187,7 +189,7 @@ program. ``not known``: the trace does not say what launched it.
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One profile that was read. The last one counts."""
+    """One profile that was read. The last row counts."""
 
     id: int
     file: str
@@ -220,13 +222,13 @@ class Profile:
     busy_s: float
     """Seconds of these in which that GPU computes."""
     gaps: int
-    """Times in which it does nothing; the longest are rows."""
+    """Number of times in which the GPU is idle; the longest are rows."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileTime:
-    """What one call of a kernel took in all steps of a profile together."""
+    """Time of one call of a kernel, added up over all steps of a profile."""
 
     id: int
     profile: int
@@ -243,17 +245,17 @@ class ProfileTime:
 
 @dataclass(frozen=True, slots=True)
 class ProfileOther:
-    """Time that is joined to no call, of one kind and name."""
+    """Time that is joined to no call, by kind and name."""
 
     id: int
     profile: int
     kind: OutsideKind
     name: str
-    """Operator that launched the work, such as ``aten::_foreach_mul_``; the work's own name where
-    no operator did.
+    """Operator that launched the work, such as ``aten::_foreach_mul_``; the work's own name without
+    one.
     """
     compilation: str
-    """Name of the compiled function it ran in, ``0/1``; empty for none."""
+    """Name of the compiled function in which it ran, ``0/1``; empty for none."""
     seconds: float
     runs: int
     file: str = ""
@@ -263,7 +265,7 @@ class ProfileOther:
 
 @dataclass(frozen=True, slots=True)
 class ProfileGap:
-    """Time in which the GPU did nothing."""
+    """Time in which the GPU was idle."""
 
     id: int
     profile: int
@@ -273,9 +275,9 @@ class ProfileGap:
     """Seconds after the first work of that GPU."""
     seconds: float
     before: str
-    """What ended before it: the name of a kernel."""
+    """Name of the kernel that ended before it."""
     after: str
-    """What began behind it."""
+    """Name of the kernel that began after it."""
     before_kernel: int
     """The Kernel of the session; 0 for none."""
     after_kernel: int

@@ -1,5 +1,5 @@
-"""These rows are about what was noticed on the way: breaks, guards, recompiles, symbols, saved
-tensors, times, output, failures.
+"""This module has the rows about observations during a capture: breaks, guards, recompiles,
+symbols, saved tensors, times, output, failures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class GraphBreak:
     id: int
     compilation: int
     registry_id: str
-    """``GB0124`` in torch's graph break registry; empty when torch gives none."""
+    """``GB0124`` in torch's graph break registry; empty without an id."""
     reason: str
     explanation: str
     hints: tuple[str, ...]
@@ -31,29 +31,29 @@ class GraphBreak:
     text: int = 0
     """Torch's own report, whole."""
     column: int = 0
-    """Where the code that broke begins in its line, in characters from 1; 0 when torch does not
-    tell.
+    """Column where the code that broke begins in its line, in characters from 1; 0 when torch does
+    not give it.
     """
     end_line: int = 0
     end_column: int = 0
     """The column of the last character, in ``end_line``."""
     chain: int = 0
-    """The Stack of what was being compiled: the function that Python called, and what was inlined
+    """The Stack inside the compilation: the function that Python called, and the functions inlined
     into it, outermost first.
     """
     module: str = ""
     """Path of the module that was being called: ``layers.0.attn``; empty for the function that
-    Python called, and in a session that does not tell.
+    Python called, and if the session does not have it.
     """
     skips_rest: bool = False
-    """Whether torch cannot resume from it, so that the rest of the function runs in eager mode."""
+    """Whether torch cannot resume after it, so that the rest of the function runs in eager mode."""
     rest_line: int = 0
-    """The line from which that is so: where the graph before it ends. 0 when not known."""
+    """The first line of that rest, where the graph before it ends. 0 when not known."""
 
     @property
     def cause(self) -> tuple[str, int, str]:
-        """Return what makes hits one break: a line, and torch's id or reason.
-        ``session/queries/compilations.py`` says the same in SQL.
+        """Return the key by which hits are one break: a line, and torch's id or reason.
+        ``session/queries/compilations.py`` has the same in SQL.
         """
         return self.file, self.line, self.registry_id or self.reason
 
@@ -67,26 +67,26 @@ class Guard:
     position: int
     kind: str
     """torch's guard type: ``TENSOR_MATCH``, ``ID_MATCH``, ``SHAPE_ENV`` …; empty when torch does
-    not tell.
+    not give it.
     """
     source: str
-    """What is guarded: ``L['x']``, ``G['F'].gelu``."""
+    """The guarded source: ``L['x']``, ``G['F'].gelu``."""
     code: RepeatedText
     verbose: RepeatedName
     """torch's remark: the user's line, as a comment."""
     file: RepeatedName = ""
     line: int = 0
     dropped_by: str = ""
-    """The ``guard_filter_fn`` that dropped it, so that nothing checks it:
+    """The ``guard_filter_fn`` that dropped it, so that it is not checked:
     ``skip_guard_on_globals_unsafe``, or the function's qualified name for one of the program's own;
-    empty for a guard that is left.
+    empty for a guard that was kept.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """Why a frame that was compiled already had to be compiled again: one row for each thing that
-    did not fit, however many compilations of the frame it did not fit in (``times``).
+    """Why a compiled frame was compiled again: one row for each failed guard, however many
+    compilations of the frame it failed in (``times``).
     """
 
     id: int
@@ -100,17 +100,17 @@ class Recompile:
     file: RepeatedName
     line: int
     source: str = ""
-    """What the guard looked at, as torch names it: ``L['self'].power``, ``G['scale']``; empty when
-    it is not known.
+    """The source that the guard checked, in torch's notation: ``L['self'].power``, ``G['scale']``;
+    empty when it is not known.
     """
     old: str = ""
-    """What it was, where ``guard`` does not say; values are shortened, and a tensor is only its
-    dtype and shape.
+    """The earlier value, if ``guard`` does not have it; values are shortened, and a tensor is only
+    its dtype and shape.
     """
     new: str = ""
     """The value in the call that failed the guard; empty when it is not known."""
     times: int = 1
-    """How many compilations of the frame failed on this."""
+    """Number of compilations of the frame in which it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +121,26 @@ class Symbol:
     compilation: int
     name: str
     source: str
-    """Where it comes from: ``L['x'].size()[0]``."""
+    """Origin of the symbol: ``L['x'].size()[0]``."""
     hint: str
     """The value of the size in the example inputs."""
     range: str
-    """The range when the symbol was made; ``guards`` narrowed it to ``final_range``."""
+    """The range at its creation; ``guards`` narrowed it to ``final_range``."""
     stack: int = 0
-    """Where the user's code made it need one."""
+    """Stack of the user's code that needed the symbol."""
     sources: tuple[str, ...] = ()
     """Every input that has this size, ``source`` among them: equal sizes share a symbol."""
     final_range: str = ""
-    """What Dynamo left of ``range`` in the end; empty when it did not come to an end."""
+    """The range at the end of Dynamo's work; empty when Dynamo did not finish."""
     became: str = ""
-    """A constant (``8``) or another symbol, when it was specialized."""
+    """The constant (``8``) or other symbol that it was specialized to."""
     attempt: int = 0
-    """Number of Dynamo's attempt, when it restarted: only the last one counts."""
+    """Number of Dynamo's attempt, if it restarted: only the last one counts."""
 
 
 SavedKind = Literal["activation", "copy", "parameter", "buffer", "input", "constant", "number"]
-"""Whose storage a saved value lies in. ``activation``: one that the forward computed. ``copy``: one
-that the compiler made of a parameter, buffer or input, with other strides. ``number``: a size, in
-no storage.
+"""Owner of a saved value's storage. ``activation``: computed by the forward. ``copy``: made by the
+compiler from a parameter, buffer or input, with other strides. ``number``: a size, without storage.
 """
 
 
@@ -162,8 +161,8 @@ class SavedTensor:
     consumer: int
     """Placeholder of the backward graph."""
     storage: str = ""
-    """Rows of a compilation that have the same lie in one storage, which is kept whole; empty when
-    it is not known.
+    """Key of the storage, which is kept whole: rows of a compilation with the same key share it;
+    empty when it is not known.
     """
     storage_bytes: int = -1
     """Size of the storage; -1 when it is not known."""
@@ -186,15 +185,15 @@ class Span:
     duration_s: float
     depth: int = 0
     thread: RepeatedName = ""
-    """Name of the thread that it ran on; empty for the program's main thread, and in sessions of
-    before version 12, which do not tell.
+    """Name of its thread; empty for the program's main thread, and in sessions before version 12,
+    which do not have it.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseLine:
-    """How long a timed phase spent on one line of the user's, for one module. What it did in phases
-    within it is not counted.
+    """Time that a timed phase spent on one line of the user's, for one module, without the phases
+    inside it.
     """
 
     id: int
@@ -207,14 +206,14 @@ class PhaseLine:
     """Id of the SourceFile."""
     line: int
     module: RepeatedName
-    """The innermost module: ``layers.0.fc1``; empty for what is in none."""
+    """The innermost module: ``layers.0.fc1``; empty for none."""
     duration_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number or text torch counted for a compilation, under torch's name; compilation 0: for
-    the whole run.
+    """One number or text that torch recorded for a compilation, under torch's name; compilation 0:
+    for the whole run.
     """
 
     id: int
@@ -234,13 +233,12 @@ CUDA_GRAPH_HANDED_OVER = "cudagraph_handed_over"
 CUDA_GRAPH_LEFT_OUT = "cudagraph_left_out"
 CUDA_GRAPH_SKIP = "cudagraph_skip"
 CUDA_GRAPH_RUNS = "cudagraph_runs"
-"""Names of Metrics about CUDA graphs: a graph that torch means to record, an operator that it
-leaves out of the recording, a graph that it does not record, and how often one was recorded and
-replayed.
+"""Names of Metrics about CUDA graphs: a graph that torch is going to record, an operator that it
+leaves out, a graph that it does not record, and how often a graph was recorded and replayed.
 """
 
 CUDA_GRAPH_REASON = "cudagraph_skip_reason"
-"""The entry of a Metric that has torch's reason for a skip: torch's own metrics have it, too."""
+"""The entry of a Metric with torch's reason for a skip. torch's own metrics have it, too."""
 
 
 Measured = Literal["forward", "forward+backward"]
@@ -248,8 +246,8 @@ Measured = Literal["forward", "forward+backward"]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """How long a variant runs when it is built for real, on the inputs it was captured with. The
-    last of each kind counts.
+    """Run time of a variant that is built for real, on the inputs with which it was captured. The
+    last row of each kind counts.
     """
 
     id: int
@@ -269,8 +267,8 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
-    """What the user's program printed, in order. ``text`` may hold terminal escapes: show them,
-    never send them.
+    """A line of the user's program's output, in order. ``text`` may hold terminal escapes: show
+    them, never send them.
     """
 
     id: int

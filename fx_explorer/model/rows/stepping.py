@@ -1,5 +1,5 @@
-"""These rows are about stepping: through the stages of a compilation, and through Dynamo's
-bytecode.
+"""This module has the rows about stepping: through the stages of a compilation, and through
+Dynamo's bytecode.
 
 Of a compilation they say where it can pause, what can be changed there, and what was. A *variant*
 is one run through the stages after Dynamo. The first variant of ``[0/0]`` is its Compilation row.
@@ -23,9 +23,10 @@ Gate = Literal[
     "dynamo", "pre_grad", "joint", "partition", "backend", "post_grad", "pre_fusion", "post_fusion",
     "output_code"
 ]  # fmt: skip
-"""A point where compilation can pause, named for what has just been finished. ``partition`` comes
-before each lowering, so once for the forward and once for the backward graph; what follows it too.
-An inference graph has no ``joint``. ``backend`` comes after each stage that a backend publishes.
+"""A point at which compilation can pause, named after the finished stage. ``partition`` comes
+before each lowering, so once for the forward and once for the backward graph; so do the later
+gates. An inference graph has no ``joint``. ``backend`` comes after each stage that a backend
+publishes.
 """
 
 GATES: tuple[Gate, ...] = (
@@ -79,7 +80,7 @@ GRAPH_GATES: tuple[Gate, ...] = ("dynamo", "pre_grad", "joint", "partition", "po
 """Gates at which an FX graph can be edited; from ``pre_fusion`` on there is only Inductor's IR."""
 
 Pause = Literal["", "dynamo", "step"]
-"""Where a capture pauses by itself: nowhere, once Dynamo is through, or at every gate."""
+"""Where a capture pauses automatically: nowhere, when Dynamo has finished, or at every gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Mark:
     nodes: tuple[str, ...] = ()
     """Names of nodes of the Dynamo graph."""
     module: str = ""
-    """Module path, ``layers.0.mlp``; what lies below it belongs to it."""
+    """Module path, ``layers.0.mlp``, including everything below it."""
     file: str = ""
     first_line: int = 0
     last_line: int = 0
@@ -113,7 +114,7 @@ class PassFile:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What makes a variant differ from the one before."""
+    """The changes of a variant from the one before."""
 
     settings: dict[str, object] = dataclasses.field(default_factory=dict)
     """The options, by full name: ``inductor.max_fusion_size``, ``compile.backend`` (see
@@ -132,9 +133,7 @@ class Changes:
         )
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
-        """Return the pass files, each once. A file that is given again replaces its earlier
-        entry.
-        """
+        """Return the pass files, each once. A file that is given again replaces its earlier entry."""
         return tuple(dict.fromkeys((*self.passes, *more.passes)))
 
     def to_json(self) -> dict[str, object]:
@@ -142,9 +141,7 @@ class Changes:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Changes:
-        """Read changes. Raises TypeError, ValueError or KeyError for fields that are none of
-        ours.
-        """
+        """Read changes. Raises TypeError, ValueError or KeyError for invalid fields."""
         if not isinstance(fields, dict):
             raise TypeError("changes are a JSON object")
         marks = []
@@ -164,14 +161,14 @@ SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option of the compiler, as the torch in use has it."""
+    """One option of the compiler, in the torch that is used."""
 
     id: int
     group: SettingGroup
     name: str
     """Within its group: ``triton.cudagraphs``."""
     type: str
-    """As a person writes it: ``bool``, ``int``, ``str | None``, ``Literal['default', 'always']``;
+    """Type in readable form: ``bool``, ``int``, ``str | None``, ``Literal['default', 'always']``;
     empty when it is not plain data (a function, say) and cannot be set from here.
     """
     default: str
@@ -179,7 +176,7 @@ class Setting:
     value: str
     """JSON: in force when the capture began."""
     help: str
-    """torch's own words: the comment or docstring beside the entry; empty when there is none."""
+    """torch's documentation: the comment or docstring beside the entry; empty without one."""
     choices: tuple[str, ...] = ()
     """JSON of each allowed value, when the type has few."""
 
@@ -193,9 +190,7 @@ InterventionKind = Literal["setting", "mark", "pass", "skip", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """Something the user changed at a gate: from here on the compilation is no longer what torch
-    alone would have done.
-    """
+    """A change by the user at a gate: from here on the compilation differs from torch's own."""
 
     id: int
     compilation: int
@@ -249,7 +244,7 @@ ended while it ran.
 
 @dataclass(frozen=True, slots=True)
 class BytecodeRun:
-    """One recorded call of the program. The last one counts."""
+    """One recorded call of the program. The last row counts."""
 
     id: int
     inputs: str
@@ -257,7 +252,7 @@ class BytecodeRun:
     ended: RunEnd = ""
     steps: int = 0
     said: str = ""
-    """How it ended and what else should be known, in sentences."""
+    """How it ended, with further remarks, in sentences."""
 
 
 StepKind = Literal["instruction", "raised"]
@@ -272,16 +267,15 @@ class BytecodeStep:
     id: int
     run: int
     call: int
-    """Number of the function call within the run, from 1: a function that is called twice has
-    two.
+    """Number of the function call within the run, from 1. A function that is called twice has two.
     """
     parent: int
     """The call it was called from; 0 for the outermost."""
     function: str
     artifact: int
-    """The modified bytecode; 0 when it was made before the recording began."""
+    """Artifact of the modified bytecode; 0 when it was made before the recording began."""
     line: int
-    """Line of the artifact, from 1; 0 when there is none."""
+    """Line of the artifact, from 1; 0 without one."""
     offset: int
     kind: StepKind = "instruction"
     stack: tuple[str, ...] = ()
@@ -293,11 +287,11 @@ class BytecodeStep:
     """Text: a JSON object, name → value in short."""
     changed: tuple[str, ...] = ()
     """Names of locals, and positions of the stack (``[0]``), whose value has changed since the last
-    step of this call; deleted ones are among them.
+    step of this call, including deleted ones.
     """
     calls: str = ""
     """The compiled graph (``__compiled_fn_1``) or resume function
     (``torch_dynamo_resume_in_f_at_12``) that it calls.
     """
     error: str = ""
-    """What was raised, for ``raised``: ``ValueError: too large``."""
+    """The error, for ``raised``: ``ValueError: too large``."""

@@ -1,5 +1,5 @@
-"""These queries ask about compilations and what stands beside them: their names, variants and
-times, the exceptions that ended them, their graph breaks and guards, and the source files.
+"""This module has the queries about compilations: their names, variants and times, the exceptions
+that ended them, their graph breaks and guards, and the source files.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def has_compiled(reader: SessionReader) -> bool:
 
 
 def draws_by_inductor(reader: SessionReader) -> bool:
-    """Return whether Inductor's code draws random numbers of its own (``lower_random`` of
-    torch/_inductor/fx_passes/replace_random.py), which are others than PyTorch's operators draw.
+    """Return whether Inductor's code draws its own random numbers (``lower_random`` of
+    torch/_inductor/fx_passes/replace_random.py), which differ from those of PyTorch's operators.
     """
     drawn = (
         "SELECT 1 FROM node WHERE target LIKE '%inductor_random%' OR target LIKE "
@@ -47,23 +47,19 @@ def compilation_ids(reader: SessionReader, names: Iterable[str]) -> list[int]:
 
 
 def compilation_count(reader: SessionReader) -> int:
-    """Return how many compilations there are. Each counts once, however many variants set out from
-    its gates.
-    """
+    """Return the number of compilations, without further variants."""
     return number(
         reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND variant_of = ''"
     )
 
 
 def recompile_count(reader: SessionReader) -> int:
-    """Return how many compilations were made because a guard had failed."""
+    """Return the number of compilations that were made because a guard had failed."""
     return number(reader, "SELECT count(DISTINCT compilation) FROM recompile")
 
 
 def first_compilation(reader: SessionReader) -> int:
-    """Return the id of the first that made a graph, or of the first at all when none did; 0 when
-    there is none.
-    """
+    """Return the id of the first compilation with a graph, or of the first one; 0 without any."""
     ids = column(
         reader,
         "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY "
@@ -74,12 +70,12 @@ def first_compilation(reader: SessionReader) -> int:
 
 
 def other_variants(reader: SessionReader) -> set[int]:
-    """Return the ids of the variants that set out from another one."""
+    """Return the ids of the variants that began from another one."""
     return set(column(reader, "SELECT id FROM compilation WHERE variant_of != ''"))
 
 
 def origins_of_variants(reader: SessionReader) -> dict[int, int]:
-    """Return the id of the variant that another one set out from, by the id of that other one."""
+    """Return variant → the variant from which it began, by ids."""
     return dict(
         reader.query(
             "SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = "
@@ -89,8 +85,8 @@ def origins_of_variants(reader: SessionReader) -> dict[int, int]:
 
 
 def compile_seconds(reader: SessionReader, compilation: int | None = None) -> float:
-    """Return the seconds spent compiling: the outermost spans, or what torch says of the frame
-    where spans are missing.
+    """Return the seconds spent compiling: of the outermost spans, or torch's own figure for a frame
+    without spans.
 
     A backward that is compiled when it is first needed has outermost spans of its own, outside the
     frame's duration.
@@ -121,8 +117,8 @@ _MAY_BE_LEFT = ("Unsupported", "UserError")
 
 
 def raised_compilations(reader: SessionReader) -> list[Compilation]:
-    """List the compilations that ended in an exception of the compiler's, in the order they were
-    compiled. A break or fallback leaves a row of its own; an exception does not.
+    """Return the compilations that ended in an exception of the compiler's, in the order they were
+    compiled. A break or fallback has a row of its own; an exception has none.
     """
     failed = [
         compilation
@@ -155,12 +151,12 @@ def _fail_type(reader: SessionReader, compilation: Compilation) -> str:
 
 
 _DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
-"""What makes two reported breaks the same: one line and one cause."""
+"""The key by which two reported breaks are the same: one line and one cause."""
 
 
 def break_count(reader: SessionReader) -> int:
-    """Return how many distinct breaks there are: by the user's line and the cause, however often
-    each was hit.
+    """Return the number of distinct breaks: by the user's line and the cause, however often each
+    was hit.
     """
     return number(
         reader, f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)"
@@ -168,7 +164,7 @@ def break_count(reader: SessionReader) -> int:
 
 
 def chains_of_breaks(reader: SessionReader) -> list[int]:
-    """Return the ids of the distinct Stacks of what was being compiled at a break."""
+    """Return the ids of the distinct Stacks inside the compilation at a break."""
     return column(reader, "SELECT DISTINCT chain FROM graph_break WHERE chain")
 
 
@@ -181,8 +177,8 @@ _LEFT = "SELECT * FROM guard WHERE dropped_by = ''"
 
 def check_count(reader: SessionReader, compilation: int | None = None) -> int:
     """Return how many checks torch runs for compiled code: the leaves of its guard trees, each
-    once. A guard that Dynamo asked for may have several, or none of its own; where the tree is not
-    known (a session of old), the guards are counted.
+    once. A guard may have several, or none of its own; if the tree is not known (in old sessions),
+    the guards are counted.
     """
     condition, values = _of(compilation)
     checks = (
@@ -195,8 +191,8 @@ def check_count(reader: SessionReader, compilation: int | None = None) -> int:
 
 
 def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> dict[str, int]:
-    """Return how many guards of each kind there are, the most frequent first; of one compilation,
-    or of all. What a filter dropped is left out.
+    """Return the number of guards of each kind, the most frequent first; of one compilation, or of
+    all. Guards that a filter dropped are left out.
     """
     condition, values = _of(compilation)
     return dict(
@@ -209,13 +205,13 @@ def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """How many guards a guard filter dropped."""
+    """Number of guards that a guard filter dropped."""
 
     filter: str
     dropped: int
-    """Guards that nothing checks any more."""
+    """Guards that are no longer checked."""
     guards: int
-    """Guards that Dynamo asked for, of the compilations that the filter was there for."""
+    """All guards of the compilations that had the filter."""
 
 
 def filtered(reader: SessionReader, compilation: int | None = None) -> list[Filtered]:
@@ -256,7 +252,7 @@ def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
 
 
 def guarded_sources(reader: SessionReader) -> list[str]:
-    """Return what guards look at, in torch's words:
+    """Return the sources of guards, in torch's notation:
     ``L['self']._modules['fc']._parameters['weight']``.
     """
     return column(
@@ -280,8 +276,8 @@ def user_paths(reader: SessionReader) -> set[str]:
 
 
 def sources_to_read(reader: SessionReader) -> set[int]:
-    """Return the ids of the user's own files, and of those that a node or a break is in (a
-    library's model).
+    """Return the ids of the user's own files, and of those with a node or a break (a library's
+    model).
 
     Guards have stacks too, through files nobody asked for.
     """
@@ -295,8 +291,8 @@ def sources_to_read(reader: SessionReader) -> set[int]:
 
 
 def source_files(session: Path) -> list[Path]:
-    """Return the source files that a session holds, without a reader, which refuses what is not
-    whole. Raises sqlite3.Error.
+    """Return the source files in a session, without a reader, which refuses a damaged one. Raises
+    sqlite3.Error.
     """
     with contextlib.closing(sqlite3.connect(session)) as db:
         return [

@@ -1,5 +1,5 @@
-"""These queries ask about graphs: which there are at each stage, how much they hold, which nodes
-lie in them, and which operations of one stage came from which of another.
+"""This module has the queries about graphs: those of each stage, their sizes, their nodes, and
+which operations of one stage came from which of another.
 
 The nodes of a graph have ids in a row, so whether one lies in it needs no look at the node.
 """
@@ -16,7 +16,7 @@ from fx_explorer.session.reader import SessionReader
 
 
 def compilations_of_graphs(reader: SessionReader) -> dict[int, int]:
-    """Return the id of the compilation that made each graph, by the id of the graph."""
+    """Return graph → the compilation that made it, by ids."""
     return dict(reader.query("SELECT id, compilation FROM graph"))
 
 
@@ -42,21 +42,21 @@ def post_grad_directions(reader: SessionReader) -> set[model.Direction]:
 
 
 def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) -> int:
-    """Return how many of ``graphs`` (None: of all) Dynamo handed to the backend."""
+    """Return how many of ``graphs`` (None: of all) Dynamo passed to the backend."""
     wanted = f"stage = 'dynamo' AND parent = 0 AND {IS_COUNTED} AND {among(graphs, 'id')}"
     return number(reader, f"SELECT count(*) FROM graph WHERE {wanted}")
 
 
 def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
-    """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made, with
-    those of the graphs nested in them. torch's ``counters["stats"]["calls_captured"]`` has those
-    of attempts that Dynamo gave up for another, too; this has not.
+    """Return the number of call nodes in those of ``graphs`` (None: of all) that Dynamo made,
+    including nested graphs. Unlike torch's ``counters["stats"]["calls_captured"]``, it leaves out
+    attempts that Dynamo restarted.
     """
     return _operations(reader, f"stage='dynamo' AND {among(graphs, 'id')}")
 
 
 def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) -> int:
-    """Return how many call nodes the post-grad graphs among ``graphs`` (None: among all) have."""
+    """Return the number of call nodes in the post-grad graphs among ``graphs`` (None: among all)."""
     return _operations(reader, f"stage='post_grad' AND {among(graphs, 'id')}")
 
 
@@ -69,8 +69,8 @@ def _operations(reader: SessionReader, condition: str) -> int:
 def partition_operations(
     reader: SessionReader, graphs: Collection[int] | None
 ) -> dict[model.Direction, int]:
-    """Return how many call nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by
-    direction.
+    """Return the number of call nodes in AOTAutograd's graphs among ``graphs`` (None: among all),
+    by direction.
     """
     partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')} AND {IS_COUNTED}"
     return dict(
@@ -81,9 +81,7 @@ def partition_operations(
 
 
 def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
-    """Return what each graph calls and how often, the most frequent first, by the id of the
-    graph.
-    """
+    """Return, by the id of the graph, its call targets with their numbers, the most frequent first."""
     rows = reader.query(
         "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, "
         "target ORDER BY 1, 3 DESC, 2"
@@ -95,7 +93,7 @@ def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
 
 
 def target_counts(reader: SessionReader, graph: int) -> dict[str, int]:
-    """Return how often one graph calls each target, the most frequent first."""
+    """Return the number of calls of each target in one graph, the most frequent first."""
     counts = (
         f"SELECT target, count(*) FROM node WHERE graph=? AND {IS_CALL} GROUP BY target ORDER "
         "BY 2 DESC, 1"
@@ -130,7 +128,7 @@ def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int])
 
 
 def nodes_on_line(reader: SessionReader, graph: int, file: int, line: int) -> list[int]:
-    """Return the nodes of one graph whose innermost line of the user's this is."""
+    """Return the nodes of one graph with this innermost line of the user's."""
     return column(
         reader, "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line
     )
@@ -146,9 +144,7 @@ def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Sta
 
 
 def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[int]:
-    """Return the nodes that belong to a forward (or inference) graph that kernels were made
-    from.
-    """
+    """Return the nodes in a forward (or inference) graph from which kernels were made."""
     lowered = "stage = 'post_grad' AND direction != 'backward'"
     return _within(
         nodes,
@@ -224,21 +220,21 @@ def plain_operations(reader: SessionReader, graphs: Iterable[int]) -> list[Plain
 
 
 class Origin(NamedTuple):
-    """Operation ``child`` of a later graph is, or came of, operation ``parent`` of an earlier
+    """Operation ``child`` of a later graph is, or came from, operation ``parent`` of an earlier
     one.
     """
 
     child: int
     parent: int
     is_copy: bool
-    """Whether every link on the way says that it is the same node, or a copy of it."""
+    """Whether every link on the way says that it is the same node, or a copy."""
     differs: bool
     """Name, target, arguments, shape or type are not those of the parent."""
 
 
 def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:
-    """Return which operations of the graphs ``after`` come of which of the graphs ``before``.
-    Graphs in between, such as one that was edited, are passed through.
+    """Return which operations of the graphs ``after`` come from which of the graphs ``before``.
+    Graphs in between, such as an edited one, are passed through.
 
     A node that is only known to lie on the same line as several others came from none of them.
     """
@@ -267,7 +263,7 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
 
 
 def left_out(reader: SessionReader, graphs: Collection[int]) -> dict[int, LeftOutReason]:
-    """Return why AOTAutograd may have left nothing of an operation of these graphs, by its id."""
+    """Return, by its id, why AOTAutograd's graph may have no node for an operation of these graphs."""
     ranges = _within_stages(reader, graphs)
     if not ranges:
         return {}
@@ -280,7 +276,7 @@ def _within_stages(reader: SessionReader, graphs: Collection[int]) -> list[tuple
 
 
 def _in(ranges: list[tuple[int, int]], column: str) -> str:
-    """Return a condition; the ranges are whole numbers, and there may be more than SQLite takes
+    """Return a condition; the ranges are whole numbers, and may be more than SQLite's limit of
     parameters.
     """
     return (

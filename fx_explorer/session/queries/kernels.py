@@ -1,5 +1,5 @@
-"""These queries ask about kernels and their configurations: how many there are, what they compute,
-which one a text belongs to, and where they are, at each node of a graph and on each line of the
+"""This module has the queries about kernels and their configurations: their number, the nodes they
+compute, the kernel of a text, and the kernels at each node of a graph and on each line of the
 output code.
 """
 
@@ -19,7 +19,9 @@ from fx_explorer.session.queries.sql import (
 from fx_explorer.session.reader import SessionReader
 
 _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
-"""A row of kernel that runs other graphs is none: theirs are rows of their own."""
+"""Condition that excludes rows of kernel that run other graphs, whose kernels are rows of their
+own.
+"""
 
 
 def kernel_count(reader: SessionReader, kernels: Collection[int] | None) -> int:
@@ -41,8 +43,8 @@ def kernels_by_compilation(reader: SessionReader) -> dict[int, int]:
 
 
 def may_have_language(reader: SessionReader, language: model.KernelLanguage, most: int) -> bool:
-    """Return whether one of the first ``most`` kernels is written in a language. True, too, where
-    there are more kernels, which are not looked at.
+    """Return whether one of the first ``most`` kernels is in this language; True, too, if there are
+    more kernels.
     """
     first = column(reader, f"SELECT language FROM kernel LIMIT {most:d}")
     return len(first) == most or language in first
@@ -64,9 +66,7 @@ def call_counts(reader: SessionReader) -> dict[int, int]:
 
 
 def launch_counts(reader: SessionReader) -> dict[int, int]:
-    """Return how often each kernel was launched on a real GPU, by its id; empty where nobody
-    counted.
-    """
+    """Return kernel → its launches on a real GPU, by id; empty if they were not counted."""
     return dict(reader.query("SELECT kernel, sum(count) FROM kernel_launch GROUP BY kernel"))
 
 
@@ -78,9 +78,7 @@ def unlinked_kernels(reader: SessionReader, language: str) -> int:
 
 
 def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
-    """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
-    sorted, by the id of the kernel.
-    """
+    """Return kernel → the nodes that it computes (in one compilation, or in all), by ids, sorted."""
     condition: str = ""
     values: list[int] = []
     if compilation is not None:
@@ -96,8 +94,8 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
 
 
 def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]]]:
-    """Return (file, line, module) of every node that a kernel computes, by the id of the kernel.
-    The line is the user's innermost one.
+    """Return kernel → (file, line, module) of every node that it computes. The line is the user's
+    innermost one.
     """
     rows = reader.query(
         f"SELECT kernel, node.file, node.line, node.module FROM {computed_nodes()} "
@@ -110,8 +108,8 @@ def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]
 
 
 def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
-    """Return the id of the kernel that a line of output code calls, by the compilation's name, the
-    direction and the line. A library call stands on a line of its own.
+    """Return (compilation's name, direction, line of output code) → the id of the kernel that it
+    calls. A library call has a line of its own.
     """
     rows = reader.query(
         "SELECT compilation.name, kernel.direction, kernel_call.line, kernel.id FROM kernel_call "
@@ -136,8 +134,8 @@ def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
 def fused_operations(
     reader: SessionReader, direction: model.Direction, kernels: Collection[int] | None
 ) -> int:
-    """Return how many distinct operations the generated kernels of a direction compute, of those
-    among ``kernels`` (None: of all). Views are left out: they take no work.
+    """Return the number of distinct operations that the generated kernels of a direction compute,
+    of those among ``kernels`` (None: of all). Views are left out.
 
     One direction at a time: SQLite would sort the rows of all lines to group them, which is half of
     the time.
@@ -185,7 +183,7 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
 
 
 def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild | None:
-    """Return the configuration one of whose levels is this text; None when the text is no level."""
+    """Return the configuration with this text as a level; None when the text is not a level."""
     builds = (
         "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level "
         "WHERE level.value=?"
@@ -199,7 +197,7 @@ def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild 
 def build_with_source(
     reader: SessionReader, compilation: int, artifact: int
 ) -> model.KernelBuild | None:
-    """Return the configuration whose own source is this text; None when there is none."""
+    """Return the configuration with this text as its own source; None without one."""
     rows = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
         "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, "
@@ -229,7 +227,7 @@ def nodes_of_artifacts(
     reader: SessionReader, artifacts: Collection[int]
 ) -> list[tuple[int, int, int, int]]:
     """Return (artifact, line, call, node) for every line of the artifacts that computes a node. The
-    call is 0 for what holds in each call of a kernel.
+    call is 0 for a line of every call of a kernel.
     """
     wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.artifact = wanted.value"
     return reader.query(
@@ -279,8 +277,8 @@ def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
 
 
 def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, list[int]]:
-    """Return the ids of the kernels that compute what happened to each node, ascending; a node that
-    none computes is left out.
+    """Return node → the kernels that compute it or the later nodes that come from it, ascending;
+    nodes without a kernel are left out.
     """
     # The + keeps SQLite from beginning with the kernels, of which there may be 100,000.
     rows = reader.query(
@@ -313,7 +311,7 @@ def operations_by_line(reader: SessionReader, kernels: range) -> list[tuple[int,
 
 
 def last_kernel(reader: SessionReader) -> int:
-    """Return the highest id of a kernel; 0 where there is none."""
+    """Return the highest id of a kernel; 0 without one."""
     return number(reader, "SELECT coalesce(max(id), 0) FROM kernel")
 
 

@@ -1,5 +1,5 @@
-"""These queries ask about links: which node comes from which, over all stages, which nodes have no
-link where one can be expected, and which nodes the lines of generated code compute.
+"""This module has the queries about links: which node comes from which, over all stages, which
+nodes lack an expected link, and which nodes the lines of generated code compute.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from fx_explorer.session.reader import SessionReader
 
 
 def ancestors(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
-    """Return these nodes and all they come from, at every earlier stage."""
+    """Return these nodes and all nodes from which they come, at every earlier stage."""
     return _closure(reader, nodes, "child", "parent")
 
 
 def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
-    """Return these nodes and all that came of them, at every later stage."""
+    """Return these nodes and all nodes that come from them, at every later stage."""
     return _closure(reader, nodes, "parent", "child")
 
 
 NODES_AT_ONCE = 20_000
-"""Nodes of which is asked in one question to the session, so that no answer is large."""
+"""Number of nodes in one query, so that no answer is large."""
 
 
 def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, list[int]]:
-    """Return a node that generated code computes → the nodes among these ``count`` that it comes
-    from, itself not among them.
+    """Return node that generated code computes → the nodes among these ``count`` from which it
+    comes, without itself.
     """
     computed: dict[int, list[int]] = {}
     for start in range(first, first + count, NODES_AT_ONCE):
@@ -90,9 +90,7 @@ def nodes_without_source(
 def nodes_without_kernel(
     reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None
 ) -> list[int]:
-    """Return the ids of post-grad compute nodes that neither a generated kernel nor a library call
-    is known for.
-    """
+    """Return the ids of post-grad compute nodes without a known kernel or library call."""
     return column(
         reader,
         f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM "
@@ -113,9 +111,7 @@ def _call_nodes(graphs: Collection[int] | None) -> str:
 
 
 def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, set[tuple[int, int]]]:
-    """Return every line that computes one of the nodes, and the call it does so in (0: in all), by
-    the id of the artifact.
-    """
+    """Return artifact → every (line, call) that computes one of the nodes (call 0: in all calls)."""
     lines: dict[int, set[tuple[int, int]]] = {}
     rows = reader.query(
         "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call FROM json_each(?) AS "
@@ -134,7 +130,7 @@ def lines_with_nodes(reader: SessionReader, artifact: int) -> set[int]:
 
 def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
     """Return the lines (from 1) that are linked to a node or, in a kernel of the user's own, to the
-    line they were copied from.
+    line from which they were copied.
     """
     return column(
         reader,
@@ -146,9 +142,7 @@ def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
 
 
 def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
-    """Return the kernel whose code is on this line (from 1) of the output code; None where no
-    kernel stands.
-    """
+    """Return the kernel whose code is on this line (from 1) of the output code; None without one."""
     rows = reader.query(
         "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON "
         "artifact.id = kernel.artifact WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 "
@@ -163,9 +157,8 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
 def embedded_kernels(
     reader: SessionReader, output_code: int, artifacts: Iterable[int]
 ) -> list[tuple[int, int, int]]:
-    """Find the kernels of the output code whose own code is one of the artifacts. Gives their id,
-    that artifact, and the line of the output code (from 1, 0 when it is not known) on which their
-    code begins.
+    """Return the kernels of the output code whose own code is one of the artifacts, as (kernel,
+    artifact, first line of their code in the output code from 1, or 0 if it is not known).
     """
     # The + keeps SQLite from going through all kernels of the output code instead of those few.
     return reader.query(
@@ -194,9 +187,7 @@ def call_lines(
 
 
 def calls_on_line(reader: SessionReader, output_code: int, line: int) -> list[tuple[int, int]]:
-    """Return the calls that the wrapper makes on this line (from 1), each with the id of the
-    kernel's own code.
-    """
+    """Return (call, id of the kernel's own code) for the wrapper's calls on this line (from 1)."""
     return reader.query(
         "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = "
         "kernel_call.kernel WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",

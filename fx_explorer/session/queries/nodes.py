@@ -1,5 +1,5 @@
-"""These queries ask about nodes: what is known of those with given ids, which ones are looked for,
-what a node is made from and what uses it, and of which modules nodes are.
+"""This module has the queries about nodes: data of nodes with given ids, searches, a node's inputs
+and users, and the modules of nodes.
 
 What is asked of given ids runs on every move of the cursor, so it is answered inside SQLite.
 """
@@ -149,7 +149,7 @@ def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
 
 def first_operation(reader: SessionReader, graph: int) -> int:
     """Return the row of the first operation that a generated kernel computes; else of the first one
-    that has a user line.
+    with a user line.
     """
     rows = reader.query(
         "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
@@ -164,7 +164,7 @@ def first_operation(reader: SessionReader, graph: int) -> int:
 
 
 def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
-    """Return the first of some rows of a graph that hold an operation; None when none does."""
+    """Return the first of some rows of a graph that is an operation; None without one."""
     ((first,),) = reader.query(
         "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND "
         "node.position = wanted.value WHERE node.op LIKE 'call_%'",
@@ -185,7 +185,7 @@ def nodes_beginning(reader: SessionReader, beginning: str, limit: int) -> list[i
 
 
 def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) -> list[int]:
-    """Return the ids of nodes that have all words in their name, target or module: one scan that
+    """Return the ids of nodes with all words in their name, target or module. It scans once, and
     stops when it has enough.
     """
     condition = " AND ".join(
@@ -220,8 +220,8 @@ def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
 
 
 def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> list[int]:
-    """Return what these nodes take as arguments (``side`` -1) or what takes them (1), each once, in
-    the order of the graph.
+    """Return the arguments of these nodes (``side`` -1) or their users (1), each once, in the order
+    of the graph.
     """
     if side < 0:
         given, wanted = ("consumer", "producer")
@@ -248,8 +248,8 @@ def edges_among(reader: SessionReader, nodes: Collection[int]) -> list[tuple[int
 def kernels_by_node(
     reader: SessionReader, nodes: Iterable[int], direction: model.Direction = ""
 ) -> dict[int, list[int]]:
-    """Return the ids of the kernels that compute each node, or what happened to it at later stages:
-    those of ``direction``, where one is given.
+    """Return node → the kernels that compute it, or the later nodes that come from it: those of
+    ``direction``, if given.
     """
     condition = "(? = '' OR kernel.direction = ?)"
     rows = reader.query(
@@ -302,8 +302,8 @@ class ModuleNodes(NamedTuple):
 
 
 def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) -> list[ModuleNodes]:
-    """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, with
-    those of nested graphs, in the order of the first of each.
+    """Return the operations of the graphs (None: of all) that Dynamo passed to the backend, with
+    those of nested graphs, in the order of each module's first operation.
     """
     rows = reader.query(
         "SELECT graph.compilation, node.module, node.module_type, node.line > 0, count(*) FROM "
@@ -327,9 +327,7 @@ def types_of_called_modules(reader: SessionReader) -> dict[int, str]:
 
 
 class ComputedNode(NamedTuple):
-    """A node that a kernel computes in one of its calls; ``call`` is 0 when that holds for every
-    call.
-    """
+    """A node that a kernel computes in one of its calls; ``call`` is 0 if it does in every call."""
 
     kernel: int
     call: int
@@ -339,7 +337,7 @@ class ComputedNode(NamedTuple):
 
 
 def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
-    """Return for every kernel the modules of what its calls compute, each once."""
+    """Return, for every kernel, the modules of the nodes that its calls compute, each once."""
     rows = reader.query(
         "SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM "
         f"{computed_nodes(with_calls=True)} JOIN node ON node.id = computed"
@@ -359,7 +357,7 @@ def ids_of_calls(reader: SessionReader) -> dict[int, list[int]]:
 
 def seconds_by_compilation(reader: SessionReader) -> dict[int, float]:
     """Return the seconds of each compilation, by its id. They add up to ``compile_seconds``:
-    variants of one that was stepped through are left out.
+    further variants of a stepped-through compilation are left out.
     """
     spans = (
         "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND "
@@ -375,11 +373,11 @@ class InModule(NamedTuple):
 
     compilations: Collection[int]
     module: str
-    """Its path; empty for everything that is in any module."""
+    """Path of the module; empty for any module."""
     of_root: Collection[int] = ()
-    """The compilations whose own code is a module's."""
+    """The compilations whose own code belongs to a module."""
     is_outside: bool = False
-    """Whether the nodes outside of every module are meant instead."""
+    """Whether the nodes outside of all modules are meant instead."""
 
 
 def _condition(wanted: InModule) -> tuple[str, list[object]]:
@@ -415,9 +413,7 @@ def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) 
 
 
 def first_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
-    """Return the id of the first operation (else of the first node) that is meant; empty for
-    none.
-    """
+    """Return the id of the first matching operation (else of the first node); empty for none."""
     condition, values = _condition(wanted)
     return column(
         reader,

@@ -1,4 +1,6 @@
-"""These queries ask what a profile is joined to, and what was stored of one."""
+"""This module has the queries about the data that a profile is joined to, and about stored
+profiles.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ class CallInOrder(NamedTuple):
 
 
 def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
-    """Return every call that generated code makes, in the order of its lines, graph by graph. Rows
-    that run other graphs (conditionals, loops) are none: what they run are rows of their own.
+    """Return every call in generated code, in the order of its lines, graph by graph. Rows that run
+    other graphs (conditionals, loops) are left out: those graphs have rows of their own.
     """
     rows = reader.query(
         "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, "
@@ -37,7 +39,7 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
 
 
 class PlaceOfCall(NamedTuple):
-    """Where generated code calls a kernel, and where it defines it. Lines count from 1; 0 where one
+    """The lines where generated code calls a kernel, and where it defines it, from 1; 0 where one
     is not known.
     """
 
@@ -63,9 +65,7 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
 
 
 def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield (kernel, call, nodes that the call computes). Call 0 stands for every call of the
-    kernel.
-    """
+    """Yield (kernel, call, nodes that the call computes). Call 0 means every call of the kernel."""
     rows = reader.query(
         f"SELECT kernel, call, group_concat(node.id) FROM {computed_nodes(with_calls=True)} "
         "JOIN node ON node.id = computed GROUP BY 1, 2 ORDER BY 1, 2"

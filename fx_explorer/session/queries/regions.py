@@ -1,5 +1,5 @@
-"""These queries ask what nodes are marked with: the regions they are annotated with, as JSON as
-they are stored, the kernels that regional compilation made, and what backends say of their support.
+"""This module has the queries about marks on nodes: the regions they are annotated with, as stored
+JSON, the kernels that regional compilation made, and the support of backends.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def annotated_rows(
 
 
 def every_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
-    """Return the ids of all nodes that have one of these sets of annotations."""
+    """Return the ids of all nodes with one of these sets of annotations."""
     wanted = "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?))"
     return column(reader, wanted, json_list(annotations))
 
 
 def first_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
-    """Return the id of the first operation (else of the first node) that has one of these sets of
+    """Return the id of the first operation (else of the first node) with one of these sets of
     annotations; empty for none.
     """
     return column(
@@ -70,7 +70,7 @@ def first_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[i
 
 
 class AnnotatedNodes(NamedTuple):
-    """The nodes of one compilation, stage and direction that have the same set of annotations."""
+    """The nodes of one compilation, stage and direction with the same set of annotations."""
 
     annotations: str
     compilation: int
@@ -78,12 +78,12 @@ class AnnotatedNodes(NamedTuple):
     direction: model.Direction
     node_count: int
     first: int
-    """The id of the first operation, or of the first node when none is one."""
+    """The id of the first operation, or of the first node without one."""
 
 
 def annotated_nodes(reader: SessionReader) -> list[AnnotatedNodes]:
-    """Return all nodes that have annotations, in the order of the first ones. A graph that was
-    edited counts once, as it became.
+    """Return all nodes with annotations, in the order of the first ones. An edited graph counts
+    once, in its final form.
     """
     rows = reader.query(
         "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
@@ -109,8 +109,8 @@ def annotations_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
 def annotated_operations(
     reader: SessionReader, compilation: int, stage: model.Stage, direction: model.Direction
 ) -> list[tuple[str, str | None]]:
-    """Return what the graph of a stage and direction calls, and the annotations of each call, in
-    the order of the graph.
+    """Return the targets of the calls in the graph of a stage and direction, with their
+    annotations, in the order of the graph.
     """
     return reader.query(
         "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE "
@@ -204,7 +204,7 @@ _SHOWN = (
 
 
 class ShownSupport(NamedTuple):
-    """The answer on one operator that is shown beside its graph, and the segment it is in."""
+    """The answer about one operator that is shown beside its graph, with its segment."""
 
     support: model.Support
     segment: int
@@ -213,8 +213,8 @@ class ShownSupport(NamedTuple):
 def support_of_nodes(
     reader: SessionReader, graph: int, nodes: Iterable[int]
 ) -> dict[int, ShownSupport]:
-    """Return what the report of a graph says of some of its nodes, that of the variant in use
-    before any later one; empty without a report, and where the backend does not say.
+    """Return the report's answers about some nodes of a graph, preferring the variant in use; empty
+    without a report, and without the backend's answer.
     """
     rows = reader.query(
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its key.

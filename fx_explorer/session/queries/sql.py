@@ -1,5 +1,5 @@
-"""Several queries share these pieces of SQL; ``rows_up_to`` is for whoever must know how many rows
-there are before reading them takes long.
+"""This module has pieces of SQL that several queries share; ``rows_up_to`` counts rows before
+reading them takes long.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fx_explorer.session.reader import SessionReader
 IS_CALL = "node.op IN ('call_function', 'call_method', 'call_module')"
 
 IS_COUNTED = "compilation NOT IN (SELECT id FROM compilation WHERE status = 'restarted')"
-"""An attempt that Dynamo gave up for another is shown, but not counted: torch does not count it
-either.
+"""Condition for counting: an attempt that Dynamo restarted is shown, but not counted, as in torch's
+own counts.
 """
 
 
 def computed_nodes(*, with_calls: bool = False, condition: str = "") -> str:
-    """Return a subquery: which ``kernel`` has ``computed`` which node, each pair once; with the
-    ``call`` that does, 0 for every call. ``condition`` is one on the table ``kernel``, and its
+    """Return a subquery of the pairs of ``kernel`` and ``computed`` node, each once; with the
+    ``call`` that computes it, 0 for every call. ``condition`` is on the table ``kernel``, and its
     parameters are needed twice.
     """
     call = "line_node.call AS call, " if with_calls else ""
@@ -38,14 +38,12 @@ def computed_nodes(*, with_calls: bool = False, condition: str = "") -> str:
 
 
 def json_list(values: Iterable[int] | Iterable[str]) -> str:
-    """Return the values as SQLite's ``json_each`` takes them: any number of them in one
-    parameter.
-    """
+    """Return the values in the form of SQLite's ``json_each``: any number of them in one parameter."""
     return json.dumps(list(values))
 
 
 def among(ids: Collection[int] | None, column: str) -> str:
-    """Return a condition: ``column`` is one of ``ids``. It is always true for None."""
+    """Return the condition that ``column`` is one of ``ids``. It is always true for None."""
     # In the text, since SQLite takes a limited number of parameters; they are whole numbers.
     if ids is None:
         return "1"
@@ -53,17 +51,17 @@ def among(ids: Collection[int] | None, column: str) -> str:
 
 
 def column(reader: SessionReader, sql: str, *values: object) -> list[Any]:
-    """Return the values of the one column that a question is answered with."""
+    """Return the values of a query with one column."""
     return [row[0] for row in reader.query(sql, values)]
 
 
 def number(reader: SessionReader, sql: str, *values: object) -> int:
-    """Return the result of a query that gives one number."""
+    """Return the result of a query with one number."""
     return int(reader.query(sql, values)[0][0])
 
 
 def rows_up_to(reader: SessionReader, row_type: type, most: int) -> int:
-    """Return how many rows of a kind there are, ``most`` at most: no more of them are looked at."""
+    """Return the number of rows of a kind, but ``most`` at most: it stops counting there."""
     return number(
         reader, f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})"
     )

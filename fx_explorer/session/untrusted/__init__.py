@@ -1,3 +1,3 @@
-"""Anybody may have written a session: it is opened read-only, with limits, every value is checked,
-and no code of it is run.
+"""This package handles sessions from unknown authors: they are opened read-only, with limits, every
+value is checked, and no code in them is run.
 """

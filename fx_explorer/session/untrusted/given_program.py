@@ -1,5 +1,5 @@
-"""This module finds the file that a target names, and whether it is a program: an ExportedProgram
-by its content, Python by its name as well. Nothing else is run unasked.
+"""This module finds the file that a target names, and decides whether it is a program: an
+ExportedProgram by its content, Python also by its name. No other file is run without consent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fx_explorer.session.untrusted.kind_of_file import FileKind, kind_of_file
 OBJECT_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 SUFFIX = ".pt2"
-"""What torch calls the files of torch.export and AOTInductor."""
+"""File name suffix of torch.export and AOTInductor."""
 
 _PYTHON = (".py", ".pyw")
 
@@ -33,16 +33,16 @@ def split_target(target: str) -> tuple[Path | None, str]:
 
 
 def is_exported(file: Path) -> bool:
-    """Return whether the file is, or is called as, what torch.export or AOTInductor saves:
-    ``read_pt2`` says what is wrong with one that is not.
+    """Return whether the file is, or is named as, a file saved by torch.export or AOTInductor. For
+    an invalid one ``read_pt2`` has the reason.
     """
     return kind_of_file(file).is_of_export or file.suffix.lower() == SUFFIX
 
 
 def check_is_python(file: Path, *, as_python: bool) -> None:
-    """Raise TargetError for a file that is no Python by its name, unless the user says that it is
-    (``as_python``), and for one that Python could not read whatever it is called. Without a suffix
-    its first line may say that it is Python.
+    """Raise TargetError for a file that is not Python by its name, unless the user says that it is
+    (``as_python``), and for a file that Python could not read under any name. Without a suffix its
+    first line may say that it is Python.
     """
     kind = kind_of_file(file)
     if kind.kind == "broken_archive":

@@ -1,5 +1,5 @@
-"""This module decides what kind of file something is. Its content says so and its name never does:
-this is the one place where it is decided.
+"""This module decides what kind of file something is, by its content and never by its name. No
+other code decides that.
 
 Of a zip archive the table of contents is read, under bounds; of any other file the beginning.
 Nothing is loaded, run or unpickled.
@@ -26,10 +26,12 @@ Kind = Literal[
     "aot_inductor", "archive",
     "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "text",
 ]  # fmt: skip
-"""``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
+"""Kind of a file. ``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive with
+other content.
+"""
 
 BEGINNING = 4096
-"""How many bytes are looked at."""
+"""Number of bytes that are read."""
 
 SQLITE_HEADER = b"SQLite format 3\0"
 
@@ -42,7 +44,7 @@ _ZIP = b"PK\x03\x04"
 _EMPTY_ZIP = b"PK\x05\x06"
 
 _LOG_LINE = re.compile(rb"^(?:\[rank\d+\]:\s?)?[VIWE]\d{4} \d\d:\d\d:\d\d")
-"""How torch's structured trace begins a record (torch/_logging/_internal.py,
+"""Matches the beginning of a record in torch's structured trace (torch/_logging/_internal.py,
 TorchLogsFormatter).
 """
 
@@ -62,9 +64,9 @@ class FileKind:
 
     kind: Kind
     words: str
-    """In words that follow "it is": ``a notebook``."""
+    """The kind as a phrase after "it is": ``a notebook``."""
     advice: str = GIVE_A_TARGET
-    """A sentence on what the user can do with the file. ``{file}`` stands for its name."""
+    """A sentence on what the user can do with the file. ``{file}`` is replaced by its name."""
 
     def advice_for(self, file: Path) -> str:
         return self.advice.replace("{file}", shlex.quote(str(file)))
@@ -89,7 +91,7 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (b"\xff\xfe", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
     (b"\xfe\xff", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
 )
-"""Beginning → what such a file is, and what to do with it."""
+"""(beginning of a binary file, its kind, what to do with it)."""
 
 _PRINTED = re.compile(
     rb"^[ >]{0,40}(?:\x1b\[[\d;]{0,20}m){0,8}(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} "
@@ -103,7 +105,7 @@ it, since people paste them.
 """
 
 PASTED = 1 << 20
-"""Bytes of a text in which such a line is looked for: a job prints much of its own before."""
+"""Bytes of a text in which such a line is searched: a job may print much of its own before."""
 
 _PRINTED_LOG = FileKind(
     "torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}"
@@ -116,7 +118,9 @@ _TRITONPARSE = FileKind(
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
 
 _EVENT = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
-"""How a line of tritonparse begins (tritonparse/structured_logging.py, ``TritonJsonFormatter``)."""
+"""Matches the beginning of a line of tritonparse (tritonparse/structured_logging.py,
+``TritonJsonFormatter``).
+"""
 
 _PROVENANCE = FileKind(
     "provenance",
@@ -129,18 +133,18 @@ _TABLE = re.compile(
     rb'(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
     rb'"[^"\n]+"\s*:\s*\{\s*"(?:stack_traces|post_grad_nodes|pre_grad_nodes)"\s*:\s*\[)'
 )
-"""How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin
-(torch/_inductor/debug.py).
+"""Matches the beginning of ``kernel_information.json`` and
+``inductor_provenance_tracking_node_mappings.json`` (torch/_inductor/debug.py).
 """
 
 _PROGRAMS = (".py", ".pyi", ".pyw", ".ipynb", ".json", ".toml")
-"""Ends of names of what may quote such a line and is something else."""
+"""Suffixes of files that may quote such a line and are something else."""
 
 _CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
 
 
 def kind_of_file(file: Path) -> FileKind:
-    """Return what the file is. What cannot be looked at is a kind, too: nothing is raised."""
+    """Return the kind of the file. An unreadable file has a kind, too: nothing is raised."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):
@@ -193,7 +197,7 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
 
 
 def _kind_of_log(start: bytes) -> FileKind | None:
-    """Return which log a text begins as; None for any other text."""
+    """Return the kind of log that a text begins with; None for any other text."""
     if _EVENT.match(start):
         return _TRITONPARSE
     if _PRINTED.search(start):
@@ -208,7 +212,7 @@ def _kind_of_log(start: bytes) -> FileKind | None:
 
 
 def _unpacked(start: bytes) -> bytes:
-    """Return how a file packed with gzip begins; empty where that is not known."""
+    """Return the beginning of a file packed with gzip; empty where it cannot be unpacked."""
     import zlib  # here, since few targets are packed
 
     try:
@@ -218,8 +222,7 @@ def _unpacked(start: bytes) -> bytes:
 
 
 FIRST_BLOCK = 160 << 10
-"""Bytes in which the first block of what zstd has packed ends (RFC 8878): before that there is
-nothing of it.
+"""Bytes within which the first block of zstd data ends (RFC 8878): nothing can be unpacked before.
 """
 
 
@@ -242,7 +245,7 @@ def _packed_with_zstd(file: Path) -> FileKind:
 
 
 def _archive(file: Path) -> FileKind:
-    """Return what a zip archive holds. The layouts are those of
+    """Return the kind of a zip archive. The layouts are those of
     torch/export/pt2_archive/constants.py.
     """
     # Here, since zipfile takes 10 ms and few targets are archives.
@@ -275,11 +278,11 @@ def _archive(file: Path) -> FileKind:
 AOT_FOLDER = "data/aotinductor/"
 
 _FORMER_PROGRAM = "serialized_exported_program.json"
-"""In the layout that torch.export.save wrote up to torch 2.7."""
+"""Name in the layout of torch.export.save up to torch 2.7."""
 
 
 def program_of(names: set[str]) -> str:
-    """Return the member that is the graph of an ExportedProgram; empty where there is none."""
+    """Return the member with the graph of an ExportedProgram; empty without one."""
     programs = sorted(
         name for name in names if name.startswith("models/") and name.endswith(".json")
     )
@@ -316,9 +319,7 @@ def _end_of(file: Path) -> bytes:
 
 
 def _is_json(start: bytes) -> bool:
-    """Return whether the text begins as JSON does. The document may be longer than its
-    beginning.
-    """
+    """Return whether the text begins like JSON. The document may be longer than this beginning."""
     if not start.lstrip().startswith((b"{", b"[")):
         return False
     try:

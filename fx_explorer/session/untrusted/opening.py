@@ -27,10 +27,10 @@ from fx_explorer.model.checked_json import checked
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 MOST_BYTES = 256 << 20
-"""The largest value of a row, as it lies in the file."""
+"""Largest value of a row, in bytes in the file."""
 
 MOST_CPU_S = 20.0
-"""The limit for one question to the file. Counting every link of 322,000 nodes takes 0.3 s."""
+"""Limit of CPU time for one query. Counting every link of 322,000 nodes takes 0.3 s."""
 
 STEPS_BETWEEN_LOOKS = 1_000_000
 """Steps of SQLite's virtual machine: some 10 ms."""
@@ -38,7 +38,9 @@ STEPS_BETWEEN_LOOKS = 1_000_000
 LONGEST_REASON = 300
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""SQLite's messages quote the file, and Python cannot make an error of one that is no UTF-8."""
+"""Errors of unreadable files: SQLite's messages quote the file, and Python cannot make an error
+from a message that is not UTF-8.
+"""
 
 _NAME = r'(?:\w+|"\w+")'
 _COLUMN = rf"{_NAME}(?: (?:INTEGER|REAL|TEXT|BLOB)?)?(?: PRIMARY KEY)?(?: NOT NULL)?(?: UNIQUE)?"
@@ -50,8 +52,8 @@ _INDEX = re.compile(rf"CREATE INDEX {_NAME} ON {_NAME} ?\({_NAME}(?:, {_NAME})*\
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """Open a session read-only. A file whose directory cannot be written has no WAL to look at, so
-    it is opened as it is. Raises NotASessionError.
+    """Open a session read-only. A file in a directory that cannot be written has no readable WAL,
+    so it is opened without. Raises NotASessionError.
     """
     uri = "file:" + quote(os.fsencode(path.absolute()))
     try:
@@ -82,9 +84,7 @@ def _connected(uri: str) -> sqlite3.Connection:
 
 
 def harden(db: sqlite3.Connection) -> None:
-    """Evaluate nothing that the file itself says, and take no value larger than what a session
-    has.
-    """
+    """Switch off evaluation of the file's own SQL, and refuse values larger than a session has."""
     db.execute("PRAGMA trusted_schema=OFF")
     db.execute("PRAGMA cell_size_check=ON")
     if sys.version_info >= (3, 11):  # before, a value is as large as the file at most
@@ -94,7 +94,7 @@ def harden(db: sqlite3.Connection) -> None:
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Raise NotASessionError for anything that is no plain table, and no plain index of one."""
+    """Raise NotASessionError for any object other than a plain table or a plain index."""
     try:
         entries = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     except UNREADABLE as error:
@@ -112,7 +112,7 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
 
 
 MOST_STATEMENTS, LONGEST_STATEMENT = 1_000, 2_000
-"""Most SQL statements whose permission is remembered, and the longest of them in characters. All
+"""Most SQL statements whose permission is cached, and the longest of them in characters. All
 sessions use the same ones.
 """
 
@@ -139,20 +139,18 @@ def _is_plain_statement(kind: object, name: object, sql: object) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the error on one line, without what could steer a terminal: SQLite's messages quote
-    the file.
-    """
+    """Return the error on one line, without control characters: SQLite's messages quote the file."""
     return printable(" ".join(str(error).split()) or type(error).__name__)[:LONGEST_REASON]
 
 
 class CpuLimit:
-    """Ends a question that takes too long: a file can be made to ask for more than anybody waits
-    for.
-    """
+    """Ends a query that takes too long: a manipulated file can make a query endless."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._until: float | None = None
-        """In CPU time of this thread: to wait for a lock or a slow disk is not the file's doing."""
+        """Limit in CPU time of this thread, because waiting for a lock or a slow disk is not the
+        file's fault.
+        """
         db.set_progress_handler(self._is_over, STEPS_BETWEEN_LOOKS)
 
     def begin(self) -> None:
@@ -169,7 +167,7 @@ class CpuLimit:
 
 
 def check_meta(key: str, value: Any) -> Any:
-    """Return ``value`` as it is. Raises ValueError when it is not what belongs under this key."""
+    """Return ``value`` unchanged. Raises ValueError if it is not valid under this key."""
     check = _CHECKS.get(key)
     try:
         if check and value is not None and not check(value):

@@ -1,5 +1,5 @@
-"""This module unpacks what anybody may have packed, under bounds: the members of a zip archive, and
-zstd little by little. Nothing is unpacked to disk.
+"""This module unpacks data of unknown authors within limits: the members of a zip archive, and zstd
+little by little. Nothing is unpacked to disk.
 
 zstd is unpacked by Python's own ``compression.zstd`` (3.14), else by the package ``zstandard``.
 """
@@ -18,10 +18,10 @@ from fx_explorer.errors import UnreadableProgramError
 
 MOST_MEMBERS = 100_000
 MOST_TEXT = 64 << 20
-"""Bytes of one text; a wrapper of a large model has some MB."""
+"""Most bytes of one text; a wrapper of a large model has some MB."""
 
 MOST_INFLATED = 100
-"""How many times its size in the file a member may have: source code inflates ten times."""
+"""Most times that a member may be larger than in the file: source code inflates ten times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Member:
     """One file in the archive."""
 
     name: str
-    """Its path in the archive, without the folder that holds everything."""
+    """Its path in the archive, without the common top folder."""
     stored_name: str
     size_bytes: int
     stored_bytes: int
@@ -63,9 +63,7 @@ def opened(path: Path) -> zipfile.ZipFile:
 
 
 def check_archive(path: Path) -> None:
-    """Raise UnreadableProgramError, which says what is wrong with the archive, where something
-    is.
-    """
+    """Raise UnreadableProgramError with the problem if the archive is invalid."""
     with opened(path) as archive:
         members_of(path, archive)
 
@@ -137,8 +135,8 @@ def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
 
 
 class PackedFrame(Protocol):
-    """One of zstd's frames that is being unpacked. After its end comes nothing, another frame, or
-    what is none.
+    """A zstd frame that is being unpacked. After its end comes nothing, another frame, or other
+    data.
     """
 
     @property
@@ -152,11 +150,11 @@ class PackedFrame(Protocol):
 class Unpacker:
     begin_frame: Callable[[], PackedFrame]
     error: type[Exception]
-    """What is raised for what zstd did not write."""
+    """The exception for data that zstd did not write."""
 
 
 def unpacker() -> Unpacker | None:
-    """Return what unpacks zstd here; None where nothing does."""
+    """Return the available zstd unpacker; None without one."""
     try:
         # From Python 3.14 on.
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]

@@ -1,5 +1,5 @@
-"""This module reads, under bounds, what torch.export and AOTInductor save. Nothing of it is loaded,
-run, unpickled or unpacked to disk.
+"""This module reads, within limits, the files saved by torch.export and AOTInductor. No part of
+them is loaded, run, unpickled or unpacked to disk.
 
 Both are zip archives, and are called ``.pt2``: an ``ExportedProgram`` (``torch.export.save``) and a
 package of AOTInductor (``torch._inductor.aoti_compile_and_package``). The layout is that of
@@ -37,7 +37,7 @@ class Pt2Archive:
     kind: PackageKind
     members: tuple[Member, ...]
     torch_release: str = ""
-    """Of an exported program: the release that saved it."""
+    """For an exported program: the release that saved it."""
     schema_version: str = ""
     has_example_inputs: bool = False
 
@@ -51,8 +51,8 @@ class Pt2Archive:
         return [member for member in self.members if member.name.startswith(folder)]
 
     def texts(self, members: Iterable[Member]) -> Iterator[str]:
-        """Yield the text of each member. The file is opened once: its table of contents may be
-        long. Raises UnreadableProgramError when one is damaged or too large.
+        """Yield the text of each member. The file is opened once, because its table of contents may
+        be long. Raises UnreadableProgramError for a damaged or too large one.
         """
         with opened(self.path) as archive:
             for member in members:
@@ -60,8 +60,8 @@ class Pt2Archive:
 
 
 def read_pt2(path: Path) -> Pt2Archive:
-    """Return what a ``.pt2`` archive holds. Raises UnreadableProgramError for any other file, and
-    for a damaged one.
+    """Return the content of a ``.pt2`` archive. Raises UnreadableProgramError for any other file,
+    and for a damaged one.
     """
     kind = kind_of_file(path)
     if kind.kind == "broken_archive":

@@ -1,5 +1,5 @@
-"""These lists say what a Triton source may have in it, as Inductor writes it: triton_source.py
-holds it to them.
+"""This module lists what a Triton source may contain, as Inductor writes it: triton_source.py
+enforces it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONGEST = 2_000_000
 """Characters of a source. Inductor's largest combined kernels have some 300,000."""
 
 DEEPEST = 100
-"""Expressions within each other; Inductor's own have fewer than 20."""
+"""Most nesting of expressions; Inductor's own have fewer than 20."""
 
 LARGEST_NUMBER = 2**64
 LONGEST_STRING = 4_000
@@ -39,13 +39,13 @@ IMPORTS = {
     "from triton.backends.compiler import AttrsDescriptor": {},
     "import torch": {},
 }
-"""Statement → the names that functions may use, and what each stands for."""
+"""Statement → the names that functions may use, with the meaning of each."""
 
 FROM_TRITON = re.compile(
     r"triton\.language(\.(core|standard|math|random|extra\.(cuda\.|hip\.)?libdevice))?"
 )
-"""Modules that a kernel of the user's own may import single functions from: Inductor writes such an
-import when it does.
+"""Matches modules from which a user's kernel may import single functions; Inductor writes such
+imports.
 """
 
 ON_TOP = ("triton_helpers.set_driver_to_gpu()", "triton_helpers.set_driver_to_cpu()")
@@ -73,7 +73,7 @@ CONSTRUCTORS = {
     "AttrsDescriptor.from_dict",
     "triton.Config",
 }
-"""What may be called among the arguments of a decorator."""
+"""Functions that may be called in the arguments of a decorator."""
 
 REACHES_OUT = {
     "ir_override",
@@ -95,8 +95,8 @@ JIT_OPTIONS = {
 }
 
 PLAIN_TEXT = re.compile(r"[\w.*:<>\[\], +\-]*", re.ASCII)
-"""What a string among a decorator's arguments may be: names, types and numbers; nothing that could
-be a path or a call.
+"""Matches the allowed strings in a decorator's arguments: names, types and numbers; no path and no
+call.
 """
 
 ARITHMETIC = re.compile(r"[\w\s+\-*/%(),<>=]*", re.ASCII)
@@ -223,11 +223,11 @@ RESERVED = {
     "str",
     "constexpr",
 }
-"""Names that mean something here, and must not come to mean something else."""
+"""Names with a fixed meaning, which must not be redefined."""
 
 
 class UntrustedSourceError(SessionError):
-    """A kernel's source is not what Inductor writes, so it is not compiled."""
+    """Raised for a kernel's source that Inductor would not write, so that it is not compiled."""
 
 
 @dataclass(frozen=True)
@@ -251,12 +251,12 @@ class Helpers:
 
 @dataclass
 class TritonSource:
-    """A source while it is read: its text, and what its names stand for."""
+    """A source during the check: its text, and the meaning of its names."""
 
     text: str
     helpers: Helpers
     modules: dict[str, str] = field(default_factory=dict)
-    """Name in the source → the module it stands for."""
+    """Name in the source → its module."""
     known: set[str] = field(default_factory=set)
     """Functions and constants of the source, and functions imported singly."""
 
@@ -284,7 +284,7 @@ class TritonSource:
             raise self.refuse(value)
 
     def annotation(self, annotation: ast.expr) -> None:
-        """Allow nothing but names in an annotation: to look one up runs nothing."""
+        """Allow only names in an annotation, because looking one up runs nothing."""
         if isinstance(annotation, ast.Constant):
             self.plain(annotation)
             return
@@ -309,7 +309,7 @@ def is_public(name: str) -> bool:
 
 
 def dotted(node: ast.AST) -> str | None:
-    """Return a chain of names as ``tl.math.exp``; None for what is no chain of names."""
+    """Return a chain of names as ``tl.math.exp``; None for any other expression."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute) and len(parts) < 8:
         parts.append(node.attr)

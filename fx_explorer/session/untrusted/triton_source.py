@@ -1,5 +1,5 @@
-"""This module checks whether a kernel's Triton source may be compiled although a stranger wrote it,
-by an allow-list of what Inductor writes.
+"""This module checks whether a kernel's Triton source from an unknown author may be compiled, by an
+allow-list of what Inductor writes.
 
 To load a source is to run its top level as Python, and Triton calls, while it compiles, whatever
 Python function the body of a kernel names (``triton/compiler/code_generator.py``,
@@ -76,12 +76,12 @@ MOST_SHIFTED = 64
 
 
 def check_body(source: TritonSource, function: ast.FunctionDef) -> None:
-    """Raise UntrustedSourceError for the first thing that is not on the list."""
+    """Raise UntrustedSourceError for the first construct that is not allowed."""
     _Body(source, function).check()
 
 
 class _Body:
-    """The body of one ``@triton.jit`` function: Triton evaluates it while it compiles."""
+    """Checks the body of one ``@triton.jit`` function, which Triton evaluates while it compiles."""
 
     def __init__(self, source: TritonSource, function: ast.FunctionDef) -> None:
         self._source = source
@@ -128,7 +128,7 @@ class _Body:
             raise self._refuse(statement, "powers are not what Inductor writes")
 
     def _expression(self, node: ast.AST, depth: int) -> None:
-        """Refuse an expression that is not on the list, or is nested too deeply."""
+        """Refuse an expression that is not allowed, or is nested too deeply."""
         if depth > DEEPEST:
             raise self._refuse(node, "this is nested too deeply")
         if isinstance(node, ast.Constant):
@@ -166,7 +166,7 @@ class _Body:
             raise self._refuse(node, f"{node.id} is no name of the kernel's own")
 
     def _call(self, node: ast.Call, depth: int) -> None:
-        """Refuse a call of anything but Triton's own functions, and ``**`` in a call."""
+        """Refuse a call of any function but Triton's own, and ``**`` in a call."""
         called = node.func
         if isinstance(called, ast.Name):
             if called.id not in BUILTINS and called.id not in self._source.known:
@@ -206,7 +206,7 @@ class _Body:
             raise self._refuse(node, f"{chain} is no function of Triton's")
 
     def _assembly(self, node: ast.Call) -> None:
-        """Refuse assembly that is not written out or has a directive, because GNU assemblers read
+        """Refuse assembly that is not a literal or has a directive, because GNU assemblers read
         files at ``.incbin``. One statement of assembly is one instruction here.
         """
         if (dotted(node.func) or "").rpartition(".")[2] != "inline_asm_elementwise":
@@ -230,7 +230,7 @@ class _Body:
 
 
 def check_source(source: str, helpers: Helpers) -> None:
-    """Raise UntrustedSourceError for the first thing that is not on the list, with its line. Runs
+    """Raise UntrustedSourceError for the first construct that is not allowed, with its line. Runs
     nothing.
     """
     if len(source) > LONGEST:
@@ -398,8 +398,8 @@ class _TopLevel:
                 self._literal(keyword.value, depth)
 
     def _literal(self, value: ast.expr, depth: int, is_path_free: bool = True) -> None:
-        """Check a literal. With ``is_path_free``, strings are plain names; else any text, as of a
-        constant that only a kernel compares with.
+        """Check a literal. With ``is_path_free``, strings must be plain names; else any text is
+        allowed, since only a kernel compares with it.
         """
         if depth > DEEPEST:
             raise self._refuse(value, "this is nested too deeply")
@@ -437,8 +437,8 @@ class _TopLevel:
             self._literal(item, depth + 1)
 
     def _grids(self, value: ast.expr) -> None:
-        """Check the expressions of grids. Launchers run them as Python: arithmetic is all there may
-        be.
+        """Check the expressions of grids. Launchers run them as Python, so that only arithmetic is
+        allowed.
         """
         for node in ast.walk(value):
             if not isinstance(

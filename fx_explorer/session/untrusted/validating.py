@@ -1,5 +1,5 @@
-"""Values of a session file become values of the model here: this is the one place where they are
-checked, whoever wrote them.
+"""This module turns values of a session file into values of the model. All of them are checked
+here, whoever wrote them.
 
 A value of another type, a number that cannot be, an unknown word of a closed set, JSON of another
 shape, text that inflates without end: each raises ValueError, which says what it is; the reader
@@ -67,7 +67,7 @@ MOST_TEXT = 256 << 20
 """Bytes of a text."""
 
 MOST_SHAPES = 1_000
-"""Kinds of rows in one table, by the types of their values: optional fields have two each."""
+"""Most kinds of rows in one table, by the types of their values: optional fields have two each."""
 
 RowT = TypeVar("RowT")
 
@@ -129,14 +129,13 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
 
 
 FEW_ROWS = 8
-"""Fewest rows that are checked column by column. Fewer are checked one by one, which takes
-as long.
+"""Fewest rows that are checked column by column. Fewer are checked one by one, which takes as long.
 """
 
 
 def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
-    """Do as ``row_maker`` for many rows: what fails the checks of whole columns is checked row by
-    row, which names it.
+    """Make many rows like ``row_maker``. Rows that fail the checks of whole columns are checked one
+    by one, to name the invalid one.
     """
     make = row_maker(row_type)
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
@@ -202,7 +201,7 @@ def _words(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
 
 
 def _of_a_value(declared: Any, name: str) -> Check:
-    """Return the check for an optional type: that of ``check_of`` for its type other than None."""
+    """Return the check for an optional type: that of its type other than None."""
     inner = [argument for argument in get_args(declared) if argument is not type(None)]
     if get_origin(declared) in (Union, types.UnionType):
         return check_of(inner[0], name)
@@ -374,8 +373,8 @@ def _parsed_texts(value: Any) -> tuple[str, ...]:
 
 
 def from_json(text: Any) -> Any:
-    """Parse JSON. Raises ValueError for what is no JSON, or larger or deeper than what a session
-    has.
+    """Parse JSON. Raises ValueError for invalid JSON, or if it is larger or deeper than in a
+    session.
     """
     if type(text) is not str:
         raise ValueError(f"is {_shown(text)}, not JSON")

@@ -8,7 +8,6 @@ afterwards.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -57,7 +56,8 @@ def call_and_time(
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
     device = _accelerator(target)
-    clock = FrameClock(recording, torch.accelerator.synchronize if device else None)
+    synchronize = torch.accelerator.synchronize if device else None
+    clock = FrameClock(recording, synchronize)
     call = _call_of(target, job)
     with clock.installed():
         for number in range(1, WARM_UP_CALLS + 1):
@@ -78,7 +78,7 @@ def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
     compiled, arguments = calling.compile_target(target, job), target.arguments
 
     def call() -> object:
-        with torch.no_grad() if job.request.train is False else contextlib.nullcontext():
+        with calling.grad_mode(job.request):
             return compiled(*arguments.args, **arguments.keywords)
 
     return call
@@ -125,12 +125,11 @@ def _rows(
         device,
     )
     at_breaks = [_by_break(call.spent, hits) for call in calls]
-    met = sorted({hit for at_break in at_breaks for hit in at_break})
-    each = {hit: [at_break.get(hit, 0.0) for at_break in at_breaks] for hit in met}
-    return whole, [
-        BreakTime(0, 0, hit, median(times), interquartile_range(times))
-        for hit, times in each.items()
-    ]
+    rows = []
+    for hit in sorted(set().union(*at_breaks)):
+        times = [at_break.get(hit, 0.0) for at_break in at_breaks]
+        rows.append(BreakTime(0, 0, hit, median(times), interquartile_range(times)))
+    return whole, rows
 
 
 def _by_break(call_seconds: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
@@ -149,17 +148,20 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
         names = compilation_names(reader)
     # Reversed, so that of each cause the first hit stays.
     first = {hit.cause: hit.id for hit in reversed(rows)}
-    found: dict[int, int] = {}
+    by_compilation: dict[str, list[GraphBreak]] = {}
+    for hit in rows:
+        # Restarts (``0/0_1``) are of the same compilation.
+        compilation = names.get(hit.compilation, "").partition("_")[0]
+        by_compilation.setdefault(compilation, []).append(hit)
+    break_of_frame: dict[int, int] = {}
     for frame, cut in clock.cuts.items():
-        own = [
-            hit
-            for hit in rows
-            if names.get(hit.compilation, "").partition("_")[0] == clock.frames[frame].compilation
-        ]
-        at_line = [hit for hit in own or rows if (hit.file, hit.line) == (cut.file, cut.line)]
-        if at_line or own:
-            found[frame] = first[(at_line or own)[-1].cause]
-    return found
+        of_frame = by_compilation.get(clock.frames[frame].compilation, [])
+        candidates = of_frame or rows
+        at_line = [hit for hit in candidates if (hit.file, hit.line) == (cut.file, cut.line)]
+        nearest = at_line or of_frame
+        if nearest:
+            break_of_frame[frame] = first[nearest[-1].cause]
+    return break_of_frame
 
 
 def _accelerator(target: Target) -> str:

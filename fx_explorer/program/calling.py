@@ -64,22 +64,31 @@ def call_target(
     job.describe(target, train)
     compiled = compile_target(target, job)
     announce_call(target, job)
-    # Without an option, the grad mode is the program's own affair.
-    with torch.no_grad() if request.train is False else contextlib.nullcontext():
+    with grad_mode(request):
         for stance in stances_of_calls(request.stance_wanted):
             if stance:
                 job.say(f"calling {target.name} in the stance {stance}")
             with in_stance(stance), advising(target, job):
                 output = compiled(*target.arguments.args, **target.arguments.keywords)
-                forward_ended(find_loss(output) if train else None)
+                loss = find_loss(output) if train else None
+                forward_ended(loss)
     if train:
         go_backward(target, output, job)
+
+
+def grad_mode(request: CaptureRequest) -> contextlib.AbstractContextManager[object]:
+    """Return the grad mode to call the target in: without an option, the program's own."""
+    if request.train is False:
+        return torch.no_grad()
+    return contextlib.nullcontext()
 
 
 def announce_call(target: Target, job: CallingJob, advice: str = "") -> None:
     arguments = target.arguments
     announced = f"calling {target.name} with {arguments.describe()} from {arguments.origin}"
-    job.say(f"{announced}: {advice}" if advice else announced)
+    if advice:
+        announced += f": {advice}"
+    job.say(announced)
 
 
 @contextlib.contextmanager

@@ -61,14 +61,23 @@ def state_kept(target: Target, modules: list[ModuleType], remarks: list[str]) ->
     """Put random numbers, plain values and buffers of the program back after the block. ``remarks``
     gets sentences on what could not be put back.
     """
-    named = (value for module in modules for value in vars(module).values())
-    networks = [one for one in (target.network, *named) if isinstance(one, torch.nn.Module)]
-    inner = (module for network in networks for module in network.modules())
+    networks = _networks(target, modules)
+    namespaces = [vars(module) for module in modules]
+    for network in networks:
+        namespaces += [vars(submodule) for submodule in network.modules()]
     with contextlib.ExitStack() as stack:
         stack.enter_context(_random_numbers_kept())
-        stack.enter_context(_plain_values_kept([vars(one) for one in (*modules, *inner)]))
+        stack.enter_context(_plain_values_kept(namespaces))
         stack.enter_context(_buffers_kept(networks, remarks))
         yield
+
+
+def _networks(target: Target, modules: list[ModuleType]) -> list[torch.nn.Module]:
+    """Return the network of the target, and those that the modules name."""
+    values: list[object] = [target.network]
+    for module in modules:
+        values += vars(module).values()
+    return [value for value in values if isinstance(value, torch.nn.Module)]
 
 
 def _versions(arguments: Arguments) -> list[int]:
@@ -96,10 +105,7 @@ def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
     """Put numbers, texts and flags back after the block: they are what Dynamo's guards look at
     most.
     """
-    before = [
-        {name: value for name, value in names.items() if type(value) in _PLAIN}
-        for names in namespaces
-    ]
+    before = [_plain_values_of(names) for names in namespaces]
     try:
         yield
     finally:
@@ -109,20 +115,22 @@ def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
                     names[name] = value
 
 
+def _plain_values_of(names: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in names.items() if type(value) in _PLAIN}
+
+
 @contextlib.contextmanager
 def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterator[None]:
     """Put buffers back after the block. Parameters are not copied, which would take the model's
     size again: one that was written is named.
     """
-    buffers = [
-        buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()
-    ]
+    buffers = []
+    parameters = []
+    for network in networks:
+        buffers += [buffer for buffer in network.buffers() if not buffer.is_inference()]
+        named = network.named_parameters()
+        parameters += [(name, parameter, parameter._version) for name, parameter in named]
     before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
-    parameters = [
-        (name, one, one._version)
-        for network in networks
-        for name, one in network.named_parameters()
-    ]
     try:
         yield
     finally:
@@ -130,8 +138,6 @@ def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterat
             for buffer, version, kept in before:
                 if buffer._version != version:
                     buffer.copy_(kept)
-        remarks += [
-            f"It wrote to the parameter {name}, which stays so."
-            for name, parameter, version in parameters
-            if parameter._version != version
-        ]
+        for name, parameter, version in parameters:
+            if parameter._version != version:
+                remarks.append(f"It wrote to the parameter {name}, which stays so.")

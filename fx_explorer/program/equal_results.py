@@ -104,7 +104,8 @@ class ResultDifference:
         """Return what sorts differences, the worst last."""
         rank = ("equal", "within_error", "differs").index(self.kind)
         if not self.limit:  # it was not compared with one, as nothing excuses it
-            return rank, math.inf if self.kind == "differs" else 0.0, self.largest
+            share_of_limit = math.inf if self.kind == "differs" else 0.0
+            return rank, share_of_limit, self.largest
         return rank, self.error / self.limit, self.largest
 
 
@@ -160,8 +161,9 @@ def is_within_tolerance(
         return False
     if not (result.is_floating_point() or result.is_complex()):
         return torch.equal(result, eager)
-    allowed = NARROW_TOLERANCES.get(eager.dtype, tolerance_of(eager.dtype))
-    return _Pair(result, eager).is_within(allowed if tolerance is None else tolerance, Precision())
+    if tolerance is None:
+        tolerance = NARROW_TOLERANCES.get(eager.dtype, tolerance_of(eager.dtype))
+    return _Pair(result, eager).is_within(tolerance, Precision())
 
 
 def tolerance_of(dtype: torch.dtype) -> float:
@@ -333,9 +335,8 @@ def _compare_exactly(
     count = int(differ.sum())
     if not count:
         return ResultDifference("equal")
-    note = (
-        f"{count:,} of {eager.numel():,} {'booleans' if eager.dtype == torch.bool else 'integers'}"
-    )
+    kind = "booleans" if eager.dtype == torch.bool else "integers"
+    note = f"{count:,} of {eager.numel():,} {kind}"
     if exact is not None and exact.shape == eager.shape and exact.dtype == eager.dtype:
         note += f"; in the run in float64, {int((exact != eager).sum()):,} are not eager's"
     return replace(_Pair(result, eager).difference("differs"), note=note)
@@ -366,4 +367,5 @@ def _rms(values: torch.Tensor) -> float:
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    widest = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.to(widest)

@@ -53,12 +53,13 @@ def ran_in_a_graph(error: BaseException) -> bool:
     """Return whether the error was raised in the code of a graph (``torch.fx.GraphModule``), or
     while autograd ran a backward (``_engine_run_backward``, torch/autograd/graph.py).
     """
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(
-        frame.f_code.co_filename.startswith("<eval_with_key>")
-        or frame.f_code.co_name == "_engine_run_backward"
-        for frame in frames
-    )
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if code.co_filename.startswith("<eval_with_key>"):
+            return True
+        if code.co_name == "_engine_run_backward":
+            return True
+    return False
 
 
 def class_name(value: object) -> str:

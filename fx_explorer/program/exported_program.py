@@ -84,7 +84,9 @@ def _as_exported(program: Any, module: torch.nn.Module, arguments: Arguments) ->
 
 def _children(spec: Any) -> list[Any]:
     """Return the parts of a TreeSpec; before torch 2.12 they were an attribute."""
-    return list(spec.children() if hasattr(spec, "children") else spec.children_specs)
+    if hasattr(spec, "children"):
+        return list(spec.children())
+    return list(spec.children_specs)
 
 
 def _loaded(file: Path, archive: Pt2Archive) -> Any:

@@ -84,8 +84,10 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
         if kept is None or len(kept) != len(entries):
             if kept is None:
                 gave = type(answer).__name__
+            elif len(kept) == 1:
+                gave = "1 answer"
             else:
-                gave = f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
+                gave = f"{len(kept)} answers"
             raise TargetError(
                 f"the guard filter {name} gave {gave} for {len(entries)} guards; "
                 "return a list with True (keep) or False (drop) for each guard, in their order"
@@ -165,11 +167,10 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
 
 def _callables_in(module: ModuleType, file: Path) -> str:
     """Return the callables that the file defines itself, without those it imports."""
-    names = [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("_") and _is_of(module, value)
-    ]
+    names = []
+    for name, value in vars(module).items():
+        if callable(value) and not name.startswith("_") and _is_of(module, value):
+            names.append(name)
     if not names:
         return f"{file.name} has no callable of its own"
     if len(names) > MOST_NAMES:
@@ -189,14 +190,11 @@ def _is_of(module: ModuleType, value: object) -> bool:
 
 def with_line(error: BaseException, file: Path) -> str:
     """Return ``ValueError: no (line 3 of keep.py)``."""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).name == file.name
-    ]
-    if isinstance(error, SyntaxError) and not lines:
-        lines = [error.lineno]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).name == file.name]
+    message: object = error
+    if isinstance(error, SyntaxError):
+        message = error.msg
+        lines = lines or [error.lineno]
     where = f" (line {lines[-1]} of {file})" if lines and lines[-1] else ""
-    return (
-        f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}{where}"
-    )
+    return f"{type(error).__name__}: {message}{where}"

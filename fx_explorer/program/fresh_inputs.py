@@ -67,10 +67,10 @@ class CalledTarget:
         inputs.
         """
         other = self.request.mark_against
-        if other:
-            mark_differing(
-                target.arguments, self._arguments("" if other == TWICE_THE_BATCH else other)
-            )
+        if not other:
+            return
+        expression = "" if other == TWICE_THE_BATCH else other
+        mark_differing(target.arguments, self._arguments(expression))
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,9 @@ class PlannedCall:
     @property
     def compiled_anew_for(self) -> str:
         """Return in words for what a compiled program may be recompiled; empty for nothing."""
-        return self.unlike_example or ("other sizes" if self.has_other_sizes else "")
+        if not self.unlike_example and self.has_other_sizes:
+            return "other sizes"
+        return self.unlike_example
 
 
 Change = Callable[[torch.Tensor], torch.Tensor]
@@ -239,9 +241,9 @@ def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.
     """
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
         return tensor
-    wide = tensor.to(
-        torch.float64 if tensor.is_floating_point() else torch.int64
-    )  # not every dtype has a minimum in torch
+    # Not every dtype has a minimum in torch.
+    widest = torch.float64 if tensor.is_floating_point() else torch.int64
+    wide = tensor.to(widest)
     changed = torch.empty_like(tensor, memory_format=torch.contiguous_format).copy_(common(wide))
     changed.view(-1)[:1] = single(wide)
     return changed
@@ -301,22 +303,26 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
     if any(tensor.is_floating_point() for tensor in tensors):
         for words, change in _OF_FLOATS.items():
             yield words, arguments.changed(lambda tensor, change=change: _float(tensor, change))  # type: ignore[misc]
-    for words, change in _OF_ALL.items() if tensors else ():
-        yield (
-            words,
-            arguments.changed(lambda tensor, change=change: _like(change(tensor.detach()), tensor)),  # type: ignore[misc]
-        )
+    if tensors:
+        for words, change in _OF_ALL.items():
+            yield (
+                words,
+                arguments.changed(
+                    lambda tensor, change=change: _like(change(tensor.detach()), tensor)  # type: ignore[misc]
+                ),
+            )
     if any(_is_integer(tensor) for tensor in tensors):
         yield LARGEST, arguments.changed(_largest)
         yield ALL_LARGE, arguments.changed(_all_large)
         yield ALL_HALF, arguments.changed(_all_half)
         yield MODERATE, arguments.changed(_moderate)
-    for seed in SEEDS if tensors else ():
-        generator = torch.Generator().manual_seed(seed)
-        yield (
-            f"random inputs (seed {seed})",
-            arguments.changed(lambda tensor, using=generator: _random(tensor, using)),  # type: ignore[misc]
-        )
+    if tensors:
+        for seed in SEEDS:
+            generator = torch.Generator().manual_seed(seed)
+            yield (
+                f"random inputs (seed {seed})",
+                arguments.changed(lambda tensor, using=generator: _random(tensor, using)),  # type: ignore[misc]
+            )
     for words, changed in _OF_NUMBERS.items():
         given = copied(arguments).with_numbers(changed)
         if given is not None:
@@ -378,7 +384,9 @@ def _moderate(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _float(tensor: torch.Tensor, change: Change) -> torch.Tensor:
-    return _like(change(tensor.detach()) if tensor.is_floating_point() else tensor, tensor)
+    if not tensor.is_floating_point():
+        return _like(tensor, tensor)
+    return _like(change(tensor.detach()), tensor)
 
 
 def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -136,11 +136,12 @@ def required_parameters(function: Callable[..., Any]) -> list[str]:
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [
-        p.name
-        for p in parameters
-        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
+    names = []
+    for parameter in parameters:
+        is_variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not is_variadic:
+            names.append(parameter.name)
+    return names
 
 
 def tensors(value: object) -> Iterator[torch.Tensor]:
@@ -155,8 +156,8 @@ def tensors(value: object) -> Iterator[torch.Tensor]:
     elif isinstance(value, tuple | list | set | frozenset):
         for inner in value:
             yield from tensors(inner)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for inner in vars(value).values() if hasattr(value, "__dict__") else ():
+    elif is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
+        for inner in vars(value).values():
             yield from tensors(inner)
 
 

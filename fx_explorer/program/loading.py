@@ -131,11 +131,11 @@ def place(path: Path, argv: list[str]) -> None:
 
 
 def compile_file(path: Path) -> CodeType:
-    text = installed_text_of(str(path))
+    source: str | bytes | None = installed_text_of(str(path))
+    if source is None:
+        source = path.read_bytes()
     # Not inherited: our ``from __future__ import annotations`` is none of the user's.
-    return compile(
-        path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True
-    )
+    return compile(source, str(path), "exec", dont_inherit=True)
 
 
 def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
@@ -185,10 +185,11 @@ def names_bound(text: str) -> set[str]:
 
 def members_bound(text: str) -> set[str]:
     """Return what the classes of a file of this text bind: ``Net.forward``. Raises SyntaxError."""
-    classes = [one for one in ast.parse(text).body if isinstance(one, ast.ClassDef)]
-    return {
-        f"{class_def.name}.{name}" for class_def in classes for name, _ in _bound(class_def.body)
-    }
+    members = set()
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.ClassDef):
+            members |= {f"{statement.name}.{name}" for name, _ in _bound(statement.body)}
+    return members
 
 
 def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
@@ -256,19 +257,23 @@ class _OverlayFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        others = (
-            finder
-            for finder in sys.meta_path
-            if finder is not self and hasattr(finder, "find_spec")
-        )
-        spec = next(
-            filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None
-        )
+        spec = self._spec_of_others(fullname, path, target)
         if spec and isinstance(spec.loader, SourceFileLoader):
             text = installed_text_of(spec.loader.path)
             if text is not None:
                 spec.loader = _OverlayLoader(fullname, spec.loader.path, text)
         return spec
+
+    def _spec_of_others(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec:
+                return spec
+        return None
 
 
 class _OverlayLoader(SourceFileLoader):

@@ -126,15 +126,14 @@ def nothing_compiled(
             "torch.compiler.disable used?)"
         )
     names = top_level_names(place.file)
-    found = [name for name in given if name in names]
-    found += [name for name in ("model", "get_model") if name in names and name not in found]
-    found += [
-        name
-        for name, kind in names.items()
-        if kind in (ast.ClassDef, ast.FunctionDef) and name not in found
-    ]
+    defined_names = [name for name in names if names[name] in (ast.ClassDef, ast.FunctionDef)]
+    usual_names = [name for name in ("model", "get_model") if name in names]
+    given_names = [name for name in given if name in names]
+    # Without doubles, in this order.
+    found = list(dict.fromkeys([*given_names, *usual_names, *defined_names]))
     if found:
-        defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. "
+        more = " …" if len(found) > 5 else ""
+        defined = f"It defines {', '.join(found[:5])}{more}. "
     else:
         defined = ""
     wanted = found[0] if found else "NAME"

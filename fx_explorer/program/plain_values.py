@@ -49,16 +49,16 @@ def copy_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
     the whole.
     """
     if tensor.is_nested:
-        parts = {f"[{i}]": one for i, one in enumerate(tensor.detach().unbind())}
+        parts = {f"[{i}]": part for i, part in enumerate(tensor.detach().unbind())}
     elif is_traceable_wrapper_subclass(tensor):
         parts = {f".{name}": getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
     else:
         return {"": copy_tensor(tensor)}
-    return {
-        f"{name}{rest}": copy
-        for name, one in parts.items()
-        for rest, copy in copy_parts(one).items()
-    }
+    copies = {}
+    for name, part in parts.items():
+        for rest, copy in copy_parts(part).items():
+            copies[f"{name}{rest}"] = copy
+    return copies
 
 
 def atom(value: Any) -> Any:

@@ -100,13 +100,10 @@ def _broke(error: BaseException) -> str:
 
 def _call(error: BaseException) -> str:
     """Name the call by the last line of the user's program that led to it."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_not_theirs())
-    ]
-    if frames:
-        return f"the call at {frames[-1].filename}:{frames[-1].lineno}"
+    not_theirs = _not_theirs()
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(not_theirs):
+            return f"the call at {frame.filename}:{frame.lineno}"
     return "the call of the target in it"
 
 
@@ -150,10 +147,8 @@ def _name_and_place(backend: Any) -> str:
     code = next(filter(None, map(_code_of, reversed(functions))), None)
     if code is None:
         return str(getattr(backend, "__name__", None) or type(backend).__name__)
-    return (
-        f"{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name} "
-        f"({code.co_filename}:{code.co_firstlineno})"
-    )
+    name = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _code_of(function: Any) -> types.CodeType | None:

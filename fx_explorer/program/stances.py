@@ -122,9 +122,11 @@ def given_and_not_called(given: Mapping[str, CallSite]) -> str:
 def _describe_call(name: str, place: CallSite) -> str:
     if not place.file:
         return name
-    unused = result_never_called(place)
     where = f"{PurePath(place.file).name}:{place.line}"
-    return f"{name} ({where}{f', {unused}' if unused else ''})"
+    unused = result_never_called(place)
+    if unused:
+        where += f", {unused}"
+    return f"{name} ({where})"
 
 
 def result_never_called(place: CallSite) -> str:
@@ -168,21 +170,21 @@ def _is_handed_on(scope: ast.AST, name: str, binding: ast.stmt) -> bool:
     """Return whether anything else is done with ``name`` after the binding than to ask for an
     attribute other than ``forward``.
     """
-    asked = {
-        id(node.value)
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Attribute) and node.attr not in ("forward", "__call__")
-    }
-    if any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(scope)):
-        return True
-    return any(
-        isinstance(node, ast.Name)
-        and node.id == name
-        and isinstance(node.ctx, ast.Load)
-        and id(node) not in asked
-        and not binding.lineno <= node.lineno <= (binding.end_lineno or binding.lineno)
-        for node in ast.walk(scope)
-    )
+    asked = set()
+    reads = []
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            return True
+        if isinstance(node, ast.Attribute) and node.attr not in ("forward", "__call__"):
+            asked.add(id(node.value))
+        elif isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            reads.append(node)
+    last_line = binding.end_lineno or binding.lineno
+    for read in reads:
+        is_in_binding = binding.lineno <= read.lineno <= last_line
+        if id(read) not in asked and not is_in_binding:
+            return True
+    return False
 
 
 def _set_by(option: OptionInForce) -> str:

@@ -180,13 +180,12 @@ class OfferingModule:
 
     def module_classes(self) -> list[str]:
         """Return the names of the nn.Module subclasses that the file itself defines."""
-        return [
-            name
-            for name, value in self.names.items()
-            if isinstance(value, type)
-            and issubclass(value, torch.nn.Module)
-            and value.__module__ == self.module
-        ]
+        names = []
+        for name, value in self.names.items():
+            is_module_class = isinstance(value, type) and issubclass(value, torch.nn.Module)
+            if is_module_class and value.__module__ == self.module:
+                names.append(name)
+        return names
 
     def callable_of(self, name: str, found: Any) -> Callable[..., Any]:
         """Return the thing to call. A class is instantiated, ``get_model`` is called."""
@@ -270,20 +269,20 @@ class OfferingModule:
         at one.
         """
         models = [name for name, value in self.names.items() if isinstance(value, torch.nn.Module)]
-        functions = [
-            name
-            for name, value in self.names.items()
-            if inspect.isfunction(value)
-            and value.__module__ == self.module
-            and not name.startswith("_")
-        ]
+        functions = []
+        for name, value in self.names.items():
+            is_defined_here = inspect.isfunction(value) and value.__module__ == self.module
+            if is_defined_here and not name.startswith("_"):
+                functions.append(name)
         found = [*models, *self.module_classes(), *functions]
         if not found:
             return (
                 f"Nothing in {self.place.shown} can be compiled; to run it as it is: "
                 f"fx-explorer run {self.place.shown}"
             )
-        shown = ", ".join(found[:8]) + (" …" if len(found) > 8 else "")
+        shown = ", ".join(found[:8])
+        if len(found) > 8:
+            shown += " …"
         return (
             f"It has {shown}; point at one, for example {self.place.shown}:{found[0]} "
             "--inputs 'torch.randn(2, 8)'."

@@ -9,6 +9,7 @@ import os
 import sys
 import sysconfig
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 
 from fx_explorer.model import CaptureRequest
@@ -127,5 +128,7 @@ class UsersCode:
 
 def users_code(place: TargetPlace, request: CaptureRequest) -> UsersCode:
     target = place.file or getattr(sys.modules.get(place.module), "__file__", None)
-    files = [*request.overlay, *([target] if target else [])]
+    files: list[str | Path] = list(request.overlay)
+    if target:
+        files.append(target)
     return UsersCode(frozenset(os.path.dirname(os.path.realpath(path)) for path in files))

@@ -76,10 +76,9 @@ def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
                 return (_process(reader), list(_findings(reader)))
             return None
     except SessionError as error:
-        pid = file.name.partition("-")[0]
-        return ChildProcess(
-            0, int(pid) if pid.isdecimal() else 0, "started", "", f"its record is damaged: {error}"
-        ), []
+        start_of_name = file.name.partition("-")[0]
+        pid = int(start_of_name) if start_of_name.isdecimal() else 0
+        return ChildProcess(0, pid, "started", "", f"its record is damaged: {error}"), []
 
 
 def _unseen(file: Path) -> ChildProcess:

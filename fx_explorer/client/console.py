@@ -43,7 +43,9 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[str]:
         *lines, self._partial = (self._partial + self._decoder.decode(chunk)).split("\n")
-        complete = [piece for line in lines for piece in _pieces(_last_version(line))]
+        complete = []
+        for line in lines:
+            complete += _pieces(_last_version(line))
         # A progress bar rewrites its line for minutes without ever ending it.
         self._partial = _last_version(self._partial, keep_end=True)
         if len(self._partial) > MAX_LINE:

@@ -117,7 +117,10 @@ class _Process:
         self.is_ours = not is_worker and any(word.startswith(PACKAGE) for word in words)
         if any(word.endswith(_COMPILE_POOL) for word in words[1:2]):
             self.is_of_compile_pool = True
-        program = os.path.basename(_executable(self.pid) or (words[0] if words else ""))
+        program = _executable(self.pid)
+        if not program and words:
+            program = words[0]
+        program = os.path.basename(program)
         self.is_python = program.startswith(("python", "pypy"))
         self.is_shell = _SHELLS.fullmatch(program) is not None
         self.why = _why_not_recorded(words, _words(self.pid, "environ"), hook)
@@ -161,7 +164,8 @@ class Descendants:
         """Begin to follow the processes that ``worker`` starts. Recorded processes leave their
         marks in the directory ``marks``; None when nothing is recorded.
         """
-        self._worker, self._marks = worker, str(marks) if marks else ""
+        self._worker = worker
+        self._marks = str(marks) if marks else ""
         if not can_follow_processes():
             return
         os.environ.setdefault(OWN_MARK, "1")

@@ -57,8 +57,11 @@ class Leftover:
     @property
     def words(self) -> str:
         """Describe it: ``train.py, 2026-11-22 10:37, 4 compilations``."""
-        what = f"{self.compilations} compilation{'' if self.compilations == 1 else 's'}"
-        return f"{self.target}, {self.started}, {self.problem or what}"
+        if self.compilations == 1:
+            content = "1 compilation"
+        else:
+            content = f"{self.compilations} compilations"
+        return f"{self.target}, {self.started}, {self.problem or content}"
 
     def __str__(self) -> str:
         return f"{self.words}, {self.size_bytes / 1e6:.1f} MB: {self.session}"
@@ -159,8 +162,7 @@ def _read(directory: Path) -> Leftover | None:
             request = reader.request()
             if not compilations and not reader.count(ConsoleLine):
                 return None
-            return Leftover(
-                directory, request.target if request else "unknown", started, compilations, size
-            )
+            target = request.target if request else "unknown"
+            return Leftover(directory, target, started, compilations, size)
     except (SessionError, ValueError, TypeError, KeyError) as error:
         return Leftover(directory, "unknown", started, 0, size, f"cannot be read ({error})")

@@ -77,13 +77,14 @@ class LogReadingProcess:
             str(self._log),
             str(self.session_path),
         ]
+        if self._follows:
+            command.append("--follow")
+        has_input = self._standard_input >= 0
+        standard_input = self._standard_input if has_input else subprocess.PIPE
         self._process = subprocess.Popen(
-            [*command, *(["--follow"] if self._follows else [])],
-            stdin=self._standard_input if self._standard_input >= 0 else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            command, stdin=standard_input, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        if self._standard_input >= 0:
+        if has_input:
             os.close(self._standard_input)
 
     async def start(self) -> None:
@@ -119,9 +120,8 @@ class LogReadingProcess:
             if self._was_stopped:
                 self.outcome = Outcome("cancelled", STOPPED)
             elif returned:
-                self.outcome = Outcome(
-                    "incomplete", said.splitlines()[-1] if said else f"it ended with {returned}", 4
-                )
+                why = said.splitlines()[-1] if said else f"it ended with {returned}"
+                self.outcome = Outcome("incomplete", why, 4)
             if self.outcome.kind != "finished":
                 await asyncio.to_thread(self._note, self.outcome)
         return self.outcome

@@ -174,9 +174,9 @@ def signal_name(number: int) -> str:
 
 def with_problem(outcome: Outcome, problem: str) -> Outcome:
     """Return the outcome of a capture whose session could not be written or moved in full."""
-    text = f"{problem} The program: {outcome.kind}" + (
-        f" ({outcome.message})" if outcome.message else ""
-    )
+    text = f"{problem} The program: {outcome.kind}"
+    if outcome.message:
+        text += f" ({outcome.message})"
     if outcome.kind == "finished":
         return replace(outcome, kind="incomplete", message=text)
     return replace(outcome, message=text)

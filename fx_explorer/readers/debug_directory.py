@@ -125,11 +125,8 @@ def _add_folder(
             kinds[name] += 1
         except (ValueError, OSError):
             skipped += 1
-    others = [
-        file
-        for file in sorted(folder.path.iterdir())
-        if file.name not in (_READABLE, *_RECORDS, *_DOCUMENTS, KERNEL_INFORMATION)
-    ]
+    names_read = {_READABLE, *_RECORDS, *_DOCUMENTS, KERNEL_INFORMATION}
+    others = [file for file in sorted(folder.path.iterdir()) if file.name not in names_read]
     if others:
         listing = "\n".join(f"{file.stat().st_size:>14,}  {file.name}" for file in others)
         compilations.add_artifact(

@@ -201,11 +201,8 @@ def _stacks_of_kernel(args: Event) -> tuple[str, ...]:
     """
     given = args.get("stack")
     stacks = given if isinstance(given, list) else [given]
-    return tuple(
-        stack[:LONGEST_STACK]
-        for stack in stacks[:MOST_OF_KERNEL]
-        if isinstance(stack, str) and stack
-    )
+    texts = [stack for stack in stacks[:MOST_OF_KERNEL] if isinstance(stack, str) and stack]
+    return tuple(text[:LONGEST_STACK] for text in texts)
 
 
 def _stack(args: Event) -> tuple[str, str] | None:

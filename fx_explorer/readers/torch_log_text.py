@@ -116,9 +116,11 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
 def _message(line: int, first: re.Match[str], below: list[str]) -> Message:
     seconds = int(first["hour"]) * 3600 + int(first["minute"]) * 60 + float(first["second"])
     compilation = first["compilation"] or ""
+    if "/" not in compilation:
+        compilation = ""
     return Message(
         first["artifact"] or "",
-        compilation if "/" in compilation else "",
+        compilation,
         int((first["attempt"] or "0")[:9]),
         int((first["rank"] or "-1")[:9]),
         seconds,

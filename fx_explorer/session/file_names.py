@@ -92,7 +92,8 @@ def distinct_names(paths: Iterable[str]) -> dict[str, str]:
         for group in alike:
             by_part = defaultdict(list)
             for path, parts in group:
-                by_part[parts[-length] if length <= len(parts) else ""].append((path, parts))
+                part = parts[-length] if length <= len(parts) else ""
+                by_part[part].append((path, parts))
             for part, members in by_part.items():
                 if part and len(members) > 1:
                     longer.append(members)

@@ -258,9 +258,11 @@ class SessionReader:
 
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
         """Return a row with its shared texts in place of their numbers."""
-        return tuple(
-            self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row)
-        )
+        values = list(row)
+        for i, value in enumerate(row):
+            if i in repeated and isinstance(value, int):
+                values[i] = self.text(value)
+        return tuple(values)
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
         """Return the row with this id. Raises NoRowError, a KeyError, without one."""

@@ -552,8 +552,11 @@ def _checked(
 
     def encoded(row: schema.SessionRow) -> list[object]:
         values = encode(row)
+        stored = list(values)
         # As SQLite gives them back: a boolean is a number, and a new row gets an id.
-        stored = [int(value) if isinstance(value, bool) else value for value in values]
+        for i, value in enumerate(values):
+            if isinstance(value, bool):
+                stored[i] = int(value)
         if has_id:
             stored[0] = stored[0] or 0
         decode(tuple(stored))

@@ -65,7 +65,8 @@ def check(gpu: Gpu, say: Say) -> None:
     with _checking("torch", say) as found:
         import torch
 
-        found.append(f"{torch.__version__}, {'CUDA' if torch.version.cuda else 'CPU'} build")
+        kind = "CUDA" if torch.version.cuda else "CPU"
+        found.append(f"{torch.__version__}, {kind} build")
     if other := installing.other_triton():
         say("versions", True, installing.versions(), other)
     from fx_explorer.capture.virtual_gpu.device_queries import Emulation
@@ -101,7 +102,9 @@ def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
         from fx_explorer.capture.virtual_gpu.cache_directories import not_written
 
         wrong = not_written(error) or str(error) or type(error).__name__
-        say(name, False, f"{what}: {wrong}" if what else wrong)
+        if what:
+            wrong = f"{what}: {wrong}"
+        say(name, False, wrong)
         raise Failed from error
     say(name, True, "; ".join(found))
 
@@ -125,7 +128,9 @@ def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
     codes = _generated(model, torch.randn(16, 64))
     if len(codes) != 2:
         raise Failed(f"forward and backward should be two generated codes, and are {len(codes)}")
-    kernels = [kernel for code in codes for kernel in _kernels(code)]
+    kernels: list[tuple[str, str]] = []
+    for code in codes:
+        kernels += _kernels(code)
     if not kernels:
         raise Failed("no Triton kernel was generated")
     return kernels
@@ -142,14 +147,10 @@ def _attention() -> str:
         lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True),
         *heads,
     )
-    fused = [
-        name
-        for name in ("cudnn", "flash", "efficient")
-        if f"_scaled_dot_product_{name}_attention" in code
-    ]
-    if not fused:
-        raise Failed("attention is decomposed instead of fused")
-    return f"fused ({fused[0]})"
+    for name in ("cudnn", "flash", "efficient"):
+        if f"_scaled_dot_product_{name}_attention" in code:
+            return f"fused ({name})"
+    raise Failed("attention is decomposed instead of fused")
 
 
 def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:

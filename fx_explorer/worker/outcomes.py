@@ -78,19 +78,18 @@ class Outcomes:
     @property
     def problem(self) -> str:
         """Return why the session is not complete; empty when it is."""
-        failure = self._progress.writer.failure
-        return self._fault or (str(failure) if failure else "")
+        if self._fault:
+            return self._fault
+        return str(self._progress.writer.failure or "")
 
     def checked(self, outcome: Outcome) -> Outcome:
         """Return the outcome, marked as incomplete when the session is."""
         if not self.problem:
             return outcome
         text = f"{self.problem} The program continued: {outcome.kind}"
-        return Outcome(
-            "incomplete",
-            f"{text} ({outcome.message})" if outcome.message else text,
-            outcome.exit_code,
-        )
+        if outcome.message:
+            text += f" ({outcome.message})"
+        return Outcome("incomplete", text, outcome.exit_code)
 
     def _of_program(self, program: Callable[[], None]) -> Outcome:
         try:
@@ -99,7 +98,9 @@ class Outcomes:
             with self._progress.original_functions.in_place():
                 return self._of_error(error)
         earlier = self._progress.request.raised_inspecting
-        return Outcome("finished", ONLY_IN_EAGER_MODE.format(earlier) if earlier else "")
+        if earlier:
+            return Outcome("finished", ONLY_IN_EAGER_MODE.format(earlier))
+        return Outcome("finished", "")
 
     def _of_error(self, error: BaseException) -> Outcome:
         """Return the outcome of a program that ended with an exception."""
@@ -241,20 +242,21 @@ def _is_at_end(code: CodeType, line: int) -> bool:
     return True
 
 
+def _position_of(line: int, body: Sequence[ast.stmt]) -> int | None:
+    for position, statement in enumerate(body):
+        if statement.lineno <= line <= (statement.end_lineno or line):
+            return position
+    return None
+
+
 def is_last(body: Sequence[ast.stmt], line: int) -> bool:
     """Return whether nothing but definitions comes after the statement at ``line`` in the block."""
-    at = next(
-        (
-            i
-            for i, statement in enumerate(body)
-            if statement.lineno <= line <= (statement.end_lineno or line)
-        ),
-        None,
-    )
-    if at is None or any(
-        not isinstance(after, (*_FUNCTIONS, ast.ClassDef)) for after in body[at + 1 :]
-    ):
+    at = _position_of(line, body)
+    if at is None:
         return False
+    for after in body[at + 1 :]:
+        if not isinstance(after, (*_FUNCTIONS, ast.ClassDef)):
+            return False
     match body[at]:
         case ast.If(body=then, orelse=otherwise):
             return any(is_last(block, line) for block in (then, otherwise))

@@ -160,14 +160,15 @@ _SKIPPED = frozenset(
 """Names in Python's modules that change by themselves, and are no sign of a replaced function."""
 
 
+def _functions_of(owner: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(owner).items() if callable(value)}
+
+
 class OriginalFunctions:
     """Python's own functions, kept before anything of the user's has run."""
 
     def __init__(self) -> None:
-        self._known = [
-            (owner, {name: value for name, value in vars(owner).items() if callable(value)})
-            for owner in _OWNERS
-        ]
+        self._known = [(owner, _functions_of(owner)) for owner in _OWNERS]
         self._meta_path, self._path = list(sys.meta_path), list(sys.path)
 
     def replaced(self) -> list[str]:
@@ -189,10 +190,12 @@ class OriginalFunctions:
         none.
         """
         names = self.replaced()
-        shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
-        if names:
-            return f"The program has replaced or removed {shown}, which fx-explorer needs, too"
-        return ""
+        if not names:
+            return ""
+        shown = ", ".join(names[:MOST_NAMED])
+        if len(names) > MOST_NAMED:
+            shown += " …"
+        return f"The program has replaced or removed {shown}, which fx-explorer needs, too"
 
     def in_place(self) -> OriginalsInPlace:
         """Return a context manager that puts Python's own functions back inside its block.

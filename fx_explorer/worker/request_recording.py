@@ -102,7 +102,8 @@ class RequestRecording:
             if stepper:
                 self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
         with state.noting("the options of the compiler"):
-            add_catalogue(writer, options, only=None if gates or request.all_settings else CONSOLE)
+            only = None if gates or request.all_settings else CONSOLE
+            add_catalogue(writer, options, only=only)
 
     def stop(self) -> None:
         """Stop recording what is compiled."""
@@ -137,9 +138,8 @@ class RequestRecording:
                 "compiled is counted"
             )
         if not self.recording:
-            return nothing_compiled(
-                place, ended, self._why_not_recorded() if place.is_script else ""
-            )
+            why = self._why_not_recorded() if place.is_script else ""
+            return nothing_compiled(place, ended, why)
         from fx_explorer.program.stances import given_and_not_called, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)

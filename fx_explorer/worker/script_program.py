@@ -227,14 +227,11 @@ class VerifyingScript:
         self._request = request
         self._original = ChildProgram(request, lambda: original_result(place, request))
         as_it_was = as_on_disk(request)
-        self._again = [
-            LaterRun(
-                request,
-                lambda: original_again(place, as_it_was),
-                LONGEST_S + MOST_PLACES * AS_LONG_AS_COMPILING_S,
-            )
-            for _ in range(MOST_RUNS)
-        ]
+        longest_again_s = LONGEST_S + MOST_PLACES * AS_LONG_AS_COMPILING_S
+        self._again = []
+        for _ in range(MOST_RUNS):
+            again = LaterRun(request, lambda: original_again(place, as_it_was), longest_again_s)
+            self._again.append(again)
         self._uncompiled = LaterRun(request, lambda: uncompiled_result(place, request), LONGEST_S)
         self._built = LaterRun(request, lambda: built_result(place, request), LONGEST_S)
         self._built_original = LaterRun(request, lambda: built_result(place, as_it_was), LONGEST_S)

@@ -102,7 +102,9 @@ class VirtualGpu:
         self._progress.writer.set_meta(
             "virtual_gpu", {**emulation.to_json(), "warning": self._warning}
         )
-        text = IN_WORDS[emulation.mode] + (f": {emulation.reason}" if emulation.reason else "")
+        text = IN_WORDS[emulation.mode]
+        if emulation.reason:
+            text += f": {emulation.reason}"
         if text != self._told:
             self._told = text
             self._progress.note(f"virtual {self._gpu.title}: {text}")

@@ -232,14 +232,17 @@ class Compilations:
     def _begin(self, name: str, seconds: float) -> LogCompilation:
         times = self._begun[name] = self._begun.get(name, 0) + 1
         match = _NUMBERS.fullmatch(name)
+        frame, recompile = 0, 0
+        if match:
+            frame, recompile = int(match["frame"]), int(match["recompile"])
         row_name = name or WITHOUT_FRAME
         if times > 1:
             row_name += f"#{times}"
         row = Compilation(
             0,
             row_name,
-            int(match["frame"]) if match else 0,
-            int(match["recompile"]) if match else 0,
+            frame,
+            recompile,
             "",
             "",
             0,
@@ -384,11 +387,8 @@ class Compilations:
     def _metrics(self, record: Record) -> None:
         if not isinstance(record.content, dict):
             return
-        kept = {
-            key: value
-            for key, value in record.content.items()
-            if value not in (None, [], "", 0, 0.0)
-        }
+        fields = record.content.items()
+        kept = {key: value for key, value in fields if value not in (None, [], "", 0, 0.0)}
         self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
 
     def _event(self, record: Record) -> None:

@@ -86,6 +86,8 @@ class DynamoRecords:
         user = self._places.user_frame(report.frames)
         code = report.frames[-1].code if report.frames else ""
         file, line = report.file, report.line
+        if user:
+            code = user.code
         if user and is_torch(report.file):
             file, line = user.file, user.line
         self._places.file(file)
@@ -99,7 +101,7 @@ class DynamoRecords:
             report.hints,
             file,
             line,
-            user.code if user else code,
+            code,
             stack=self._places.stack(report.frames),
             text=self._writer.text(record.payload),
             chain=self._places.stack(_inlined(state, report.frames)),
@@ -163,6 +165,8 @@ class DynamoRecords:
         self._begin(record)
         compilation = self._compilations.id(record)
         source, value = str(content.get("source") or ""), content.get("val")
+        value_text = "" if value is None else str(value)
+        sources = (source,) if source else ()
         name = str(content.get("symbol"))
         self._symbols.setdefault(compilation, set()).add(name)
         row = Symbol(
@@ -170,10 +174,10 @@ class DynamoRecords:
             compilation,
             name,
             source,
-            "" if value is None else str(value),
+            value_text,
             str(content.get("vr")),
             self._places.stack(self._user(content)),
-            (source,) if source else (),
+            sources,
             attempt=record.attempt,
         )
         self._writer.add(row)

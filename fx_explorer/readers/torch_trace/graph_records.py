@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer.model import (
@@ -87,11 +87,10 @@ class GraphsOfCompilation:
         yet; of several the last, since backwards run from the last bucket to the first. A backward
         is compiled when it first runs, and its record names no bucket.
         """
-        waiting = [
-            name
-            for name, known in reversed(self.buckets.items())
-            if ("post_grad", "backward") not in known.by_stage
-        ]
+        waiting = []
+        for name, bucket in reversed(self.buckets.items()):
+            if ("post_grad", "backward") not in bucket.by_stage:
+                waiting.append(name)
 
         def differing(name: str) -> int:
             return len(set(inputs) ^ set(self.buckets[name].inputs.get("backward", ())))
@@ -252,6 +251,7 @@ class GraphRecords:
         self, node: PrintedNode, is_backward: bool, children: set[str], graph: PrintedGraph
     ) -> Node:
         stack, file, line = self._place(node.frame)
+        subgraphs = _called(node, children, graph) if children else ()
         return Node(
             0,
             0,
@@ -270,7 +270,7 @@ class GraphRecords:
             line,
             is_backward=is_backward,
             is_view=computes_nothing(node.op, node.target),
-            subgraph_names=_called(node, children, graph) if children else (),
+            subgraph_names=subgraphs,
         )
 
     def _place(self, frame: Frame | None) -> tuple[int, int, int]:
@@ -320,13 +320,12 @@ def _closest(inputs: tuple[str, ...], candidates: dict[Direction, tuple[str, ...
     return min(candidates, key=distance, default="")
 
 
-def _called(node: PrintedNode, children: Iterable[str], graph: PrintedGraph) -> tuple[str, ...]:
+def _called(node: PrintedNode, children: Collection[str], graph: PrintedGraph) -> tuple[str, ...]:
     """Return the nested graphs that a higher-order operator takes."""
     if node.op != "call_function":
         return ()
-    attributes = {
-        node.name: node.target
-        for node in graph.nodes
-        if node.op == "get_attr" and node.target in set(children)
-    }
+    attributes = {}
+    for other in graph.nodes:
+        if other.op == "get_attr" and other.target in children:
+            attributes[other.name] = other.target
     return tuple(attributes[name] for name in node.inputs if name in attributes)

@@ -254,8 +254,8 @@ class InductorRecords:
 def _table(value: Any) -> dict[str, list[str]]:
     if not isinstance(value, dict):
         return {}
-    return {
-        str(key): [str(name) for name in names]
-        for key, names in value.items()
-        if isinstance(names, list)
-    }
+    table = {}
+    for key, names in value.items():
+        if isinstance(names, list):
+            table[str(key)] = [str(name) for name in names]
+    return table

@@ -48,15 +48,14 @@ class Places:
         """Return the frames of a structured stack."""
         if not isinstance(stack, list):
             return ()
-        entries = [entry for entry in stack if isinstance(entry, dict)]
-        return tuple(
-            Frame(
-                self._path(entry.get("filename")),
-                _int(entry.get("line")),
-                str(entry.get("name")),
-                str(entry.get("loc") or ""),
-            )
-            for entry in entries
+        return tuple(self._frame(entry) for entry in stack if isinstance(entry, dict))
+
+    def _frame(self, entry: dict[str, Any]) -> Frame:
+        return Frame(
+            self._path(entry.get("filename")),
+            _int(entry.get("line")),
+            str(entry.get("name")),
+            str(entry.get("loc") or ""),
         )
 
     def _path(self, number: Any) -> str:

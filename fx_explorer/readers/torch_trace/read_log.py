@@ -279,13 +279,11 @@ class LogReading:
     def _write_beginning(self) -> None:
         with self._writer.transaction():
             self._writer.set_meta("fx_explorer", __version__)
-            file = str(self._log.absolute()) if self._log != STANDARD_INPUT else ""
-            target = {
-                "name": self._log.name if file else "the standard input",
-                "kind": "log",
-                "file": file,
-                "object": "",
-            }
+            if self._log == STANDARD_INPUT:
+                name, file = "the standard input", ""
+            else:
+                name, file = self._log.name, str(self._log.absolute())
+            target = {"name": name, "kind": "log", "file": file, "object": ""}
             self._writer.set_meta("target", {**target, "train": False, "parameters": 0})
             self._writer.set_meta("build", True)  # torch built what it wrote of
 

@@ -70,7 +70,9 @@ def pieces(
             end = match.end()
             piece = LogPiece(known[start:end], offset + start, line)
             line += piece.raw.count(b"\n")
-            yield piece if cut is None else _ended(cut, piece.raw)
+            if cut is not None:
+                piece = _ended(cut, piece.raw)
+            yield piece
             cut, start = None, end
         rest = known[start:]
         offset += start
@@ -239,7 +241,8 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
         damage.note(piece.line)
     kind = next((key for key in fields if key not in ABOUT), "")
     seconds = int(head["hour"]) * 3600 + int(head["minute"]) * 60 + float(head["second"])
-    rank = fields.get("rank", int(head["rank"]) if head["rank"] else -1)
+    rank_of_line = int(head["rank"]) if head["rank"] else -1
+    rank = fields.get("rank", rank_of_line)
     return Record(
         kind,
         fields.get(kind),

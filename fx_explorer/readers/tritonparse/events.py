@@ -235,7 +235,10 @@ def _times(runs: list[list[int]]) -> str:
     """Return ``× 248 (launches 1-66, 260-441)``."""
     parts = []
     for first, last, _ in runs[:3]:
-        parts.append(str(first) if first == last else f"{first}-{last}")
+        if first == last:
+            parts.append(str(first))
+        else:
+            parts.append(f"{first}-{last}")
     more = ", …" if len(runs) > 3 else ""
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
         noun = "launch"

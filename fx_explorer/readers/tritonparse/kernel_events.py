@@ -115,8 +115,9 @@ class Kernels:
         function.builds.append(build)
         self.by_hash[key] = build
         where = launching_frame(self._places, event.fields.get("stack"))
+        compiled_for = f"{where.file}:{where.line}" if where else None
         about = {
-            "compiled_for": f"{where.file}:{where.line}" if where else None,
+            "compiled_for": compiled_for,
             **metadata,
             "times": payload.get("times"),
         }
@@ -198,7 +199,9 @@ class Kernels:
                 levels[level] = add_level(self._writer, function.row, named, text)
             elif level != "json" or not is_there:  # the JSON is the metadata
                 title = f"{level} · {function.row.name} · {build.shown_options}"
-                self._document(function, title, "text", text if is_text else as_text(text))
+                if not is_text:
+                    text = as_text(text)
+                self._document(function, title, "text", text)
         return levels
 
     def _document(self, function: Function, title: str, language: str, text: str) -> None:
@@ -210,11 +213,9 @@ def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, 
     arguments. Where the source says which are ``tl.constexpr``, these alone: Triton makes a
     constant of a size that is 1, too.
     """
-    options = {
-        name: value
-        for name, value in _constants(metadata, arguments).items()
-        if value is not None and arguments.get(name, True)
-    }
+    constants = _constants(metadata, arguments)
+    names = [name for name in constants if arguments.get(name, True)]
+    options = {name: constants[name] for name in names if constants[name] is not None}
     for name in _ALWAYS:
         if name in metadata:
             options[name] = metadata[name]
@@ -232,14 +233,14 @@ def _constants(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str
 
 def _distinguishing(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, str]:
     constants = _constants(metadata, arguments)
-    ones = [
-        name for name, value in constants.items() if value == 1 and not arguments.get(name, True)
-    ]
-    multiples = [
-        _named(key, arguments)
-        for key, attributes in table(metadata.get("src_attrs")).items()
-        if isinstance(attributes, list) and ["tt.divisibility", 16] in attributes
-    ]
+    ones = []
+    for name, value in constants.items():
+        if value == 1 and not arguments.get(name, True):
+            ones.append(name)
+    multiples = []
+    for key, attributes in table(metadata.get("src_attrs")).items():
+        if isinstance(attributes, list) and ["tt.divisibility", 16] in attributes:
+            multiples.append(_named(key, arguments))
     return {
         "multiples of 16": ", ".join(multiples) or "none",
         "1": ", ".join(ones) or "none",
@@ -299,12 +300,10 @@ def _took(times: Any, metadata: dict[str, Any]) -> float:
     stages = table(times).get("lowering_stages")
     if not isinstance(stages, list) or not stages:
         return NOT_KNOWN
-    spent = [
-        stage[1]
-        for stage in stages
-        if isinstance(stage, list) and len(stage) == 2 and isinstance(stage[1], int | float)
-    ]
-    return (sum(spent) + max(0, _whole(table(times).get("ir_initialization"), 0))) * MICROSECOND
+    pairs = [stage for stage in stages if isinstance(stage, list) and len(stage) == 2]
+    in_stages = sum(took for _, took in pairs if isinstance(took, int | float))
+    before_stages = max(0, _whole(table(times).get("ir_initialization"), 0))
+    return (in_stages + before_stages) * MICROSECOND
 
 
 def _whole(value: Any, otherwise: int = NOT_KNOWN) -> int:

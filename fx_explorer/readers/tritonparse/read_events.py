@@ -182,10 +182,11 @@ class Tuning:
     def finish(self) -> None:
         for event in self._events:
             name = str(event.fields.get("kernel_name"))
-            of_name = [
-                function for function in self._kernels.functions if function.row.name == name
-            ]
-            builds = [build for function in of_name for build in function.builds]
+            functions = self._kernels.functions
+            of_name = [function for function in functions if function.row.name == name]
+            builds = []
+            for function in of_name:
+                builds += function.builds
             best = str(event.fields.get("best_config"))
             for config, timing in table(event.fields.get("configs_timings")).items():
                 for build in builds:

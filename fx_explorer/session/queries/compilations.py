@@ -120,11 +120,8 @@ def raised_compilations(reader: SessionReader) -> list[Compilation]:
     """Return the compilations that ended in an exception of the compiler's, in the order they were
     compiled. A break or fallback has a row of its own; an exception has none.
     """
-    failed = [
-        compilation
-        for compilation in reader.rows(Compilation)
-        if compilation.status in ("failed", "skipped")
-    ]
+    compilations = reader.rows(Compilation)
+    failed = [row for row in compilations if row.status in ("failed", "skipped")]
     if not failed:
         return []
     have_rows = {row.compilation for row in reader.rows(GraphBreak)}
@@ -295,8 +292,5 @@ def source_files(session: Path) -> list[Path]:
     sqlite3.Error.
     """
     with contextlib.closing(sqlite3.connect(session)) as db:
-        return [
-            Path(path)
-            for (path,) in db.execute("SELECT path FROM source_file")
-            if isinstance(path, str)
-        ]
+        paths = [path for (path,) in db.execute("SELECT path FROM source_file")]
+    return [Path(path) for path in paths if isinstance(path, str)]

@@ -304,7 +304,9 @@ def _text(file: Path, start: bytes) -> FileKind:
         return FileKind(
             "text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}"
         )
-    return FileKind("text", "JSON" if _is_json(start) else "text")
+    if _is_json(start):
+        return FileKind("text", "JSON")
+    return FileKind("text", "text")
 
 
 def _beginning(file: Path) -> bytes:

@@ -224,19 +224,19 @@ def _is_bench(value: Any) -> bool:
     )
 
 
+_COUNTS_OF_LOG = (
+    "records",
+    "wrong_hashes",
+    "unread_graph_lines",
+    "is_cut_off",
+    "is_followed",
+    "lost_its_name",
+)
+
+
 def _is_log(value: Any) -> bool:
-    named = (
-        value.get(name, 0)
-        for name in (
-            "records",
-            "wrong_hashes",
-            "unread_graph_lines",
-            "is_cut_off",
-            "is_followed",
-            "lost_its_name",
-        )
-    )
-    counts = (*named, *value.get("unknown", {}).values())
+    counts = [value.get(name, 0) for name in _COUNTS_OF_LOG]
+    counts += value.get("unknown", {}).values()
     ranks = value.get("ranks", [])
     is_of_ranks = isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks)
     return (

@@ -144,7 +144,8 @@ class _Body:
             for child in ast.iter_child_nodes(node):
                 self._expression(child, depth + 1)
         else:
-            raise self._refuse(node if hasattr(node, "lineno") else self._function)
+            place = node if hasattr(node, "lineno") else self._function
+            raise self._refuse(place)
 
     def _constant(self, node: ast.Constant) -> None:
         self._source.plain(node, is_path_free=False)
@@ -201,7 +202,12 @@ class _Body:
         enum = module.removesuffix(".PropagateNan")
         if enum == "tl" and module != enum and name in ATTRIBUTES:
             return
-        stands_for = self._source.modules.get(module, module if module in MODULES else "")
+        if module in self._source.modules:
+            stands_for = self._source.modules[module]
+        elif module in MODULES:
+            stands_for = module
+        else:
+            stands_for = ""
         if not is_public(name) or not self._source.helpers.has(stands_for, name):
             raise self._refuse(node, f"{chain} is no function of Triton's")
 

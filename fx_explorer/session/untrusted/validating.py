@@ -306,7 +306,12 @@ def _one_of(words: frozenset[str]) -> Check:
 
 
 def _or_none(inner: Check) -> Check:
-    return lambda value: None if value is None else inner(value)
+    def check(value: object) -> object:
+        if value is None:
+            return None
+        return inner(value)
+
+    return check
 
 
 def _element(declared: Any) -> Check:

@@ -24,9 +24,9 @@ def option(text: str) -> tuple[str, Any]:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         # The request is JSON, which holds no bytes and no sets.
-        return name, literal if isinstance(
-            literal, int | float | str | list | tuple | dict | None
-        ) else value
+        if isinstance(literal, int | float | str | list | tuple | dict | None):
+            return name, literal
+        return name, value
     return name, {"true": True, "false": False, "none": None}.get(value.lower(), value)
 
 

@@ -190,9 +190,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code. Bad options end in SystemExit(2), as argparse
     does it.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
+        argv = sys.argv[1:]
         make_usable()
+    words = list(argv)
     _never_fail_to_print()
     try:
         exit_code = _exit_code(words)

@@ -27,7 +27,9 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     is ignored.
     """
     base = Path(environ.get("XDG_STATE_HOME") or "")
-    return (base if base.is_absolute() else home_folder(environ) / ".local/state") / "fx-explorer"
+    if not base.is_absolute():
+        base = home_folder(environ) / ".local/state"
+    return base / "fx-explorer"
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:

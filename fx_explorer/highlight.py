@@ -226,7 +226,8 @@ LANGUAGES: tuple[str, ...] = tuple(_GRAMMARS)
 def rules_of(language: str) -> Rules:
     """Return the rules of ``language``, compiled when they are first needed (2 to 8 ms each)."""
     pattern, blocks = _GRAMMARS.get(language, _GRAMMARS["text"])
-    return Rules(re.compile(pattern) if pattern else None, blocks)
+    compiled = re.compile(pattern) if pattern else None
+    return Rules(compiled, blocks)
 
 
 EMBEDDED = re.compile(r"\basync_compile\.(?P<call>cpp\w*|triton|cuda|multi_kernel)\(.*$")

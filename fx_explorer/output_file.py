@@ -79,11 +79,8 @@ class OutputFile:
         before = self._status()
         self._check_replacing(before)
         place = self.path.resolve()
-        beside = _new_file_in(
-            place.parent,
-            self._mode_of_new() if before is None else stat.S_IMODE(before.st_mode),
-            is_new=before is None,
-        )
+        mode = self._mode_of_new() if before is None else stat.S_IMODE(before.st_mode)
+        beside = _new_file_in(place.parent, mode, is_new=before is None)
         try:
             yield beside
             self.put(beside)
@@ -224,14 +221,12 @@ def _new_file_in(folder: Path, mode: int, *, is_new: bool) -> Path:
     name is followed.
     """
     path = folder / f".fx-explorer-{secrets.token_hex(8)}.partial"
-    descriptor = os.open(
-        path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode if is_new else 0o600
-    )
+    mode_at_first = mode if is_new else 0o600
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode_at_first)
     try:
+        # As the file that it replaces has it; a new one has what the umask leaves.
         if not is_new:
-            os.fchmod(
-                descriptor, mode
-            )  # as the file that it replaces; a new one has what the umask leaves
+            os.fchmod(descriptor, mode)
     finally:
         os.close(descriptor)
     return path

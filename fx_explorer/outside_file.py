@@ -74,7 +74,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"it is no settings file: a line has more than {MOST_DOTS} dots")
     # Python 3.10 has no tomllib; tomli is the same module under its older name. Imported for those
     # who have a file: 8 ms.
-    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    tomllib = importlib.import_module(name)
     try:
         entries: dict[str, Any] = tomllib.loads(text)
     except RecursionError as error:

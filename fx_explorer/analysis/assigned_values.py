@@ -286,8 +286,10 @@ class _Program:
         if position is not None and positional[0] == "self":
             position -= 1
         own_name = getattr(function, "name", "")
-        functions = [other for tree in self.trees.values() for other in _functions(tree)]
-        names = {other.name for other in functions if not isinstance(other, ast.Lambda)}
+        names: set[str] = set()
+        for tree in self.trees.values():
+            functions = _functions(tree)
+            names |= {other.name for other in functions if not isinstance(other, ast.Lambda)}
         others = names - {own_name}
         for tree in self.trees.values():
             known = {*dir(builtins), *(_imported_names(tree) - self._imported_of_users(tree))}

@@ -8,7 +8,7 @@ there are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
@@ -96,11 +96,14 @@ def _kernels(
     that it shows what the node is fused with.
     """
     of_nodes = kernels_by_node(reader, nodes, graph.direction)
-    shared = Counter(kernel for kernels in of_nodes.values() for kernel in kernels)
-    chosen = {
-        node: min(kernels, key=lambda kernel: (-shared[kernel], kernel))
-        for node, kernels in of_nodes.items()
-    }
+    shared: Counter[int] = Counter()
+    for kernels in of_nodes.values():
+        shared.update(kernels)
+
+    def most_shared(kernels: Iterable[int]) -> int:
+        return min(kernels, key=lambda kernel: (-shared[kernel], kernel))
+
+    chosen = {node: most_shared(kernels) for node, kernels in of_nodes.items()}
     rows = {kernel.id: kernel for kernel in reader.by_ids(model.Kernel, set(chosen.values()))}
     kernel_rows = {node: rows[kernel] for node, kernel in chosen.items()}
     return kernel_rows, operation_counts_of(reader, rows)

@@ -99,13 +99,21 @@ class EarlierGraph:
 
     @cached_property
     def by_seq_nr(self) -> dict[int, list[int]]:
-        return self._grouped(lambda node: node.meta.get("seq_nr") if node.op in CALLS else None)
+        def seq_nr(node: torch.fx.Node) -> Any:
+            if node.op not in CALLS:
+                return None
+            return node.meta.get("seq_nr")
+
+        return self._grouped(seq_nr)
 
     @cached_property
     def _by_kernel_call(self) -> dict[Any, list[int]]:
-        return self._grouped(
-            lambda node: node.kwargs["constant_args_idx"] if is_users_kernel(node) else None
-        )
+        def kernel_call(node: torch.fx.Node) -> Any:
+            if not is_users_kernel(node):
+                return None
+            return node.kwargs["constant_args_idx"]
+
+        return self._grouped(kernel_call)
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
         """Return the rows by the result of ``key`` for their nodes; nodes without a result are left
@@ -153,11 +161,8 @@ class EarlierGraph:
         Tracing adds other operations, which are not mistaken for nodes of this graph.
         """
         for source in _sources(node):
-            same = [
-                row
-                for row in self._by_name.get(source.name, ())
-                if str(self.nodes[row].target) == source.target
-            ]
+            candidates = self._by_name.get(source.name, ())
+            same = [row for row in candidates if str(self.nodes[row].target) == source.target]
             if len(same) == 1:
                 return (same[0],)
         return ()

@@ -163,7 +163,8 @@ class _Lines(threading.local):
             self._turn_clock()
 
     def _turn_clock(self) -> None:
-        self._recording.phases.turn_to(self._running[-1] if self._running else None)
+        phase = self._running[-1] if self._running else None
+        self._recording.phases.turn_to(phase)
 
 
 # The nodes that AOTAutograd traces and Inductor lowers.

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -47,11 +48,12 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
     inputs = [segment.traced.ids[node] for node in segment.traced.inputs]
     held = {name: segment.traced.ids[node] for name, node in segment.traced.held.items()}
     for graph in later.whole():
+        inputs_of_graph = inputs if graph is later else []
         homes: set[int] = set()  # the graphs that this one was traced from
         certain: dict[torch.fx.Node, tuple[int, ...]] = {}
         for node, node_id in graph.ids.items():
             if node.op == "placeholder":
-                parents, how = _input(node, inputs if graph is later else [], held)
+                parents, how = _input(node, inputs_of_graph, held)
             else:
                 parents, how = _trace_back(node, earlier, segment.seq_parents, homes, certain)
             if parents and how != "stack_trace":
@@ -103,7 +105,8 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
     if same_call:
         return tuple(same_call), "seq_nr"
-    near = (row for input_node in node.all_input_nodes for row in earlier.copied_as(input_node))
+    # Lazy, as few lines have so many rows that it is asked for.
+    near = itertools.chain.from_iterable(map(earlier.copied_as, node.all_input_nodes))
     same_line = earlier.on_line(node.meta.get("stack_trace") or "", near)
     if same_line:
         return same_line, "stack_trace"
@@ -167,7 +170,9 @@ def _trace_back(
     # The sum of two gradients carries the number of some call, but the line of a use of the tensor,
     # and a remark below it (torch/fx/traceback.py).
     line, _, _ = (node.meta.get("stack_trace") or "").partition("Gradient addition node")
-    near = tuple(row for input_node in node.all_input_nodes for row in certain.get(input_node, ()))
+    near: list[int] = []
+    for input_node in node.all_input_nodes:
+        near += certain.get(input_node, ())
     # One of the gradients was made by a call on that line: in a loop, this is the call, and the
     # line is all turns of the loop.
     made_it = tuple(row for row in dict.fromkeys(near) if earlier.is_on_line(row, line))

@@ -82,13 +82,13 @@ def is_countable(operator: torch._ops.OpOverload) -> bool:
     packet = operator.overloadpacket
     if packet in flop_registry or packet in formulas():
         return True
-    words = packet.__name__.strip("_").split("_")
-    is_of_counted_kind = any(
-        word == kind or (len(kind) > 3 and kind in word)
-        for word in words
-        for kind in _OF_COUNTED_KIND
-    )
-    return operator.namespace in _TORCHS and not is_of_counted_kind
+    if operator.namespace not in _TORCHS:
+        return False
+    for word in packet.__name__.strip("_").split("_"):
+        for kind in _OF_COUNTED_KIND:
+            if word == kind or (len(kind) > 3 and kind in word):
+                return False
+    return True
 
 
 def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
@@ -130,19 +130,21 @@ def same_operations(node: torch.fx.Node) -> tuple[object, ...] | None:
     varies.
     """
     inputs = node.all_input_nodes
-    values = [one.meta.get("val") for one in inputs]
-    sizes = [
-        (tuple(value.shape), value.dtype) for value in values if isinstance(value, torch.Tensor)
-    ]
-    if len(sizes) < len(values) or not all(
-        type(size) is int for shape, _ in sizes for size in shape
-    ):
-        return None
-    return node.target, tuple(sizes), repr(torch.fx.map_arg((node.args, node.kwargs), inputs.index))
+    kinds = []
+    for input_node in inputs:
+        value = input_node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return None
+        if any(type(size) is not int for size in value.shape):
+            return None
+        kinds.append((tuple(value.shape), value.dtype))
+    return node.target, tuple(kinds), repr(torch.fx.map_arg((node.args, node.kwargs), inputs.index))
 
 
 def _hint(number: int | torch.SymInt | None) -> int:
     """Return a size as a number, or the hint of a symbolic one. ``int()`` of it would specialize
     it, and change the generated code.
     """
-    return int((number.node.hint if isinstance(number, torch.SymInt) else number) or 0)
+    if isinstance(number, torch.SymInt):
+        number = number.node.hint
+    return int(number or 0)

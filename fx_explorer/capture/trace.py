@@ -239,11 +239,8 @@ class _Records:
         return "ok"
 
     def _metrics(self, name: str, content: dict[str, Any], _: object) -> None:
-        kept = {
-            k: v
-            for k, v in content.items()
-            if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS
-        }
+        small = {key: value for key, value in content.items() if key not in LARGE_METRICS}
+        kept = {key: value for key, value in small.items() if not _says_nothing(value)}
         if content.get("is_forward") is not False:
             label = "compilation_metrics"
         else:
@@ -343,22 +340,20 @@ def _of_the_user(recording: Recording, where: Frame) -> Frame:
 def _frames(stack: Any) -> tuple[Frame, ...]:
     """Return the frames of a structured stack; file names are numbers into torch's intern table."""
     names = {number: text for text, number in INTERN_TABLE.items()}
-    return tuple(
-        Frame(
-            str(names.get(entry["filename"], entry["filename"])),
-            entry["line"],
-            entry["name"],
-            entry.get("loc") or "",
-        )
-        for entry in stack
-    )
+    frames = []
+    for entry in stack:
+        file = str(names.get(entry["filename"], entry["filename"]))
+        frames.append(Frame(file, entry["line"], entry["name"], entry.get("loc") or ""))
+    return tuple(frames)
 
 
-def _is_zero(value: object) -> bool:
-    """Return whether a figure is a count or a time of zero: of torch's hundred figures a
-    compilation has about twenty.
+def _says_nothing(value: object) -> bool:
+    """Return whether a figure is missing, or a count or a time of zero: of torch's hundred figures
+    a compilation has about twenty.
     """
-    return type(value) in (int, float) and not value
+    if type(value) in (int, float):
+        return not value
+    return value in (None, [], "")
 
 
 def _first_line(text: str) -> str:
@@ -376,7 +371,9 @@ def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) 
     if noted is None:
         noted = {}
         reasons = payload()
-        for reason in reasons if isinstance(reasons, list) else [reasons]:
+        if not isinstance(reasons, list):
+            reasons = [reasons]
+        for reason in reasons:
             count_failed(noted, str(reason), GuardedValue)
     for failed in noted.values():
         _add(recording, name, failed)

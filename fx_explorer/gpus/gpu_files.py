@@ -91,7 +91,8 @@ def read_gpu(path: Path) -> Gpu:
     try:
         return parse_gpu(path.stem, entries)
     except (KeyError, TypeError, ValueError) as error:
-        message = shown_message(error.args[0] if error.args else error)
+        cause = error.args[0] if error.args else error
+        message = shown_message(cause)
         raise UsageError(f"{path} does not describe a GPU: {message}") from error
 
 

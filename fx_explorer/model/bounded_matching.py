@@ -42,7 +42,8 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> difflib.Match:
-        self._left -= self._steps_until[-1 if ahi is None else ahi] - self._steps_until[alo]
+        end = -1 if ahi is None else ahi
+        self._left -= self._steps_until[end] - self._steps_until[alo]
         if self._left > 0:
             return super().find_longest_match(alo, ahi, blo, bhi)
         return difflib.Match(alo, blo, 0)

@@ -127,14 +127,13 @@ class CaptureRequest:
     @property
     def compile_arguments(self) -> dict[str, Any]:
         """Return the arguments of torch.compile that replace the program's own."""
-        named = {
-            name.removeprefix("compile."): value
-            for name, value in self.settings.items()
-            if name.startswith("compile.")
-        }
+        arguments: dict[str, Any] = {}
         if self.fullgraph:
-            return {"fullgraph": True, **named}
-        return named
+            arguments["fullgraph"] = True
+        for name, value in self.settings.items():
+            if name.startswith("compile."):
+                arguments[name.removeprefix("compile.")] = value
+        return arguments
 
     @property
     def stance_wanted(self) -> str:

@@ -138,7 +138,8 @@ def _without_secrets_in_text(text: str, names: dict[str, None]) -> str:
         (_BEARER, "an authorization", True),
         (_KNOWN_FORMS, "a key", False),
     ):
-        text, count = pattern.subn(rf"\1{LEFT_OUT}" if kept else LEFT_OUT, text)
+        replacement = rf"\1{LEFT_OUT}" if kept else LEFT_OUT
+        text, count = pattern.subn(replacement, text)
         if count:
             names[name] = None
 

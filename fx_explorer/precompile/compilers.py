@@ -161,7 +161,9 @@ def _ends(gm: torch.fx.GraphModule) -> tuple[int, int]:
     """Return how many inputs and outputs there are."""
     inputs = sum(node.op == "placeholder" for node in gm.graph.nodes)
     outputs = next((node.args[0] for node in reversed(gm.graph.nodes) if node.op == "output"), ())
-    return inputs, len(outputs) if isinstance(outputs, (list, tuple)) else 1
+    if isinstance(outputs, (list, tuple)):
+        return inputs, len(outputs)
+    return inputs, 1
 
 
 def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

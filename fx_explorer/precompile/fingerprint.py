@@ -70,11 +70,8 @@ def takes_fast_path(gm: torch.fx.GraphModule) -> bool:
     """Return whether attention of torch.nn is one fused kernel, as it is without gradients. With a
     mask it may compute less.
     """
-    calls = [
-        node
-        for node in gm.graph.nodes
-        if getattr(node.target, "__name__", "") in _MASK_OF_FAST_PATH
-    ]
+    names = _MASK_OF_FAST_PATH
+    calls = [node for node in gm.graph.nodes if getattr(node.target, "__name__", "") in names]
     return bool(calls) and all(_mask_of(node) is None for node in calls)
 
 
@@ -315,7 +312,9 @@ def _distinguish(operation: OperationPrint, other: OperationPrint) -> str:
     """Say what distinguishes two operations: the call, or what comes out of the same call."""
     call, _, result = operation.text.partition(" -> ")
     other_call = other.text.partition(" -> ")[0]
-    return _short(result if call == other_call else call)
+    if call == other_call:
+        return _short(result)
+    return _short(call)
 
 
 def _short(text: str) -> str:

@@ -215,11 +215,11 @@ def _difference(ours: Any, theirs: Any) -> str:
 
 def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    asking = [
-        str(node.target)
-        for node in inputs
-        if getattr(node.meta.get("example_value"), "requires_grad", False)
-    ]
+    asking = []
+    for node in inputs:
+        example = node.meta.get("example_value")
+        if getattr(example, "requires_grad", False):
+            asking.append(str(node.target))
     more = f" and {len(asking) - 3} more" if len(asking) > 3 else ""
     what = (
         "gradients were off when it was captured, and are asked for now by "
@@ -247,8 +247,10 @@ def _case(inputs: object) -> str:
     leaves, structure = pytree.tree_flatten(inputs)
     described = []
     for leaf in leaves:
-        is_tensor = isinstance(leaf, torch.Tensor)
-        described.append((leaf.dtype, leaf.shape) if is_tensor else leaf)
+        if isinstance(leaf, torch.Tensor):
+            described.append((leaf.dtype, leaf.shape))
+        else:
+            described.append(leaf)
     return f"{described} {structure}"
 
 

@@ -70,8 +70,11 @@ def call_target(
                 job.say(f"calling {target.name} in the stance {stance}")
             with in_stance(stance), advising(target, job):
                 output = compiled(*target.arguments.args, **target.arguments.keywords)
-                loss = find_loss(output) if train else None
-                forward_ended(loss)
+                # No name holds the loss while the program goes backward.
+                if train:
+                    forward_ended(find_loss(output))
+                else:
+                    forward_ended(None)
     if train:
         go_backward(target, output, job)
 

@@ -250,11 +250,11 @@ def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
     functions = [
         function for function in code.all(cst.FunctionDef) if _overlaps(code, function, first, last)
     ]
-    holding = [
-        function
-        for function in functions
-        if code.first_line(function.body.body[0]) <= first and last <= code.lines(function)[1]
-    ]
+    holding = []
+    for function in functions:
+        first_inside = code.first_line(function.body.body[0])
+        if first_inside <= first and last <= code.lines(function)[1]:
+            holding.append(function)
     if not holding:
         crossed = ", ".join(function.name.value for function in functions)
         if functions:
@@ -274,11 +274,11 @@ def _innermost(
     """Return the statements that the lines touch, in the innermost block that has them all."""
     touched = [node for node in block if _overlaps(code, node, first, last)]
     if len(touched) == 1 and not _holds(first, last, code, touched[0]):
-        inner = [
-            block
-            for block in _blocks(touched[0])
-            if code.first_line(block[0]) <= last and first <= code.lines(block[-1])[1]
-        ]
+        inner = []
+        for block in _blocks(touched[0]):
+            begin, end = code.first_line(block[0]), code.lines(block[-1])[1]
+            if begin <= last and first <= end:
+                inner.append(block)
         if len(inner) == 1 and code.first_line(inner[0][0]) <= first:
             return _innermost(code, inner[0], first, last)
     return touched

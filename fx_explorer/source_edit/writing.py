@@ -251,11 +251,7 @@ class MergedEdits:
         """Add an edit. Returns in words why that cannot be done; empty when it is done. ``title``
         says whose it is, for when the next one is in its way.
         """
-        new = [
-            hunk
-            for hunk in _hunks(edit, title)
-            if not any(hunk.is_as(other) for other in self._hunks)
-        ]
+        new = [hunk for hunk in _hunks(edit, title) if not self._has(hunk)]
         for hunk in new:
             for other in self._hunks:
                 if hunk.is_in_the_way_of(other):
@@ -270,6 +266,9 @@ class MergedEdits:
             return "does not go with the others: the file could not be parsed"
         self._hunks += new
         return ""
+
+    def _has(self, hunk: _Hunk) -> bool:
+        return any(hunk.is_as(other) for other in self._hunks)
 
     def _with(self, hunks: Sequence[_Hunk]) -> str:
         lines, position, pieces = self._before.splitlines(keepends=True), 0, []

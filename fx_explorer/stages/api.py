@@ -438,5 +438,7 @@ def _graph_at(variant: Variant, key: Key) -> torch.fx.GraphModule | None:
         if parts is None:
             return None
         return parts[1] if direction == "backward" else parts[0]
-    graph = variant.kept.get(key if gate == "post_grad" else (gate, ""))
+    if gate != "post_grad":
+        key = (gate, "")
+    graph = variant.kept.get(key)
     return graph[0] if isinstance(graph, tuple) else graph

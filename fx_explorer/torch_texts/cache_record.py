@@ -66,12 +66,19 @@ def parse_cache_record(name: str, text: str) -> CacheRecord | None:
     if named is None or not isinstance(content, dict):
         return None
     lines = content.get("components")
-    outcome = named["outcome"]
+    if not isinstance(lines, list):
+        lines = []
+    cache: Cache = "fx_graph" if named["cache"] == "fx_graph" else "aotautograd"
+    outcome: Outcome = "bypass"
+    if named["outcome"] == "hit":
+        outcome = "hit"
+    elif named["outcome"] == "miss":
+        outcome = "miss"
     return CacheRecord(
-        "fx_graph" if named["cache"] == "fx_graph" else "aotautograd",
-        "hit" if outcome == "hit" else "miss" if outcome == "miss" else "bypass",
+        cache,
+        outcome,
         str(content.get("key") or ""),
-        tuple(_components(lines if isinstance(lines, list) else [])),
+        tuple(_components(lines)),
         " ".join(str(content.get("cache_bypass_reason") or "").split()),
         finite_number(content.get("time_saved_ns")) / 1e9
         or finite_number(content.get("time_saved_ms")) / 1e3,

@@ -62,13 +62,8 @@ def value_of(annotation: str) -> Value:
     match = _TENSOR.fullmatch(annotation)
     if not match:
         return Value(text=annotation)
-    stride = match["stride"]
-    return Value(
-        match["dtype"],
-        _sizes(match["shape"]),
-        None if stride is None else _sizes(stride),
-        match["device"] or "",
-    )
+    stride = None if match["stride"] is None else _sizes(match["stride"])
+    return Value(match["dtype"], _sizes(match["shape"]), stride, match["device"] or "")
 
 
 def _sizes(text: str) -> tuple[str, ...]:

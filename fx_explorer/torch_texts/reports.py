@@ -118,10 +118,12 @@ def parse_break(report: str) -> BreakReport:
     elif frames:
         file, line = frames[-1].file, frames[-1].line
     explanation = _EXPLANATION.search(report)
+    explanation_text = _flat(explanation["text"]) if explanation else ""
+    registry_id = f"GB{int(number[1]):04d}" if number else ""
     return BreakReport(
-        registry_id=f"GB{int(number[1]):04d}" if number else "",
+        registry_id=registry_id,
         reason=_reason(report),
-        explanation=_flat(explanation["text"]) if explanation else "",
+        explanation=explanation_text,
         hints=tuple(_flat(hint["text"]) for hint in _HINT.finditer(report)),
         frames=frames,
         file=file,

@@ -153,8 +153,9 @@ def _gathered_fates(nodes: Iterable[PlainNode], into: Mapping[int, set[int]]) ->
     nothing: they neither count nor make those beside them company.
     """
     working = [node.id for node in nodes if not node.is_view]
-    homes_of_working = [home for node in working for home in into.get(node, ())]
-    sizes = Counter(homes_of_working)
+    sizes: Counter[int] = Counter()
+    for node in working:
+        sizes.update(into.get(node, ()))
     fates: dict[int, Fate] = {node.id: "view" for node in nodes if node.is_view}
     for node in working:
         homes = into.get(node, set())

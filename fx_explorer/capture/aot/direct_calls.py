@@ -145,8 +145,8 @@ def _aot_function(
     def aot_function(
         fn: Any, fw_compiler: Any, bw_compiler: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        function = _function_name(modules[-1] if modules else fn)
-        given = _AotCall(recording, function)
+        called = modules[-1] if modules else fn
+        given = _AotCall(recording, _function_name(called))
         partition, *others = args or (kwargs.pop("partition_fn", default_partition),)
         kwargs["inference_compiler"] = given.recorded(
             kwargs.get("inference_compiler") or fw_compiler, "inference"

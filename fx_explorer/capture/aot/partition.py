@@ -525,6 +525,8 @@ def _row(
         distance = cut.distances.get(node.name, -1)
     else:
         reason = decided_by
+    if not math.isfinite(weight):
+        weight = -1.0
     return PartitionChoice(
         id=0,
         compilation=recording.variant_id(),
@@ -533,7 +535,7 @@ def _row(
         choice=choice,
         ground=ground,
         reason=reason,
-        weight=float(weight) if math.isfinite(weight) else -1.0,
+        weight=float(weight),
         distance=distance,
         size_bytes=size_bytes,
     )

@@ -119,11 +119,10 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
     returned: Sequence[Any] = output.args[0]
     # A value that the program gets and the backward needs is returned twice; what is saved comes
     # last.
-    from_the_end = {
-        node.name: at - len(returned)
-        for at, node in enumerate(returned)
-        if isinstance(node, torch.fx.Node)
-    }
+    from_the_end = {}
+    for at, node in enumerate(returned):
+        if isinstance(node, torch.fx.Node):
+            from_the_end[node.name] = at - len(returned)
     live = {node.name: node for node in output.all_input_nodes}
     storages = dict(_storages(forward))
     for node, consumer in backward.ids.items():
@@ -181,11 +180,12 @@ def _row(
         return SavedTensor(
             0, variant, node.name, "number", (), describe_value(value), 0, 0, 0, storage_bytes=0
         )
+    kind: SavedKind = "constant" if node.op == "get_attr" else "activation"
     row = SavedTensor(
         id=0,
         compilation=variant,
         name=node.name,
-        kind="constant" if node.op == "get_attr" else "activation",
+        kind=kind,
         shape=sizes(value.shape),
         dtype=short_dtype(value.dtype),
         size_bytes=max(0, known_bytes(value.numel() * value.element_size())),
@@ -250,8 +250,10 @@ def _result_of_region(
     results: Any = next(node for node in inner.graph.nodes if node.op == "output").args[0]
     result = results[node.args[1]]
     storage = dict(_storages_of(inner)).get(result)
-    if storage is None or storage.first.op != "placeholder":
-        return call, storage.first if storage else result
+    if storage is None:
+        return call, result
+    if storage.first.op != "placeholder":
+        return call, storage.first
     inputs = [node for node in inner.graph.nodes if node.op == "placeholder"]
     operand = call.args[2 + inputs.index(storage.first)]
     if isinstance(operand, torch.fx.Node):

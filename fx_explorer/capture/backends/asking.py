@@ -173,9 +173,9 @@ class _Answers:
 
 def _add_proposal(asking: Asking, proposal: Proposal) -> None:
     """Write the report of a proposal that torch's partitioner made for the backend."""
-    support: dict[torch.fx.Node, Support] = {
-        node: "supported" if answer else "falls_back" for node, answer in proposal.answers.items()
-    }
+    support: dict[torch.fx.Node, Support] = {}
+    for node, is_supported in proposal.answers.items():
+        support[node] = "supported" if is_supported else "falls_back"
     notes: tuple[str, ...] = ()
     if proposal.segments is None:
         notes = ("torch's partitioner proposed nothing: it was asked, and raised.",)

@@ -121,8 +121,10 @@ def _run_of(node: torch.fx.Node) -> CallRun:
                     getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
                 else:
                     node.target(*arguments, **keywords)
-            flops = min(int(counter.get_total_flops()), _LARGEST)
-            return CallRun(flops if called.is_countable else UNKNOWN, called.computes)
+            flops = UNKNOWN
+            if called.is_countable:
+                flops = min(int(counter.get_total_flops()), _LARGEST)
+            return CallRun(flops, called.computes)
     # torch refuses calls with fake tensors in many ways; -1 says so.
     except Exception:  # noqa: BLE001
         return CallRun()

@@ -70,7 +70,8 @@ def backend_name(compiler: Any) -> str:
             names_of_given = (getattr(given, "__name__", None), _repr_by_torch(given))
         if asked_for not in names_of_given:
             return printable(_IN_FILE.sub("", str(asked_for)))
-    name = _name_of_object(compiler if given is None else given)
+    function = compiler if given is None else given
+    name = _name_of_object(function)
     if name in _OF_INDUCTOR:
         return "inductor"
     return printable(_IN_FILE.sub("", name))
@@ -273,12 +274,12 @@ def _of_a_node(function: Callable[..., object]) -> Ask:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # of C
         return lambda submodules, node: function(node)
+    positional_kinds = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
     required = [parameter for parameter in parameters if parameter.default is parameter.empty]
-    positional = [
-        parameter
-        for parameter in required
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
+    positional = [parameter for parameter in required if parameter.kind in positional_kinds]
     if len(positional) > 1:
         return function
     return lambda submodules, node: function(node)

@@ -176,11 +176,11 @@ def listing(
         if isinstance(instruction, BytecodeInstruction):
             row_of[instruction.offset] = number
     of_bytecode = [row for row in shown if isinstance(row, BytecodeInstruction)]
-    jumps = [
-        (row_of[instruction.offset], row_of[instruction.target])
-        for instruction in of_bytecode
-        if instruction.target in row_of
-    ]
+    jumps = []
+    for instruction in of_bytecode:
+        target = instruction.target
+        if target in row_of:
+            jumps.append((row_of[instruction.offset], row_of[target]))
     longest = max(len(instruction.opname) for instruction in of_bytecode)
     widths = _Widths(len(str(max(row_of))), min(WIDEST_OPNAME, longest))
     handlers = handled(code)
@@ -379,7 +379,10 @@ def in_words(lines: Sequence[int]) -> str:
     texts = []
     for stretch in stretches:
         first, last = stretch[0], stretch[-1]
-        texts.append(str(first) if first == last else f"{first}-{last}")
+        if first == last:
+            texts.append(str(first))
+        else:
+            texts.append(f"{first}-{last}")
     if not texts:
         return ""
     noun = "line" if len(lines) == 1 else "lines"

@@ -240,8 +240,12 @@ def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
     if not forms:
         return RegistryEntry("", "", ())
     explanations = [form["Explanation"] for form in forms if _is_plain(form["Explanation"])]
-    hints = [tuple(hint for hint in form["Hints"] if _is_plain(hint)) for form in forms]
-    return RegistryEntry(known, next(iter(explanations), ""), next(filter(None, hints), ()))
+    explanation = next(iter(explanations), "")
+    for form in forms:
+        hints = tuple(hint for hint in form["Hints"] if _is_plain(hint))
+        if hints:
+            return RegistryEntry(known, explanation, hints)
+    return RegistryEntry(known, explanation, ())
 
 
 def _id_of_reason(registry: dict[str, list[dict[str, Any]]], reason: str) -> str:
@@ -282,6 +286,8 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
     code = report.frames[-1].code if report.frames else ""
     file, line = report.file, report.line
     user = recording.sources.user_frame(report.frames)
+    if user:
+        code = user.code
     if user and recording.sources.is_torch(report.file):
         file, line = user.file, user.line
     recording.of(name).has_broken = True
@@ -295,7 +301,7 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         report.hints,
         file,
         line,
-        user.code if user else code,
+        code,
         stack=recording.sources.stack(report.frames),
         text=recording.writer.text(payload),
         **breaking.extent(file, line)._asdict(),

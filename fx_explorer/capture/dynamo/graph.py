@@ -181,11 +181,8 @@ def _segment(
     """
     if whole.dynamo is None:
         return None
-    buckets = [
-        split.get_submodule(str(node.target))
-        for node in split.graph.nodes
-        if node.op == "call_module"
-    ]
+    calls = [node for node in split.graph.nodes if node.op == "call_module"]
+    buckets = [split.get_submodule(str(call.target)) for call in calls]
     number = 1 + next(at for at, module in enumerate(buckets) if module is bucket)
     label = bucket_label(number, len(buckets))
     return Segment(dynamo=_part(whole.dynamo, bucket), answerer=whole.answerer, bucket=label)
@@ -195,11 +192,10 @@ def _part(whole: RecordedGraph, bucket: torch.fx.GraphModule) -> RecordedGraph:
     """Return the bucket with the rows of the nodes that it was copied from. torch's splitting keeps
     their names, and an input that another bucket computes has the name of its node.
     """
-    ids = {
-        node: whole.by_name[node.name]
-        for node in bucket.graph.nodes
-        if node.op != "output" and node.name in whole.by_name
-    }
+    ids = {}
+    for node in bucket.graph.nodes:
+        if node.op != "output" and node.name in whole.by_name:
+            ids[node] = whole.by_name[node.name]
     by_name = {node.name: row for node, row in ids.items()}
     inner = {name: graph for name, graph in whole.nested.items() if hasattr(bucket, name)}
     return RecordedGraph(whole.graph, bucket, ids, by_name, inner)

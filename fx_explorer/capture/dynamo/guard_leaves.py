@@ -126,7 +126,12 @@ def less_the_call(costs: list[float]) -> list[float]:
     are counted elsewhere (0), are unchanged.
     """
     call = min((cost for cost in costs if cost > 0), default=0.0)
-    return [round(cost - call, 1) if cost > 0 else cost for cost in costs]
+    without_call = []
+    for cost in costs:
+        if cost > 0:
+            cost = round(cost - call, 1)
+        without_call.append(cost)
+    return without_call
 
 
 def tree_cost_ns(root: Any, f_locals: dict[str, Any]) -> float:

@@ -265,10 +265,11 @@ def _guard_row(
     else:
         codes = [*checked, *(guard.code_list or ())]
     code = " and ".join(dict.fromkeys(codes))
-    file, number, line = "", 0, ""
+    file, number, verbose = "", 0, ""
     user = _user_frame(recording, guard.user_stack or ())
     if user is not None:
-        file, number, line = user.filename, user.lineno or 0, user.line
+        file, number = user.filename, user.lineno or 0
+        verbose = f"# {user.line}" if user.line else ""
     return Guard(
         0,
         recording.compilation_id(),
@@ -276,7 +277,7 @@ def _guard_row(
         kind,
         name_of(guard),
         code,
-        verbose=f"# {line}" if line else "",
+        verbose=verbose,
         file=file,
         line=number,
         dropped_by=dropped_by,
@@ -326,11 +327,11 @@ class _Checks:
         ``ids`` are the ids of the guards' rows.
         """
         values = [self._values.of(part.leaf.source or "L") for part in parts]
-        # The parts of a leaf are checked together, and its cost counts once.
-        costs = [
-            cost_ns(part.leaf.check, value) if part.is_first else 0.0
-            for part, value in zip(parts, values, strict=True)
-        ]
+        costs = []
+        for part, value in zip(parts, values, strict=True):
+            # The parts of a leaf are checked together, and its cost counts once.
+            cost = cost_ns(part.leaf.check, value) if part.is_first else 0.0
+            costs.append(cost)
         rows = []
         for i, cost in enumerate(less_the_call(costs)):
             number = numbers[i]
@@ -347,7 +348,15 @@ class _Checks:
         """Return the row of one check: the checked value, its origin, and the cost."""
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source
-        is_shape = guard is not None and guard.create_fn_name() == SHAPES
+        if guard is not None and guard.create_fn_name() == SHAPES:
+            origin: Origin = "shapes"
+        else:
+            origin = self._origin(source or part.code)
+        value_type, value_text = "", ""
+        if source:
+            value_type = leaf.value_type
+        if source and not isinstance(value, Unreachable):
+            value_text = described(value)
         place = self._place(part, guard)
         return GuardCheck(
             0,
@@ -356,10 +365,10 @@ class _Checks:
             position,
             leaf.kind,
             source,
-            "shapes" if is_shape else self._origin(source or part.code),
+            origin,
             part.code,
-            value_type=leaf.value_type if source else "",
-            value=described(value) if source and not isinstance(value, Unreachable) else "",
+            value_type=value_type,
+            value=value_text,
             note=part.note,
             file=place.file,
             line=place.line,
@@ -405,23 +414,22 @@ def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> Non
     not contain them.
     """
     note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
-    checks = (
-        GuardCheck(
-            0,
-            guard.compilation,
-            guard.id,
-            i,
-            SHAPES,
-            "",
-            "shapes",
-            code,
-            note=note,
-            cost_ns=NOT_MEASURED,
-        )
-        for i, code in enumerate(codes)
-    )
+    added = []
     with recording.writer.transaction():
-        added = [replace(check, id=recording.writer.add(check)) for check in checks]
+        for i, code in enumerate(codes):
+            check = GuardCheck(
+                0,
+                guard.compilation,
+                guard.id,
+                i,
+                SHAPES,
+                "",
+                "shapes",
+                code,
+                note=note,
+                cost_ns=NOT_MEASURED,
+            )
+            added.append(replace(check, id=recording.writer.add(check)))
     recording.live_guards.late.setdefault(guard.compilation, []).extend(added)
 
 
@@ -471,6 +479,8 @@ def _entry(guard: Any, values: ExampleValues) -> Any:
     name = strip_local_scope(name_of(guard))
     value = values.of(guard.name) if name else Unreachable()
     has_value = not isinstance(value, Unreachable)
+    if not has_value:
+        value = object()
     is_global = (
         require("torch._dynamo.source", "get_global_source_name")(guard.originating_source)
         is not None
@@ -480,7 +490,7 @@ def _entry(guard: Any, values: ExampleValues) -> Any:
         "GuardFilterEntry",
         name=name,
         has_value=has_value,
-        value=value if has_value else object(),
+        value=value,
         guard_type=guard.create_fn_name(),
         derived_guard_types=tuple(guard.guard_types or ()),
         is_global=is_global,

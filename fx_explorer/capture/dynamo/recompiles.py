@@ -284,8 +284,9 @@ def _global_state(part: str) -> GuardedValue:
     """
     if "grad_mode" not in part.split():
         return GuardedValue()
-    is_on = torch.is_grad_enabled()
-    return GuardedValue(old="off" if is_on else "on", new="on" if is_on else "off")
+    if torch.is_grad_enabled():
+        return GuardedValue(old="off", new="on")
+    return GuardedValue(old="on", new="off")
 
 
 # The keys of a dict that are gone, and those that are new.

@@ -99,6 +99,20 @@ class _Returned:
     def is_there(self) -> bool:
         return not self.storage.expired()
 
+    def row(self, forward: int) -> ReturnedStorage:
+        return ReturnedStorage(
+            0,
+            self.compilation,
+            tuple(self.positions),
+            self.size_bytes,
+            forward,
+            self.call,
+            self.number,
+            self.held_before,
+            self.is_saved_between,
+            self.at_end,
+        )
+
 
 class StorageNumbers:
     """Numbers for the storages of a forward. The weak references keep their addresses from being
@@ -204,7 +218,8 @@ class WatchedCalls:
         def engine_run_backward(*args: Any, **kwargs: Any) -> Any:
             # AOTAutograd goes backward, too, while it traces a graph.
             if not self._recording.compilation_name():
-                self.forward_ended(args[0] if args else ())
+                roots = args[0] if args else ()
+                self.forward_ended(roots)
             return original(*args, **kwargs)
 
         return engine_run_backward
@@ -234,15 +249,13 @@ class WatchedCalls:
         forward = self._forward
         forward.eager.graph_ended()
         given = {forward.numbers.of(arg) for arg in args if isinstance(arg, torch.Tensor)}
-        own: dict[int, _Returned] = {
-            returned.number: returned
-            for returned in forward.there
-            if returned.is_there and returned.number in given
-        }
+        own: dict[int, _Returned] = {}
+        for returned in forward.there:
+            if returned.is_there and returned.number in given:
+                own[returned.number] = returned
         call = len(forward.calls)
-        for position, value in enumerate(
-            results if isinstance(results, list | tuple) else (results,)
-        ):
+        values = results if isinstance(results, list | tuple) else (results,)
+        for position, value in enumerate(values):
             if isinstance(value, torch.Tensor):
                 number = forward.numbers.of(value)
             else:
@@ -319,21 +332,7 @@ class WatchedCalls:
             GraphCall(0, number, at, compilation, tuple(inputs), tuple(storages), is_whole)
             for at, (compilation, inputs, storages) in enumerate(forward.calls, start=1)
         ]
-        returned = [
-            ReturnedStorage(
-                0,
-                returned.compilation,
-                tuple(returned.positions),
-                returned.size_bytes,
-                number,
-                returned.call,
-                returned.number,
-                returned.held_before,
-                returned.is_saved_between,
-                returned.at_end,
-            )
-            for returned in forward.returned
-        ]
+        returned = [storage.row(number) for storage in forward.returned]
         saved = [dataclasses.replace(saved_between, forward=number) for saved_between in between]
         for rows in (calls, returned, saved):
             self._recording.writer.add_all(rows)
@@ -476,12 +475,9 @@ class SavedByEager:
         """Yield autograd's nodes of operators outside of the graphs, each with the number of graphs
         that had run before.
         """
-        tensors = results if isinstance(results, tuple | list) else (results,)
-        waiting = [
-            tensor.grad_fn
-            for tensor in tensors
-            if isinstance(tensor, torch.Tensor) and tensor.grad_fn
-        ]
+        values = results if isinstance(results, tuple | list) else (results,)
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn]
         seen = set(waiting)
         while waiting and len(seen) < MOST_NODES:
             node = waiting.pop()

@@ -197,10 +197,12 @@ class StepRecorder:
 
     def _begin(self, frame: types.FrameType) -> _StepFrame:
         self._calls_begun += 1
-        parent, code = self._caller(frame), frame.f_code
+        code = frame.f_code
+        parent = self._caller(frame)
+        number_of_parent = parent.number if parent else 0
         self._calls[frame] = _StepFrame(
             self._calls_begun,
-            parent.number if parent else 0,
+            number_of_parent,
             self._recording.dynamo_bytecode.modified.get(code, NOT_RECORDED),
             stack_depths(code),
             {instruction.offset: instruction for instruction in dis.get_instructions(code)},

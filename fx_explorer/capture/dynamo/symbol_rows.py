@@ -69,15 +69,17 @@ def _add_symbol(
     recording: Recording, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]
 ) -> None:
     value, source = content.get("val"), content.get("source") or ""
+    value_text = "" if value is None else str(value)
+    sources = (source,) if source else ()
     row = Symbol(
         0,
         recording.compilation_id(name),
         content["symbol"],
         source,
-        "" if value is None else str(value),
+        value_text,
         str(content.get("vr")),
         recording.sources.stack(user),
-        (source,) if source else (),
+        sources,
         attempt=attempt,
     )
     _known(recording, name, attempt)[row.name] = replace(row, id=recording.writer.add(row))
@@ -110,24 +112,22 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
         names = map(name_of, shapes.var_to_sources.get(symbol, ()))
         sources = tuple(dict.fromkeys((*row.sources, *names)))
         reach = shapes.var_to_range[symbol]
-        became = shapes.replacements.get(symbol)
-        row = replace(
-            row,
-            sources=sources,
-            final_range=f"[{reach.lower}, {reach.upper}]",
-            became="" if became is None or became == symbol else str(became),
-        )
+        final_range = f"[{reach.lower}, {reach.upper}]"
+        replacement = shapes.replacements.get(symbol)
+        became = "" if replacement is None or replacement == symbol else str(replacement)
+        row = replace(row, sources=sources, final_range=final_range, became=became)
         known[row.name] = row
         recording.writer.update(row)
-        recording.writer.add_all(
-            SymbolEvent(
-                0,
-                row.compilation,
-                "same_as",
-                (row.name,),
-                source,
-                stack=row.stack,
-                attempt=row.attempt,
-            )
-            for source in sources[1:]
-        )
+        recording.writer.add_all(_same_as(row, source) for source in sources[1:])
+
+
+def _same_as(row: Symbol, source: str) -> SymbolEvent:
+    return SymbolEvent(
+        0,
+        row.compilation,
+        "same_as",
+        (row.name,),
+        source,
+        stack=row.stack,
+        attempt=row.attempt,
+    )

@@ -278,16 +278,15 @@ def check_keys(check: GuardCheck) -> tuple[str, ...]:
 def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswer]) -> str:
     names = {tree.compilation: tree.name for tree in recording.live_guards.all()}
     accepted = [answer for answer in answers if answer.answer == "accepted"]
-    rejected = [
-        f"[{names[answer.compilation]}] fails at {_short(answer.reason)}"
-        for answer in answers
-        if answer.answer == "rejected"
+    rejected = [answer for answer in answers if answer.answer == "rejected"]
+    failing = [
+        f"[{names[answer.compilation]}] fails at {_short(answer.reason)}" for answer in rejected
     ]
     beyond = sum(answer.reason == ONLY_BY_RUNNING for answer in answers)
     if accepted:
         text = f"[{names[accepted[0].compilation]}] would be used again: all its guards hold"
     elif rejected:
-        text = f"{frame.code.co_name} would be compiled again: {'; '.join(rejected)}"
+        text = f"{frame.code.co_name} would be compiled again: {'; '.join(failing)}"
     else:
         text = f"{frame.code.co_name} would be compiled again: {THROWN_AWAY}"
     if beyond:

@@ -299,17 +299,14 @@ class _SeenCudaGraphs:
             self.runs_stack.enter_context(self._runs.heard())
         keywords = graph.fx_kwargs
         parts = getattr(graph, "partition_maps", None)
+        count = None if parts is None else len(parts)
         direction = "backward" if keywords.get("is_backward") else "forward"
         if keywords.get("is_inference"):
             direction = "inference"
         self._add(
             self._recording.compilation_id(),
             CUDA_GRAPH_HANDED_OVER,
-            {
-                "direction": direction,
-                "parts": None if parts is None else len(parts),
-                "mutated": self._mutated(graph),
-            },
+            {"direction": direction, "parts": count, "mutated": self._mutated(graph)},
         )
 
     def _mutated(self, graph: Any) -> str:

@@ -351,7 +351,9 @@ class _Printer:
         ranges = []
         for variable, size in body.var_ranges.items():
             text = f"{variable} < {self.expression(size)}"
-            ranges.append(f"reduce {text}" if variable in reduced else text)
+            if variable in reduced:
+                text = f"reduce {text}"
+            ranges.append(text)
         yield f"    for {', '.join(ranges) or 'one element'}:", ()
         yield from _LoopBodyText(self, body, stored).lines(body.root_block, "        ")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.aot.saved_tensors import stored_outputs
+from fx_explorer.capture.aot.saved_tensors import StoredOutput, stored_outputs
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
 from fx_explorer.capture.inductor.kernel_rows import (
     GeneratedCall,
@@ -130,7 +130,8 @@ class LoweringInProgress:
             call.estimated_bytes = self._estimate(bytes_of_calls, scheduler_nodes)
         # A kernel may stand for a library's nodes (they share a buffer, say) without doing their
         # work.
-        call.estimated_flops = self._estimate(flops_of, nodes if MULTIPLIES in source else [])
+        multiplied = nodes if MULTIPLIES in source else []
+        call.estimated_flops = self._estimate(flops_of, multiplied)
         self._calls.append(call)
         if self._extern:
             self._extern[1].append(call)
@@ -241,19 +242,27 @@ class LoweringInProgress:
         lines = text.split("\n")
         generated = _kernels(self._calls, positions, text, shift, self.lowering)
         kernels = [self._with_copied(self._with_alone(kernel, lines)) for kernel in generated]
+        subgraph, parent = "", None
+        if self.outer:
+            subgraph, parent = self.lowering.name or "", self.outer.lowering.module
+        unlowered: dict[str, str] = {}
+        outputs: tuple[StoredOutput, ...] = ()
+        if not self.error:
+            unlowered = without_kernel(operations, positions, self._calls)
+            outputs = stored_outputs(self.lowering)
         return LoweredKernels(
             module=module,
             graph_id=self.lowering.graph_id,
-            subgraph=self.lowering.name or "" if self.outer else "",
-            parent=self.outer.lowering.module if self.outer else None,
+            subgraph=subgraph,
+            parent=parent,
             is_backward=bool(self.lowering.is_backward),
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
             kernels=tuple(kernels),
-            without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
+            without_kernel=unlowered,
             error=self.error,
             problems=tuple(self.problems),
-            outputs=() if self.error else stored_outputs(self.lowering),
+            outputs=outputs,
         )
 
     def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
@@ -295,7 +304,8 @@ def _kernels(
     lines = text.split("\n")
     groups: dict[object, list[CallInProgress]] = {}
     for position, call in enumerate(calls):
-        groups.setdefault(position if call.is_extern else call.kernel, []).append(call)
+        key = position if call.is_extern else call.kernel
+        groups.setdefault(key, []).append(call)
     node_names = {node.name for node in positions}
     for group in groups.values():
         generated = [_call(call, positions, node_names, lines, shift, lowering) for call in group]

@@ -70,8 +70,9 @@ class KernelNotes:
     def built(self, autotuner: Any, wanted: list[Any]) -> None:
         """Record the builds of ``precompile``; ``wanted`` are the configurations that it was given."""
         noted = self._noted(autotuner)
+        origin: BuildOrigin = "smaller_block" if wanted else "heuristic"
         for launcher in autotuner.launchers:
-            self._note_build(noted, launcher, "smaller_block" if wanted else "heuristic", wanted)
+            self._note_build(noted, launcher, origin, wanted)
         for config in wanted:
             key = options_key(config)
             if key not in noted.builds:
@@ -515,27 +516,29 @@ class _LaunchRows:
     def _build(self, noted: NotedKernel, kernel: Kernel, build: NotedBuild) -> KernelBuild:
         """Return the row of a build, without an id and a position."""
         texts = texts_in(build.folder) if build.folder else {}
+        file = Path(noted.autotuner.filename or "").name
         row = KernelBuild(
             id=0,
             kernel=kernel.id,
             position=0,
             options={**_written(noted), **build.options},
             gpu=torch.cuda.get_device_name(noted.device),
-            state="built" if build.folder else "failed",
+            state="built",
             origin=build.origin,
             toolchain=_toolchain(),
-            file=Path(noted.autotuner.filename or "").name or file_named_in(texts.get("ttir", "")),
+            file=file or file_named_in(texts.get("ttir", "")),
             lines_before=LINES_BEFORE,
             timing_s=build.timing_s,
         )
         if not build.folder:
-            return replace(row, error=LEFT_OUT)
+            return replace(row, state="failed", error=LEFT_OUT)
         levels = {}
         for level, text in texts.items():
             levels[str(level)] = add_level(self._writer, kernel, level, text)
-        code = machine_code_in(build.folder)
         row = _with_resources(row, build, texts.get("ptx", ""))
-        return replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0)
+        code = machine_code_in(build.folder)
+        machine_code = self._writer.text(code) if code else 0
+        return replace(row, levels=levels, machine_code=machine_code)
 
 
 def _of_choice(row: KernelBuild, choice: KernelBuild) -> KernelBuild:
@@ -575,11 +578,15 @@ def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuil
     """
     warps = build.options["num_warps"]
     warp_size = torch.cuda.get_device_properties(0).warp_size
+    threads = warps * warp_size if isinstance(warps, int) else row.threads
+    spill_bytes = build.local_bytes
+    if spill_bytes > 0:
+        spill_bytes = spilled_bytes(ptx)
     return replace(
         row,
-        threads=warps * warp_size if isinstance(warps, int) else row.threads,
+        threads=threads,
         registers=build.registers,
-        spill_bytes=spilled_bytes(ptx) if build.local_bytes > 0 else build.local_bytes,
+        spill_bytes=spill_bytes,
         stack_bytes=build.local_bytes,
         shared_bytes=build.shared_bytes,
     )

@@ -36,7 +36,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.model.library_call import Layout, LibraryCall
 from fx_explorer.model.rows.graph import How
-from fx_explorer.model.rows.kernels import KernelLanguage
+from fx_explorer.model.rows.kernels import BuildState, KernelLanguage
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
@@ -265,12 +265,10 @@ def _choice_row(kernel_id: int, position: int, choice: TemplateChoice, gpu: str)
 
 def _as_timed(row: KernelBuild, kernel: GeneratedKernel, choice: TemplateChoice) -> KernelBuild:
     """Return the row of a choice that was timed on a real GPU."""
+    state: BuildState = "failed" if choice.error else "built"
+    is_picked = kernel.language == "extern" and kernel.name.endswith(f".{choice.name}")
     return replace(
-        row,
-        state="failed" if choice.error else "built",
-        timing_s=choice.timing_s,
-        is_picked=kernel.language == "extern" and kernel.name.endswith(f".{choice.name}"),
-        error=choice.error,
+        row, state=state, timing_s=choice.timing_s, is_picked=is_picked, error=choice.error
     )
 
 
@@ -452,7 +450,8 @@ def _given(name: str, lowering: Any) -> Layout | int | None:
 def _symbols(lowering: Any) -> Iterator[Any]:
     """Yield the symbols for sizes of the graph's inputs."""
     for given in lowering.graph_inputs.values():
-        for size in given.get_size() if hasattr(given, "get_size") else [given]:
+        sizes = given.get_size() if hasattr(given, "get_size") else [given]
+        for size in sizes:
             yield from getattr(size, "free_symbols", ())
 
 

@@ -116,7 +116,9 @@ def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     """
     nodes: set[torch.fx.Node] = set()
     for outer in scheduler_nodes:
-        for inner in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
+        if not hasattr(outer, "get_nodes"):
+            continue
+        for inner in outer.get_nodes():
             ir_node = inner.node
             if ir_node is None:
                 continue

@@ -109,11 +109,8 @@ def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
     if absent:
         missing["kernel lines"] = f"this torch release has no {', '.join(absent)}"
         return
-    hooks += [
-        hook
-        for hook in late_line_hooks(lambda: _state.running, _run_as)
-        if hasattr(hook[0], hook[1])
-    ]
+    late_hooks = late_line_hooks(lambda: _state.running, _run_as)
+    hooks += [hook for hook in late_hooks if hasattr(hook[0], hook[1])]
     for owner, name, make in hooks:
         stack.enter_context(patched(owner, name, make))
 

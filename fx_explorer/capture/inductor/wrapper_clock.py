@@ -250,11 +250,10 @@ class _Counting:
     """Rewrites a wrapper so that another function makes its calls and receives the part of each."""
 
     def __init__(self, file: str, parts: list[WrapperPart]) -> None:
-        self._of_line = {
-            part.line: i
-            for i, part in enumerate(parts)
-            if part.file == file and part.kind == "call"
-        }
+        self._of_line = {}
+        for i, part in enumerate(parts):
+            if part.file == file and part.kind == "call":
+                self._of_line[part.line] = i
 
     def changed(self, definition: ast.FunctionDef) -> ast.FunctionDef:
         for statement in ast.walk(definition):

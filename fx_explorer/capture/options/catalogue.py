@@ -126,7 +126,9 @@ def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
     if entry.value_type in (type(None), object, list, tuple, dict):
         # Taken from the default, as the entry (or the class it is inherited from) has no annotation
         # at run time.
-        declared = source.annotation or (source.guess if default is None else declared)
+        if default is None:
+            declared = source.guess
+        declared = source.annotation or declared
     type_text = plain_type(declared)
     if type_text and not fits(type_text, default):
         if not is_plain(default):
@@ -433,7 +435,10 @@ def _kinds(value: ast.expr) -> Iterator[str]:
         yield from _kinds(value.body)
         yield from _kinds(value.orelse)
     elif isinstance(value, ast.Constant):
-        yield "None" if value.value is None else type(value.value).__name__
+        if value.value is None:
+            yield "None"
+        else:
+            yield type(value.value).__name__
     elif isinstance(value, ast.Call) and ast.unparse(value.func) in ("os.environ.get", "os.getenv"):
         yield "str"
         yield "None"

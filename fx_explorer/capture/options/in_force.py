@@ -185,7 +185,8 @@ class _Stances:
         place = caller()
         if not place.file and stance not in ("default", self._recording.request.stance_wanted):
             return
-        self._set_by, self._place = ("program" if place.file else "fx-explorer"), place
+        self._set_by = "program" if place.file else "fx-explorer"
+        self._place = place
         if stance != "default":
             self.note()
 
@@ -245,7 +246,9 @@ class _Configs:
             return "fx-explorer", ""
         if value_set_by_user(group, name):
             is_default = value == as_json(default_of(group, name))
-            return ("default" if is_default and not variable else "program"), ""
+            if is_default and not variable:
+                return "default", ""
+            return "program", ""
         if variable:
             return "environment", variable
         return "default", ""

@@ -283,11 +283,8 @@ def _variable(line: str) -> str:
         tree = ast.parse(line.strip())
     except SyntaxError:
         return ""
-    subjects = [
-        _subject(node)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and _called(node) == "compile"
-    ]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    subjects = [_subject(call) for call in calls if _called(call) == "compile"]
     if len(subjects) == 1 and isinstance(subjects[0], ast.Name | ast.Attribute):
         return ast.unparse(subjects[0])
     return ""

@@ -302,11 +302,18 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
     place = sources.place(node.meta.get("stack_trace") or "")
     module, module_type = module_of(node, renamed)
     seq_nr = node.meta.get("seq_nr")
-    is_tensor = isinstance(value, torch.Tensor)
-    if is_tensor:
+    if seq_nr is None:
+        seq_nr = -1
+    arguments_text = ""
+    if node.op != "placeholder":
+        arguments_text = arguments(node)
+    shape, stride, dtype, device, value_text = None, None, "", "", ""
+    if isinstance(value, torch.Tensor):
+        shape, stride = sizes(value.shape), _strides(value)
+        dtype, device = short_dtype(value.dtype), str(value.device)
         value_text = _tensor_text(node, value)
-    else:
-        value_text = "" if value is None else _object_text(node, value)
+    elif value is not None:
+        value_text = _object_text(node, value)
     return Node(
         id=0,
         graph=0,
@@ -314,11 +321,11 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
         name=node.name,
         op=node.op,
         target=target,
-        arguments=arguments(node) if node.op != "placeholder" else "",
-        shape=sizes(value.shape) if is_tensor else None,
-        dtype=short_dtype(value.dtype) if is_tensor else "",
-        stride=_strides(value) if is_tensor else None,
-        device=str(value.device) if is_tensor else "",
+        arguments=arguments_text,
+        shape=shape,
+        dtype=dtype,
+        stride=stride,
+        device=device,
         value=value_text,
         stack=place.stack,
         file=place.file,
@@ -326,7 +333,7 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
         module=module,
         module_type=module_type,
         annotations=plain(node.meta.get("custom")),
-        seq_nr=-1 if seq_nr is None else seq_nr,
+        seq_nr=seq_nr,
         is_backward=bool(node.meta.get("autograd_backward"))
         or node.meta.get("partitioner_tag") == "is_backward",
         is_view=computes_nothing(node, target),

@@ -359,11 +359,12 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
             f"[{name}] was not compiled to its end, so there is nothing to run: measure "
             "another variant."
         )
-    since = [
-        option
-        for option in stepper.settings.changes.settings
-        if any(option not in settings for settings in variant.all_settings())
-    ]
+    compiled_with = variant.all_settings()
+    since = []
+    for option in stepper.settings.changes.settings:
+        is_old = all(option in settings for settings in compiled_with)
+        if not is_old:
+            since.append(option)
     if since:
         raise UsageError(
             f"{', '.join(since)} was set after [{name}] was compiled: go again from "

@@ -136,7 +136,9 @@ class GraphEdits:
         if before:
             segment.unedited.setdefault((gate, direction), before)
         segment.put(stage, direction, after)
-        return before.graph.id if before else 0, after.graph.id
+        if before is None:
+            return 0, after.graph.id
+        return before.graph.id, after.graph.id
 
 
 def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
@@ -234,8 +236,13 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
     order = {node: position for position, node in enumerate(gm.graph.nodes)}
     pieces = [sorted(partition.nodes, key=order.__getitem__) for partition in partitions]
     pieces.sort(key=lambda piece: order[piece[0]])
-    names = tuple(tuple(node.name for node in piece) for piece in pieces)
-    return RegionCut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
+    names = tuple(map(_names_of, pieces))
+    why = _why_split(pieces, order) if len(pieces) > 1 else ""
+    return RegionCut(names, why)
+
+
+def _names_of(nodes: Iterable[torch.fx.Node]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)
 
 
 def describe_regions(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:

@@ -309,11 +309,8 @@ class CapturedSegment:
 
     def __post_init__(self) -> None:
         known = self.tracing_context.tensor_to_context
-        self.symbolic = [
-            (tensor, known[tensor])
-            for tensor in self.inputs
-            if isinstance(tensor, torch.Tensor) and tensor in known
-        ]
+        tensors = [value for value in self.inputs if isinstance(value, torch.Tensor)]
+        self.symbolic = [(tensor, known[tensor]) for tensor in tensors if tensor in known]
 
     def lower_as(self, lowering: LoweringRequest) -> None:
         """Take over the graph, inputs and compiler of ``lowering``. The graph was captured ahead of
@@ -415,24 +412,32 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
     def reached(name: Gate) -> bool:
         return last >= GATES.index(name)
 
-    post_grad = {
-        of_direction: recorded
-        for of_direction, recorded in segment.post_grad.items()
-        if reached("post_grad") or (direction and of_direction != direction)
-    }
     shared = replace(
         segment,
-        pre_grad=segment.pre_grad if reached("pre_grad") else None,
-        joint=segment.joint if reached("joint") else None,
-        joint_after_passes=segment.joint_after_passes if reached("partition") else None,
-        aot=dict(segment.aot) if reached("partition") else {},
-        post_grad=post_grad,
-        seq_parents=dict(segment.seq_parents) if reached("joint") else {},
+        pre_grad=None,
+        joint=None,
+        joint_after_passes=None,
+        aot={},
+        post_grad={},
+        seq_parents={},
         unedited={},
         published=[],
-        regions=list(segment.regions) if reached("joint") else [],
-        saved=dict(segment.saved) if reached("partition") else {},
+        regions=[],
+        saved={},
     )
+    if reached("pre_grad"):
+        shared.pre_grad = segment.pre_grad
+    if reached("joint"):
+        shared.joint = segment.joint
+        shared.seq_parents = dict(segment.seq_parents)
+        shared.regions = list(segment.regions)
+    if reached("partition"):
+        shared.joint_after_passes = segment.joint_after_passes
+        shared.aot = dict(segment.aot)
+        shared.saved = dict(segment.saved)
+    for of_direction, recorded in segment.post_grad.items():
+        if reached("post_grad") or (direction and of_direction != direction):
+            shared.post_grad[of_direction] = recorded
     for (of_gate, edited), graph in segment.unedited.items():
         # It begins with the graph before the edits at its gate.
         if of_gate == gate and (not direction or edited in ("", direction)):

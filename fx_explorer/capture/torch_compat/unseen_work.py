@@ -37,7 +37,7 @@ import os
 import sys
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -88,8 +88,9 @@ def caches_off(recording: _Recording) -> Iterator[None]:
 def caches_as_before() -> Iterator[None]:
     """Restore the caches inside the block, within ``caches_off``, to the program's own values."""
     with contextlib.ExitStack() as stack:
-        for config, values in _as_before[0] if _as_before else ():
-            stack.enter_context(configured(config, values))
+        if _as_before:
+            for config, values in _as_before[0]:
+                stack.enter_context(configured(config, values))
         yield
 
 
@@ -97,8 +98,11 @@ def is_cached() -> bool:
     """Return whether the present compilation is written to a cache: the program may have switched
     one on.
     """
-    switches = [(config, name) for config, values in _OFF for name in values]
-    return any(getattr(config, name, False) for config, name in switches)
+    return any(_is_any_on(config, values) for config, values in _OFF)
+
+
+def _is_any_on(config: Any, names: Iterable[str]) -> bool:
+    return any(getattr(config, name, False) for name in names)
 
 
 def ignoring_older_cache_entries() -> contextlib.AbstractContextManager[None]:

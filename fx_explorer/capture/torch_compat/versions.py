@@ -57,12 +57,12 @@ def known_options(config: Any, *names: str) -> list[str]:
     """Return those of ``names`` that are options of this release. Deprecated options are left out,
     because reading or setting them warns the user.
     """
-    entries = {name: config._config.get(name) for name in names}
-    return [
-        name
-        for name, entry in entries.items()
-        if entry is not None and not getattr(entry, "deprecated", False)
-    ]
+    known = []
+    for name in names:
+        entry = config._config.get(name)
+        if entry is not None and not getattr(entry, "deprecated", False):
+            known.append(name)
+    return known
 
 
 # what varies (torch/_dynamo/variables/builder.py)
@@ -255,12 +255,9 @@ def compile_parameters() -> dict[str, object]:
     """Return the keyword arguments of ``torch.compile`` with their defaults. For the default
     backend 2.11 has its name, 2.13 None.
     """
-    named = inspect.signature(torch.compile).parameters.items()
-    defaults = {
-        name: parameter.default
-        for name, parameter in named
-        if parameter.kind is parameter.KEYWORD_ONLY
-    }
+    parameters = inspect.signature(torch.compile).parameters.values()
+    keywords = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    defaults = {keyword.name: keyword.default for keyword in keywords}
     registry = "torch._dynamo.backends.registry"
     if defaults.get("backend") is None and has(registry, "get_default_backend"):
         defaults["backend"] = str(require(registry, "get_default_backend")())

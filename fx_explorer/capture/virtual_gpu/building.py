@@ -58,11 +58,8 @@ def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> UsedResources:
     """
     with _as_file(cubin) as path:
         usage = _run("cuobjdump", "-res-usage", path)
-    return UsedResources(
-        _number(r"REG:(\d+)", usage),
-        spills_in_log(log) if log else spilled_bytes(ptx),
-        _number(r"STACK:(\d+)", usage),
-    )
+    spills = spills_in_log(log) if log else spilled_bytes(ptx)
+    return UsedResources(_number(r"REG:(\d+)", usage), spills, _number(r"STACK:(\d+)", usage))
 
 
 def used_on_amd(amdgcn: str) -> UsedResources:
@@ -70,9 +67,10 @@ def used_on_amd(amdgcn: str) -> UsedResources:
     metadata).
     """
     spilled = _number(r"\.vgpr_spill_count: +(\d+)", amdgcn)
+    spills = BYTES_OF_A_REGISTER * spilled if spilled >= 0 else NOT_KNOWN
     return UsedResources(
         _number(r"\.vgpr_count: +(\d+)", amdgcn),
-        BYTES_OF_A_REGISTER * spilled if spilled >= 0 else NOT_KNOWN,
+        spills,
         _number(r"\.private_segment_fixed_size: +(\d+)", amdgcn),
     )
 

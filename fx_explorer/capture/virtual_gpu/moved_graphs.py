@@ -132,7 +132,9 @@ def moved(
             moved_inputs.append(given)
         else:
             example = _value(new)
-            moved_inputs.append(move.tensor(given) if example is None else example)
+            if example is None:
+                example = move.tensor(given)
+            moved_inputs.append(example)
     return graph_on_gpu, moved_inputs
 
 
@@ -152,8 +154,10 @@ def moved_operators(
         _propagate(nested, fake_mode)
     moved_inputs = []
     for given in inputs:
-        is_tensor = isinstance(given, torch.Tensor)
-        moved_inputs.append(move.tensor(given) if is_tensor else given)
+        if isinstance(given, torch.Tensor):
+            moved_inputs.append(move.tensor(given))
+        else:
+            moved_inputs.append(given)
     return graph_on_gpu, moved_inputs
 
 
@@ -228,7 +232,7 @@ class _GraphMover:
         if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
             new.args = ("cuda", *new.args[1:])
         if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():
-            new.args = tuple(_saving(arg) if isinstance(arg, dict) else arg for arg in new.args)
+            new.args = tuple(map(_saving, new.args))
         value = _value(new)
         if new.op == "get_attr" and value is None:
             self._constant(new, owner)
@@ -325,13 +329,13 @@ def _is_number(node: torch.fx.Node) -> bool:
     return bool(getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False))
 
 
-def _saving(options: dict[str, object]) -> dict[str, object]:
+def _saving(argument: Any) -> Any:
     """Make flex attention save tensors for a backward, which it does not do on the CPU
-    (``_apply_kernel_options``, torch/nn/attention).
+    (``_apply_kernel_options``, torch/nn/attention), where the argument is its options.
     """
-    if "OUTPUT_LOGSUMEXP" not in options:
-        return options
-    return {**options, "OUTPUT_LOGSUMEXP": True}
+    if not isinstance(argument, dict) or "OUTPUT_LOGSUMEXP" not in argument:
+        return argument
+    return {**argument, "OUTPUT_LOGSUMEXP": True}
 
 
 def _gpu_device(argument: Any) -> Any:
@@ -346,8 +350,9 @@ def _fake_mode(inputs: Sequence[Any]) -> Any:
 
     mode = detect_fake_mode(list(inputs))
     context = TracingContext.try_get()  # None where the program gave the graph to Inductor itself
-    traced_in = mode or (context.fake_mode if context else None)
-    return traced_in or FakeTensorMode(allow_non_fake_inputs=True)
+    if not mode and context:
+        mode = context.fake_mode
+    return mode or FakeTensorMode(allow_non_fake_inputs=True)
 
 
 # Optimizers take all parameters at once (``foreach``), as they do by default on a GPU.

@@ -52,14 +52,16 @@ def is_library(candidate: Any) -> bool:
 
 
 def _choice(candidates: list[Any]) -> Choice:
-    listed = [
-        {
-            "name": candidate.name,
-            "library": is_library(candidate),
-            "description": str(getattr(candidate, "description", "")),
-        }
-        for candidate in candidates
-    ]
+    listed = []
+    for candidate in candidates:
+        description = str(getattr(candidate, "description", ""))
+        listed.append(
+            {
+                "name": candidate.name,
+                "library": is_library(candidate),
+                "description": description,
+            }
+        )
     return {
         "compilation": str(CompileContext.current_compile_id() or ""),
         "shown": listed[0]["name"],

@@ -79,10 +79,10 @@ def _ask_the_cpu() -> None:
         if not any(tensor.device.type == "cuda" for tensor in tensors):
             return original(mode, func, flat_args, spec, error)
         with no_dispatch():
-            zeros = [
-                _zeros(argument) if mode.is_our_fake(argument) else argument
-                for argument in flat_args
-            ]
+            zeros = list(flat_args)
+            for position, argument in enumerate(flat_args):
+                if mode.is_our_fake(argument):
+                    zeros[position] = _zeros(argument)
             args, kwargs = _pytree.tree_unflatten(zeros, spec)
             output = func(*args, **kwargs)
         given = {zero.untyped_storage()._cdata for zero in zeros if isinstance(zero, torch.Tensor)}

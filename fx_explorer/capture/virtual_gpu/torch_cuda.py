@@ -108,7 +108,9 @@ class _Generator(torch._C.Generator, metaclass=_OfEither):
             asked = torch.device("cuda", device)
         else:
             asked = torch.device(device)
-        return super().__new__(cls, "cpu" if asked.type == "cuda" else asked)
+        if asked.type == "cuda":
+            return super().__new__(cls, "cpu")
+        return super().__new__(cls, asked)
 
     def __init__(self, device: torch.device | str | int = "cpu") -> None: ...
 
@@ -116,6 +118,7 @@ class _Generator(torch._C.Generator, metaclass=_OfEither):
 def device_properties(gpu: Gpu) -> Any:
     """Return the result of ``torch.cuda.get_device_properties()`` for this GPU, with clocks in kHz."""
     major, minor = gpu.capability
+    architecture = gpu.arch if gpu.vendor == "amd" else ""
     return types.SimpleNamespace(
         name=gpu.device_name,
         major=major,
@@ -127,7 +130,7 @@ def device_properties(gpu: Gpu) -> Any:
         shared_memory_per_multiprocessor=gpu.shared_per_multiprocessor,
         L2_cache_size=gpu.l2_bytes,
         warp_size=gpu.warp_size,
-        gcnArchName=gpu.arch if gpu.vendor == "amd" else "",
+        gcnArchName=architecture,
         regs_per_multiprocessor=gpu.registers_per_multiprocessor,
         max_threads_per_multi_processor=gpu.threads_per_multiprocessor,
         max_threads_per_block=gpu.threads_per_block,

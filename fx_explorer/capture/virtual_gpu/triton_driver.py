@@ -31,7 +31,8 @@ def virtual_driver(gpu: Gpu) -> Any:
     """Return a driver of Triton that names this GPU as its target and asks no device."""
     import triton
 
-    base = triton.backends.backends["amd" if gpu.vendor == "amd" else "nvidia"].driver
+    vendor = "amd" if gpu.vendor == "amd" else "nvidia"
+    base = triton.backends.backends[vendor].driver
     target = target_of(gpu)
 
     class VirtualDriver(base):  # type: ignore[misc, valid-type]

@@ -184,11 +184,8 @@ def _functions(module: Any) -> frozenset[str]:
     """Return the names of the module's functions that are compiled or part of Triton's language.
     Python functions are left out.
     """
-    return frozenset(
-        name
-        for name in dir(module)
-        if name not in READS_FILES and _is_tritons(getattr(module, name))
-    )
+    names = [name for name in dir(module) if name not in READS_FILES]
+    return frozenset(name for name in names if _is_tritons(getattr(module, name)))
 
 
 def _is_tritons(value: object) -> bool:

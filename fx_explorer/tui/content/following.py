@@ -56,11 +56,11 @@ def with_region(
     """Return the documents without the graphs that have no node in the region."""
     if region is None:
         return showable
-    documents = [
-        document
-        for document in showable.documents
-        if document.kind != "graph" or positions_in(reader, document, region)
-    ]
+    documents = []
+    for document in showable.documents:
+        is_graph = document.kind == "graph"
+        if not is_graph or positions_in(reader, document, region):
+            documents.append(document)
     return replace(showable, documents=documents)
 
 

@@ -194,7 +194,21 @@ async def test_a_wider_terminal_shows_the_panes_side_by_side_again(
         await driver.pilot.resize_terminal(160, 40)
         await driver.settle()
         assert [pane.display for pane in driver.panes] == [True, True, True]
+
+
+@pytest.mark.parametrize("view", ["2", "3", "4", "6"])
+async def test_the_outline_is_closed_beside_panes_and_tables_until_it_is_asked_for(
+    hand: Hand, open_app: OpenApp, view: str
+) -> None:
+    async with open_app(hand.path, size=(200, 50)) as driver:
+        await driver.press(view)
+        assert not driver.explorer.outline.display
+        await driver.press("o", "o")
         assert driver.explorer.outline.display
+        await driver.press("5")
+        assert driver.explorer.outline.display
+        await driver.press("o", "o", view)
+        assert not driver.explorer.outline.display
 
 
 async def test_the_inspector_line_tells_the_facts_of_the_selected_node(

@@ -76,7 +76,7 @@ async def test_without_colours_everything_is_said_by_words_and_signs(
                         view
                     )
         await show(driver, "source")
-        assert "▸" in driver.screen  # the cursor
+        assert "▶" in driver.screen  # the cursor, on a line that is lit
         assert "▌" in driver.screen  # what is linked to it
 
 

@@ -243,12 +243,6 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Return whether a pane shows a level below a kernel, such as PTX."""
         return any(pane.slot in LEVELS for pane in self.panes)
 
-    @property
-    def widths_wanted(self) -> int:
-        """Return how many panes want their room, where a picture wants that of four."""
-        pictures = [pane for pane in self.panes if pane.slot == "neighbourhood"]
-        return len(self.panes) - len(pictures) + 4 * len(pictures)
-
     def on_resize(self, event: events.Resize) -> None:
         self._show_panes()
 

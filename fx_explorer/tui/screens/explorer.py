@@ -398,6 +398,5 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.outline_side.drag_border(event.cell, self.size.width)
 
     def show_outline(self) -> None:
-        """Show the outline if the view leaves room for it, unless the user has hidden it."""
-        panes = self.linked.widths_wanted if self.view == "source" else 0
-        self.outline_side.show_where_it_fits(self.size.width, panes)
+        """Show the outline where the view leaves it room, unless the user has asked otherwise."""
+        self.outline_side.show_where_it_fits(self.size.width, self.view)

@@ -151,10 +151,6 @@ LEAST_OUTLINE_CELLS = 16
 LEAST_VIEW_CELLS = 40
 """Least cells of the outline, and of the views, when the border is dragged."""
 
-COMFORTABLE_PANE_CELLS = 34
-"""Least width of linked panes beside the outline. If they would be narrower, the outline is hidden.
-"""
-
 
 class OutlineSide:
     """Keeps the outline up to date, and decides whether it is shown."""
@@ -167,7 +163,7 @@ class OutlineSide:
             BackgroundTask(outline, "outline", "read the outline"), self._show, self._cannot_read
         )
         self.wish: bool | None = None
-        """Whether the user asked for the outline; None shows it where it fits."""
+        """Whether the user asked for the outline; None where they asked for nothing yet."""
 
     # what it lists
 
@@ -211,9 +207,11 @@ class OutlineSide:
         styles = self._outline.styles
         styles.width = styles.min_width = styles.max_width = cells
 
-    def show_where_it_fits(self, width: int, panes: int) -> None:
-        """Show the outline if there is room beside this many panes, unless the user has hidden it."""
-        fits = width >= max(MIN_CELLS_FOR_OUTLINE, OUTLINE_CELLS + panes * COMFORTABLE_PANE_CELLS)
+    def show_where_it_fits(self, width: int, view: str) -> None:
+        """Show the outline beside the overview on a screen of so many cells, and beside no other
+        view: panes and tables need the room. What the user wished goes before.
+        """
+        fits = width >= MIN_CELLS_FOR_OUTLINE and view == "overview"
         is_shown = fits if self.wish is None else self.wish
         self._outline.set_class(not is_shown, "-hidden")
         self._views.set_class(is_shown, "-beside")

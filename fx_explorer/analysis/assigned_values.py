@@ -1,6 +1,6 @@
-"""This module finds what a program assigns to a tensor that a compiled graph takes: to a global, an
-attribute, a variable of the function around, a default argument, an argument of ``partial``, an
-item of a list or a dict.
+"""This module finds the values that a program assigns to a tensor used by a compiled graph: to a
+global, an attribute, a variable of the enclosing function, a default argument, an argument of
+``partial``, an item of a list or a dict.
 
 It reads the program's text. It answers only where it sees every assignment: a name that is also
 bound in a way it cannot follow (a loop, an argument, an import of a file that is not the user's)
@@ -23,7 +23,7 @@ _CHANGES_A_CONTAINER = ("append", "clear", "extend", "insert", "pop", "setdefaul
 
 @dataclass(frozen=True, slots=True)
 class AssignedExpression:
-    """An expression that is assigned, and the file it stands in."""
+    """An assigned expression, with its file."""
 
     file: str
     expression: ast.expr
@@ -31,13 +31,11 @@ class AssignedExpression:
 
 @dataclass(frozen=True, slots=True)
 class AssignedValues:
-    """All expressions that the program assigns to the name or attribute that a source of torch's
-    stands for.
-    """
+    """All expressions that the program assigns to the name or attribute of a source of torch's."""
 
     name: str
     """The program's own name, such as ``t`` for ``G['f'].__closure__[0].cell_contents``; empty
-    where the source has it already.
+    where the source contains it.
     """
     is_attribute: bool
     values: tuple[AssignedExpression, ...]
@@ -58,15 +56,15 @@ class Reader:
 
 
 class _Unclear(Exception):
-    """A name is bound in a way that the text does not tell."""
+    """Raised when the source text does not show how a name is bound."""
 
 
 def assigned_to(
     source: str, trees: dict[str, ast.Module], reader: Reader, inputs: str | None
 ) -> AssignedValues | None:
-    """Return what is assigned to a source (``L['self'].table``), or None where the text does not
-    tell. ``inputs`` are the inputs that the user gave to the target, as Python; None for a script,
-    which calls its functions itself.
+    """Return the values assigned to a source (``L['self'].table``), or None where the source text
+    does not show them. ``inputs`` are the user's inputs of the target, as Python; None for a
+    script, which calls its functions itself.
     """
     try:
         expression = ast.parse(source, mode="eval").body
@@ -141,7 +139,7 @@ class _Program:
         yield from self._global(module, original)
 
     def _set_from_other_files(self, name: str) -> Iterator[AssignedExpression]:
-        """Yield what is assigned to a global as an attribute of its module."""
+        """Yield the values assigned to a global as an attribute of its module."""
         for file, tree in self.trees.items():
             imported = _imported_names(tree)
             for target, value in _attribute_targets(tree, name):
@@ -174,7 +172,7 @@ class _Program:
     # attributes
 
     def _attribute(self, name: str) -> Iterator[AssignedExpression]:
-        """Yield what is assigned to an attribute of whatever object."""
+        """Yield the values assigned to an attribute of this name of any object."""
         for file, tree in self.trees.items():
             for _, value in _attribute_targets(tree, name):
                 yield AssignedExpression(file, _expression(value))
@@ -205,8 +203,8 @@ class _Program:
     def _of_functions_around(
         self, file: str, chain: list[Function], name: str
     ) -> Iterator[AssignedExpression]:
-        """Yield what is assigned to a variable of the functions around one: the innermost that
-        binds it is the one meant.
+        """Yield the values assigned to a variable of the enclosing functions: of the innermost one
+        that binds it.
         """
         if _is_bound_by(chain[-1], name):
             raise _Unclear  # its own: computed in each call
@@ -224,8 +222,8 @@ class _Program:
         raise _Unclear
 
     def _of_closure(self, index: int) -> AssignedValues:
-        """Return what is assigned to a variable that Python numbers: by name, as ``co_freevars``
-        does.
+        """Return the values assigned to a closure variable, which Python numbers by name, as in
+        ``co_freevars``.
         """
         file = self.reader.read_file
         chain = self._functions_around(file, self.reader.read_line)
@@ -236,7 +234,7 @@ class _Program:
         return AssignedValues(names[index], False, tuple(values))
 
     def _free_names(self, chain: list[Function]) -> set[str]:
-        """Return the names that a function, or one in it, has from the functions around it."""
+        """Return the names that a function, or one inside it, takes from its enclosing functions."""
         innermost, around = chain[-1], chain[:-1]
         used: set[str] = set()
         for function in _functions(innermost):
@@ -301,7 +299,7 @@ class _Program:
         return self.inputs is not None and _inputs_pass(self.inputs, name, position)
 
     def _imported_of_users(self, tree: ast.Module) -> set[str]:
-        """Return the names of a file that stand for modules and objects of the user's files."""
+        """Return the names in a file that refer to modules and objects of the user's files."""
         names = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -315,9 +313,7 @@ class _Program:
     # partial, and items
 
     def _of_partials(self, key: str | int) -> Iterator[AssignedExpression]:
-        """Yield the arguments of each ``functools.partial`` of the program that gives such a
-        one.
-        """
+        """Yield the arguments of each matching ``functools.partial`` in the program."""
         for file, tree in self.trees.items():
             for node in ast.walk(tree):
                 if not isinstance(node, ast.Call) or not _last_name(node.func).startswith(
@@ -361,8 +357,8 @@ class _Program:
 
 
 def _bindings(scope: ast.AST, name: str) -> Iterator[ast.AST | None]:
-    """Yield what a scope of its own binds a name to: an expression, the ``from … import`` that
-    does it, or None where it is bound otherwise.
+    """Yield the bindings of a name in a scope: an expression, the ``from … import``, or None for
+    any other binding.
     """
     for node in _in_scope(scope):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -394,7 +390,7 @@ def _item_targets(tree: ast.AST, name: str) -> Iterator[tuple[ast.Subscript, ast
 
 def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST | None]]:
     """Yield the names, attributes and items that a statement assigns to, each with its value: None
-    where the text does not tell it.
+    where the text does not show it.
     """
     if isinstance(node, ast.Assign):
         for target in node.targets:
@@ -440,7 +436,7 @@ def _expression(binding: ast.AST | None) -> ast.expr:
 
 
 def _element(container: ast.expr, key: object) -> ast.expr:
-    """Return the item of a list or a dict as it is written."""
+    """Return the item of a literal list or dict."""
     match container:
         case ast.List(elements) | ast.Tuple(elements) if isinstance(key, int):
             stars = any(isinstance(element, ast.Starred) for element in elements)
@@ -478,7 +474,7 @@ def _in_scope(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _functions(tree: ast.AST) -> list[Function]:
-    """Return the functions of a tree, outer ones before those in them."""
+    """Return the functions of a tree, outer ones before inner ones."""
     return [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
 
 
@@ -497,7 +493,7 @@ def _declares(function: Function, kind: type[ast.Global | ast.Nonlocal], name: s
 
 
 def _is_bound_by(function: Function, name: str) -> bool:
-    """Return whether a name is a variable of a function's own, parameters aside."""
+    """Return whether a name is a local variable of a function, parameters excluded."""
     if _declares(function, ast.Global, name) or _declares(function, ast.Nonlocal, name):
         return False
     return any(True for _ in _bindings(function, name))
@@ -537,8 +533,8 @@ def _passes(call: ast.Call, name: str, position: int | None) -> bool:
 
 
 def _inputs_pass(inputs: str, name: str, position: int | None) -> bool:
-    """Return whether the inputs of a target give an argument: a tuple by position, a dict by name,
-    anything else the first.
+    """Return whether the inputs of a target include an argument: a tuple by position, a dict by
+    name, anything else the first.
     """
     match ast.parse(inputs or "None", mode="eval").body:
         case ast.Constant(None):
@@ -561,8 +557,8 @@ def _imported_names(tree: ast.Module) -> set[str]:
 
 
 def _root(expression: ast.expr) -> str:
-    """Return the name that what is called begins with: ``torch`` for ``torch.nn.Linear``; empty for
-    what another call returns, ``torch.compile(f)``.
+    """Return the first name of a called expression: ``torch`` for ``torch.nn.Linear``; empty for a
+    result of another call, ``torch.compile(f)``.
     """
     while isinstance(expression, ast.Attribute | ast.Subscript):
         expression = expression.value

@@ -1,5 +1,5 @@
-"""A ``Figure`` is one line of a comparison: what is counted or measured, both sides as text, and
-how they differ, with sign, percentage and whether that is better.
+"""This module has ``Figure``, one line of a comparison: the counted or measured quantity, both
+sides as text, and how they differ, with sign, percentage and whether that is better.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from fx_explorer.analysis.measured_times import run_time, with_spread
 from fx_explorer.analysis.words import seconds, size
 
 Wanted = Literal["", "less", "more"]
-"""Which of two amounts is better; empty where neither is."""
+"""Which of two amounts is better; empty if neither."""
 
 Verdict = Literal["", "other", "better", "worse"]
-"""What a difference means: none, one that is neither better nor worse, an improvement, or not."""
+"""Meaning of a difference: none, neither better nor worse, an improvement, or a loss."""
 
 MINUS = "−"
 DIFFERS = "differs"
@@ -33,8 +33,8 @@ class Figure:
     left: str
     right: str
     difference: str = ""
-    """How much more or less the right side is: ``−3 (−25 %)``, or why that is not said. Empty where
-    both sides are the same, or are no amounts.
+    """How much larger or smaller the right side is: ``−3 (−25 %)``, or why it is not stated. Empty
+    if both sides are the same, or are not amounts.
     """
     verdict: Verdict = ""
 
@@ -64,8 +64,9 @@ def size_figure(what: str, left: int, right: int, *, wanted: Wanted = "less") ->
 
 
 def one_timing_figure(what: str, left: float, right: float) -> Figure:
-    """Compare two times in seconds, each taken once. Neither is better, however far they are apart:
-    the same compile once more takes another time (``analysis/measured_times.py`` has the rule).
+    """Compare two times in seconds, each measured once. Neither is called better, however different
+    they are: the same compile takes another time when repeated (``analysis/measured_times.py`` has
+    the rule).
     """
     figure = _figure(what, left, right, "", seconds)
     if not figure.difference:
@@ -114,8 +115,8 @@ def _figure(
 
 
 def percentage(left: float, right: float) -> str:
-    """Return ``−25 %``, ``+3.2 %`` or ``×12``: how much more or less ``right`` is; empty from 0 on,
-    which nothing is a part of.
+    """Return ``−25 %``, ``+3.2 %`` or ``×12``: how much larger or smaller ``right`` is; empty if
+    ``left`` is 0.
     """
     if left <= 0:
         return ""

@@ -1,5 +1,5 @@
-"""This module finds whether the graphs of a program that asked for CUDA graphs run as such, and why
-not.
+"""This module finds whether the graphs of a program that requested CUDA graphs run as CUDA graphs,
+and if not, why.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.reports import parse_stack
 
 State = Literal["captured", "in parts", "not recorded", "skipped", "not known"]
-"""``captured``: recorded while the program ran. ``in parts``: the same, but for some operators.
-``not recorded``: it ran, and no size came a second time, when torch would record it. ``skipped``:
-torch records nothing of it. ``not known``: nobody ran it on a GPU.
+"""State of a graph. ``captured``: recorded while the program ran. ``in parts``: the same, except
+for some operators. ``not recorded``: it ran, but no sizes occurred twice, when torch would record
+it. ``skipped``: torch does not record it. ``not known``: it did not run on a GPU.
 """
 
 MODES = ("reduce-overhead", "max-autotune")
@@ -42,7 +42,7 @@ SKIPS_IN = (CUDA_GRAPH_SKIP, "compilation_metrics", "bwd_compilation_metrics")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something is not recorded, with the user's line where torch knows one."""
+    """Why a graph or operator is not recorded, with the user's line if torch knows it."""
 
     text: str
     file: str = ""
@@ -62,7 +62,7 @@ class CudaGraph:
     reasons: tuple[Reason, ...] = ()
     """Why it is skipped; ``in parts``: why operators are left out of the recording."""
     parts: int | None = None
-    """Number of its parts that are recorded; None where torch does not cut it into parts."""
+    """Number of its recorded parts; None if torch does not split it."""
     recorded: int = 0
     """How often it was recorded: once for each size, and for each graph that it may run after."""
     replayed: int = 0
@@ -72,20 +72,20 @@ class CudaGraph:
     mutated: str = ""
     """Torch's words about inputs that it writes into, which decide when it runs; empty without."""
     changing: tuple[str, ...] = ()
-    """Sizes that it takes and that may be others in another call: ``size 0 of x``."""
+    """Its input sizes that may change from call to call: ``size 0 of x``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CudaGraphs:
     asked: str = ""
-    """What asks for CUDA graphs: ``mode="reduce-overhead"``; empty where nothing was seen to."""
+    """The option that requests CUDA graphs: ``mode="reduce-overhead"``; empty if none was seen."""
     graphs: tuple[CudaGraph, ...] = ()
     has_run: bool = False
     """Whether torch was seen to run any of them on a GPU, and so to record it or not."""
 
 
 def cuda_graphs(reader: SessionReader) -> CudaGraphs:
-    """Return what is known of CUDA graphs; empty where the program did not ask for them."""
+    """Return the facts about CUDA graphs; empty if the program did not request them."""
     graphs = _handed_over(reader)
     for name, reason in _skips(reader):
         names = [graph for graph in graphs if _is_of(graph, name)]
@@ -128,7 +128,7 @@ def _is_of(graph: str, name: str) -> bool:
 
 
 def _asked(reader: SessionReader) -> str:
-    """Return what asks for CUDA graphs, as the user writes it; empty where nothing does."""
+    """Return the option that requests CUDA graphs, as the user writes it; empty without one."""
     for row in reader.rows(model.OptionInForce, name="compile.mode"):
         mode = _json(row.value)
         if mode in MODES:

@@ -1,5 +1,5 @@
 """This module finds the tensors that a compiled graph copies from one device to another in each
-call, and what of the program they are made of.
+call, with their origin in the program.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ OF_PYTHON_NUMBERS = "lift_fresh_copy"
 """The operator before a copy that only a virtual GPU has: a GPU makes the tensor at once."""
 
 _STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward")
-"""The graph of the first of them that there is stands for what runs."""
+"""Stages in order. The first one with a graph represents the code that runs."""
 
 _OF_CLASS = re.compile(r"dict\(type\((.{1,300}?)\)\.__dict__\)\['(\w+)'\]")
-"""An attribute of a class, as torch writes it. The way to the class has an end: a source of a
-session that a stranger made may be of any length.
+"""Matches an attribute of a class, in torch's notation. The length is limited, because a source in
+a stranger's session may be of any length.
 """
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9]")
 
 MOST_NODES = 200
-"""Nodes that are looked at on the way from a copy to the inputs that it is made of."""
+"""Most nodes that are visited between a copy and the inputs it is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Input:
     """``table``, ``self.inner.table``; empty where no name is known."""
     kind: Kind
     source: str = ""
-    """The source as torch writes it, such as ``L['self'].inner.table``."""
+    """The source in torch's notation, such as ``L['self'].inner.table``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def device_copies(reader: SessionReader) -> list[DeviceCopy]:
 
 
 def _graphs_that_run(reader: SessionReader) -> dict[int, model.Compilation]:
-    """Return each graph that stands for what runs, with its compilation."""
+    """Return the graphs that represent the code that runs, each with its compilation."""
     graphs: dict[int, model.Compilation] = {}
     for compilation in variants_in_use(reader):
         rows = reader.rows(model.Graph, compilation=compilation.id)
@@ -123,7 +123,7 @@ def _copy(
 
 
 def _inputs(reader: SessionReader, owner: model.Compilation, copied: model.Node) -> Iterator[Input]:
-    """Yield the inputs of the program that a node is computed from, on the node's own device."""
+    """Yield the inputs of the program from which a node is computed, on the node's own device."""
     waiting, seen = [copied], {copied.id}
     while waiting and len(seen) < MOST_NODES:
         node = waiting.pop()
@@ -137,7 +137,7 @@ def _inputs(reader: SessionReader, owner: model.Compilation, copied: model.Node)
 
 
 def input_of(reader: SessionReader, owner: model.Compilation, node: model.Node) -> Input:
-    """Return what the program calls an input of a graph, of whatever stage."""
+    """Return the program's input for an input of a graph of any stage."""
     seen = {node.id}
     while True:
         source = _source(reader, owner, node)

@@ -1,5 +1,5 @@
-"""This module shows the difference of two graphs, or of two texts, as rows that stand side by side;
-and says in words how the graphs of two compilations of one function differ.
+"""This module computes the difference of two graphs, or of two texts, as rows side by side, and
+describes how the graphs of two compilations of one function differ.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class DiffRow(Generic[ItemT]):
 
 
 class DiffRows(list[DiffRow[ItemT]]):
-    """All rows of a comparison, and whether it came to its end."""
+    """All rows of a comparison, and whether it was complete."""
 
     is_cut = False
     """Whether some rows that are shown as different may be the same (MOST_STEPS, MOST_LINES)."""
 
 
 def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> DiffRows[model.Node]:
-    """Compare two graphs by what a node computes on what: a node that was only renamed, and those
-    that use it, are the same.
+    """Compare two graphs by operations and their inputs: a node that was only renamed, and its
+    users, are the same.
 
     ``~`` is a node that computes the same on another size, dtype or number, or that kept its name,
     or its target, in the place of another.
@@ -90,8 +90,8 @@ kernels has as many.
 
 
 def comparable(lines: Sequence[str]) -> list[str]:
-    """Return ``lines`` up to a limit. A last line then says how many more there are; it is equal
-    for two texts only if these further lines are equal.
+    """Return ``lines`` up to a limit. A last line then has the number of further lines; it is equal
+    for two texts only if these are equal.
     """
     if len(lines) <= MOST_LINES + 1:  # a text that was cut already stays as it is
         return list(lines)
@@ -117,15 +117,15 @@ _NUMBER = re.compile(r"(?<![\w.#])-?\d[\w.]*")
 
 class _Signature(NamedTuple):
     what: str
-    """What a node computes, apart from sizes and numbers: nodes that differ only in these are
+    """The operation of a node, without sizes and numbers: nodes that differ only in these are
     paired.
     """
     whole: str
 
 
 def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
-    """Write each node as its target on arguments, which are written by what they compute. Names do
-    not count, except those of inputs.
+    """Return each node as its target with arguments, which are written as their operations. Names
+    do not count, except those of inputs.
     """
     known: dict[str, str] = {}
     signatures = []
@@ -157,8 +157,8 @@ def _rows(
     matcher: difflib.SequenceMatcher[str],
     is_changed: Callable[[ItemT, ItemT], bool],
 ) -> Iterator[DiffRow[ItemT]]:
-    """Yield the rows of a comparison. Lines that replace each other share a row where
-    ``is_changed`` says so.
+    """Yield the rows of a comparison. Lines that replace each other share a row if ``is_changed``
+    returns True.
     """
     for kind, i, i_end, j, j_end in matcher.get_opcodes():
         if kind == "equal":
@@ -181,8 +181,8 @@ def _rows(
 def describe_difference(
     rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node"
 ) -> str:
-    """Return ``3 nodes removed, 1 added`` or ``no difference``. A comparison that was cut off says
-    so, and at what.
+    """Return ``3 nodes removed, 1 added`` or ``no difference``. For a comparison that was cut off,
+    the text says so, and where.
     """
     parts: list[str] = []
     for sign, verb in (("-", "removed"), ("+", "added"), ("~", "changed")):
@@ -198,9 +198,7 @@ def describe_difference(
 
 
 def describe_graphs(reader: SessionReader, before: int, after: int) -> str:
-    """Say how the Dynamo graphs of two compilations (row ids) differ; empty when one of them has
-    none.
-    """
+    """Describe how the Dynamo graphs of two compilations (row ids) differ; empty if one has none."""
     nodes = []
     for row in (before, after):
         graphs = reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1)
@@ -240,8 +238,8 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
 
 
 def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
-    """Return the nodes without shapes and dtypes, and without inputs that are sizes: which
-    operation is applied to what.
+    """Return the nodes without shapes and dtypes, and without inputs that are sizes, so that only
+    operations and their inputs count.
     """
     kept = [node for node in nodes if node.op != "placeholder" or node.shape is not None]
     return [replace(node, shape=None, dtype="") for node in kept]
@@ -263,8 +261,8 @@ def _unnumbered(node: model.Node, numbers: set[str]) -> str:
 
 
 def _renamed(node: model.Node, results: Collection[str]) -> model.Node:
-    """Return the node without the numbers that FX adds to names, in its arguments too: one more
-    operation before it would change all of them.
+    """Return the node without the numbers that FX adds to names, also in its arguments: an
+    additional operation before it would change all of them.
     """
 
     def without_its_number(word: re.Match[str]) -> str:

@@ -1,5 +1,5 @@
-"""A document is whatever a pane can show, and a place is a line of it: selection, links, find and
-back/forward all use both.
+"""This module has documents and places: a document is anything that a pane can show, and a place is
+a line of it. Selection, links, find and back/forward use both.
 
 A document is a source file, a graph (its rows are nodes), a graph as Python or as a table (written
 when it is looked at), or an artifact (bytecode, IR, output code, a kernel's code). A library call
@@ -43,14 +43,16 @@ ARTIFACT_TITLES: dict[str, str] = {
     "config": "Config in force",
     "compile_options": "Compile options",
 }
-"""Titles by kind of artifact. Kernels and listings have titles of their own."""
+"""Titles by kind of artifact. Kernels and listings have their own titles."""
 
 _OF_CONFIGURATIONS = ("candidate", *model.LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document. Two are the same when kind and id are; the rest is what a pane says about it."""
+    """A document. Documents are the same if kind and id are; the other fields describe it in a
+    pane.
+    """
 
     kind: DocumentKind
     id: int
@@ -86,20 +88,20 @@ def documents(reader: SessionReader) -> list[Document]:
 
 
 def front_end_documents(reader: SessionReader) -> list[Document]:
-    """Return the graphs that other front ends than Dynamo made; they belong to no compilation."""
+    """Return the graphs of front ends other than Dynamo; they belong to no compilation."""
     return [graph_document(graph) for graph in reader.rows(model.Graph, stage="front_end")]
 
 
 def read_sources(reader: SessionReader) -> list[Document]:
-    """Return source files that somebody will want to read: the user's own, and those with a node or
-    a break (a library's model).
+    """Return the source files that a user may want to read: the user's own, and those with a node
+    or a break (a library's model).
     """
     wanted = sources_to_read(reader)
     return [document for document in source_documents(reader) if document.id in wanted]
 
 
 def source_documents(reader: SessionReader) -> list[Document]:
-    """Return the source files whose text was kept, the user's own first."""
+    """Return the source files with a stored text, the user's own first."""
     files = [f for f in reader.rows(model.SourceFile) if f.text]
     files.sort(key=lambda f: not f.is_user)
     return [source_document(f) for f in files]
@@ -116,7 +118,7 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
 
 
 def documents_but_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
-    """Return the same without the kernels, of which there may be 100,000: these are not read."""
+    """Return the same without the kernels, which are not read, because there may be 100,000."""
     return _in_order(
         reader,
         compilation,
@@ -158,8 +160,8 @@ def _in_order(
 def _positions(
     stages: Sequence[model.PublishedStage], graphs: Sequence[model.Graph]
 ) -> dict[tuple[str, int], int]:
-    """Return (kind, id) of a document → its place among the published ones. A nested graph has the
-    place of the graph around it.
+    """Return (kind, id) of a document → its position among the published ones. A nested graph has
+    the position of its enclosing graph.
     """
     positions: dict[tuple[str, int], int] = {}
     for stage in stages:
@@ -177,7 +179,7 @@ def _positions(
 
 
 def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
-    """Return the graphs with nested ones right after the graph that calls them: a nested region's
+    """Return the graphs with nested ones right after the graph that calls them. A nested region's
     joint graph is made earlier.
     """
     by_id = {graph.id: graph for graph in graphs}
@@ -290,7 +292,7 @@ def artifact_title(artifact: model.Artifact) -> str:
 
 
 def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:
-    """Return the document with this kind and id. Raises KeyError when there is none."""
+    """Return the document with this kind and id. Raises KeyError without one."""
     if kind == "source":
         return source_document(reader.get(model.SourceFile, row_id))
     if kind in OF_GRAPHS:
@@ -340,7 +342,7 @@ def rows_of(
 
 
 def node_at(reader: SessionReader, place: Place) -> model.Node | None:
-    """Return the node on this row of a graph, or on this line of its code; None elsewhere."""
+    """Return the node on this row of a graph, or on this line of its code; None for other places."""
     document = place.document
     if document.kind == "code" or document.kind == "table":
         node = graph_text(reader, document.kind, document.id).node_of_line.get(place.line, 0)
@@ -371,7 +373,7 @@ def place_of_row(reader: SessionReader, document: Document, position: int) -> Pl
 
 
 def places_of_nodes(reader: SessionReader, node_ids: Sequence[int]) -> list[Place]:
-    """Return one place per node that exists, in the order of the ids."""
+    """Return one place per existing node, in the order of the ids."""
     nodes = {node.id: node for node in reader.by_ids(model.Node, node_ids)}
     graphs = {node.graph for node in nodes.values()}
     shown = {graph: document_of(reader, "graph", graph) for graph in graphs}
@@ -379,7 +381,7 @@ def places_of_nodes(reader: SessionReader, node_ids: Sequence[int]) -> list[Plac
 
 
 def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None:
-    """Return the place of line ``line`` (from 1) of a SourceFile; None when the file or its text is
+    """Return the place of line ``line`` (from 1) of a SourceFile; None if the file or its text is
     not in the session.
     """
     source_files = reader.by_ids(model.SourceFile, [file])
@@ -389,8 +391,8 @@ def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None
 
 
 def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
-    """Return the place of a line of ``path``, as frames, breaks and compilations have it; None when
-    it is not in the session.
+    """Return the place of a line of ``path``, as in frames, breaks and compilations; None if it is
+    not in the session.
     """
     source_files = reader.rows(model.SourceFile, path=path, limit=1)
     if not source_files:
@@ -399,8 +401,8 @@ def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
 
 
 def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None:
-    """Return a kernel's own code, or for a library call its line in the output code; None when
-    neither was kept.
+    """Return the place of a kernel's own code, or for a library call of its line in the output
+    code; None if neither was stored.
     """
     artifact = kernel.artifact or kernel.output_code
     documents = {}

@@ -1,4 +1,6 @@
-"""A fact is one sentence about a session without torch-internal words, and where to look."""
+"""This module has facts: a fact is one sentence about a session without torch-internal words, with
+a place to look at.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Literal
 from fx_explorer.analysis.documents import Place
 
 Severity = Literal["good", "changed", "notice", "problem"]
-"""``changed`` is neither good nor bad: it differs from the capture before."""
+"""Severity of a fact. ``changed`` is neither good nor bad: it differs from the earlier capture."""
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time",
@@ -20,7 +22,7 @@ Topic = Literal[
     "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches",
     "call", "bench", "front_ends", "stages", "next", "old", "since", "profile", "pause",
 ]  # fmt: skip
-"""What a fact is about. Facts of one topic follow each other."""
+"""Subject of a fact. Facts of one topic follow each other."""
 
 OF_FILES = "files"
 """The difference of the user's files, between when they were captured and now."""
@@ -34,9 +36,9 @@ class Fact:
     detail: str = ""
     """Secondary text, which may be long: the user's own line, a hint, figures."""
     place: Place | None = None
-    """Where enter goes. If None, ``view`` is the view that says more."""
+    """Place that enter leads to. If None, ``view`` is the view with more."""
     view: View | None = None
     difference: str = ""
-    """Which difference enter shows: what a line of the card "since the last capture" is about (its
-    ``Aspect``), or ``OF_FILES``. It comes before ``place`` and ``view``.
+    """The difference that enter shows: the ``Aspect`` of a line on the card "since the last
+    capture", or ``OF_FILES``. It takes precedence over ``place`` and ``view``.
     """

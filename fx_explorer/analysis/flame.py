@@ -29,9 +29,7 @@ class FlameFrame:
     """Seconds after the chart begins."""
     ended_s: float
     steps: range
-    """Positions of the steps that the frame consists of, by which frames are told apart. Each chart
-    counts steps of its own.
-    """
+    """Positions of the steps in the frame, which identify it. Each chart has its own steps."""
     line: tuple[str, int] | None = None
     """The user's file and line."""
     children: tuple[FlameFrame, ...] = ()
@@ -43,7 +41,7 @@ class FlameFrame:
 
     @property
     def self_s(self) -> float:
-        """Seconds in none of its children."""
+        """Seconds outside of its children."""
         return max(0.0, self.duration_s - sum(child.duration_s for child in self.children))
 
     def frames(self) -> Iterator[FlameFrame]:
@@ -61,12 +59,12 @@ class FlameFrame:
 # those of some steps.
 
 HALF = 0.5
-"""Least share of these steps in a block for which the block stands for them."""
+"""Least share of these steps in a block at which the block counts as theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlameBlock:
-    """One block of the chart: neighbouring frames that share a run of cells in a row."""
+    """One block of the chart: neighbouring frames that share some cells in a row."""
 
     first: int
     cells: int
@@ -74,11 +72,10 @@ class FlameBlock:
     frames: tuple[FlameFrame, ...]
     """The frames that share this block: neighbours, in order."""
     main: FlameFrame | None
-    """The frame that the block shows. Others in it are too narrow for a cell; None where
-    all are.
+    """The frame that the block shows. The others in it are narrower than a cell; None if all are.
     """
     noun: str = "step"
-    """What the chart calls one of its steps."""
+    """The chart's name for a step."""
 
     @property
     def steps(self) -> range:
@@ -159,8 +156,8 @@ def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[Fl
 def marked_blocks(
     rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]
 ) -> list[tuple[int, FlameBlock]]:
-    """Return the blocks that stand for these steps, each with its row: the block that has exactly
-    these steps; else blocks that consist mostly of them; else all blocks that have any of them.
+    """Return the blocks for these steps, each with its row: the block with exactly these steps;
+    else blocks that consist mostly of them; else all blocks with any of them.
     """
     wanted = in_order(steps)
     if not wanted:
@@ -199,7 +196,7 @@ def is_all_of(frame: FlameFrame, steps: Sequence[int]) -> bool:
 
 
 def _has_one(steps: range, wanted: Sequence[int]) -> bool:
-    """Return whether one of the wanted steps, which are in order, is among ``steps``."""
+    """Return whether ``steps`` contains one of the wanted steps, which are sorted."""
     at = bisect_left(wanted, steps.start)
     return at < len(wanted) and wanted[at] < steps.stop
 
@@ -252,7 +249,7 @@ def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[Flam
 
 
 def _runs(frames: Sequence[FlameFrame], scale: _Scale) -> Iterator[list[FlameFrame]]:
-    """Yield the frames in groups that share a block: a frame at least a cell wide alone, and
+    """Yield the frames in groups that share a block: a frame of at least one cell alone, and
     neighbouring narrower ones together.
     """
     for is_narrow, group in groupby(frames, key=scale.is_narrow):

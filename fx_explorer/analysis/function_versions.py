@@ -22,7 +22,7 @@ class Version:
 
     compilation: int
     name: str
-    """As torch writes it: ``0/1``."""
+    """Name as torch writes it: ``0/1``."""
     function: str
     number: int
     """From 1, in the order they were compiled."""
@@ -38,8 +38,8 @@ class Version:
 
 
 def versions(reader: SessionReader) -> dict[int, Version]:
-    """Return compilation id → its ``Version``. Variants of a compilation that was stepped through
-    are the same version as the one that they set out from.
+    """Return compilation id → its ``Version``. Variants of a stepped-through compilation are the
+    same version as the one from which they began.
     """
     rows = [row for row in reader.rows(model.Compilation) if row.status != "restarted"]
     first: dict[str, list[model.Compilation]] = {}
@@ -67,16 +67,16 @@ def _origin(by_name: dict[str, model.Compilation], row: model.Compilation) -> mo
 
 
 def functions_of_versions(reader: SessionReader) -> dict[str, str]:
-    """Return the name of each compilation whose function has several versions, and what the user
-    calls the function.
+    """Return, for each compilation whose function has several versions, its name and the user's
+    name of the function.
     """
     of_several = [version for version in versions(reader).values() if version.count > 1]
     return {version.name: plain_function(version.function) for version in of_several}
 
 
 def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:
-    """Say that a sum over these compilations adds up versions of one function: ``over 3 versions of
-    twice``; empty where it does not.
+    """Return a phrase for a sum over these compilations that adds up versions of one function:
+    ``over 3 versions of twice``; empty if it does not.
     """
     known = versions(reader)
     numbers: dict[str, set[int]] = {}

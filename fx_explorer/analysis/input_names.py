@@ -1,4 +1,4 @@
-"""This module finds the user's names of what graphs are given: ``blocks.0.conv1.weight`` instead of
+"""This module finds the user's names of a graph's inputs: ``blocks.0.conv1.weight`` instead of
 ``primals_3``.
 
 Dynamo names an input after its source, with everything that cannot stand in a name replaced
@@ -39,16 +39,16 @@ _KINDS: dict[str, InputKind] = {"parameters": "parameter", "buffers": "buffer"}
 
 @dataclass(frozen=True, slots=True)
 class InputName:
-    """What an input of a graph is to the user."""
+    """The user's name and kind of an input of a graph."""
 
     name: str
     """``fc1.weight``, or the name of an argument."""
     kind: InputKind
     node: int = 0
-    """Id of the input of Dynamo's graph that it stands for; 0 when no link leads there."""
+    """Id of the corresponding input of Dynamo's graph; 0 if no link leads there."""
     module: str = ""
-    """Path of the module that has the parameter or buffer, from the compiled module, or from one
-    that a function was given; empty for other inputs.
+    """Path of the module with the parameter or buffer, from the compiled module, or from a module
+    given to a function; empty for other inputs.
     """
 
 
@@ -107,8 +107,8 @@ class InputNames:
 
     @cached_property
     def _guarded(self) -> dict[str, str]:
-        """Map the names that Dynamo makes of guarded sources to these sources. Reading them takes
-        long, and few inputs need it: most have a source of their own.
+        """Return Dynamo's names of guarded sources → these sources. Reading them takes long, and
+        few inputs need it: most have a source of their own.
         """
         return {_mangled(source): source for source in guarded_sources(self._reader)}
 
@@ -124,7 +124,9 @@ class InputNames:
 
 
 def _kind_of_source(source: str) -> InputKind:
-    """Return what a tensor is that Dynamo's graph holds: its name there does not say it."""
+    """Return the kind of a tensor that Dynamo's graph holds, because its name there does not show
+    it.
+    """
     if "._parameters[" in source:
         return "parameter"
     if "._buffers[" in source:
@@ -172,8 +174,8 @@ _GETITEM = re.compile(r"(?P<whole>\w+), (?P<index>\d+)$")
 
 
 def result_name(node: model.Node) -> str:
-    """Return a node's name, and in words where torch numbered what has none: ``result 1 of sort``
-    for ``getitem_3``, ``incoming gradient 1`` for ``tangents_1``.
+    """Return a node's name, or a description if torch only numbered it: ``result 1 of sort`` for
+    ``getitem_3``, ``incoming gradient 1`` for ``tangents_1``.
     """
     if node.op == "placeholder":
         return tangent_name(node.name)
@@ -186,13 +188,13 @@ def result_name(node: model.Node) -> str:
 
 
 def with_own_names(names: Iterable[str]) -> list[str]:
-    """Return the names of operations without those that only choose one of another's results."""
+    """Return the names of operations without those that only select one of another's results."""
     return [name for name in names if not name.startswith("getitem")]
 
 
 def tangent_name(name: str) -> str:
-    """Return ``incoming gradient 1`` for ``tangents_1``: what the backward is given first. Other
-    names stay.
+    """Return ``incoming gradient 1`` for ``tangents_1``, the first inputs of the backward. Other
+    names are unchanged.
     """
     match = _TANGENT.match(name)
     if not match:
@@ -201,7 +203,7 @@ def tangent_name(name: str) -> str:
 
 
 MAX_LINKS = 12
-"""From a kernel's graph to Dynamo's there are at most so many graphs."""
+"""Most graphs between a kernel's graph and Dynamo's."""
 
 
 def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict[int, int]:

@@ -16,15 +16,15 @@ from fx_explorer.session.queries.links import linked_lines
 
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """Return the configuration that a document is a level of; None for any other document."""
+    """Return the configuration with this document as a level; None for any other document."""
     if not is_level(document):
         return None
     return build_with_level(reader, document.id)
 
 
 def build_of_document(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """Return the configuration that a document is a level or the own source of; None for any other
-    document.
+    """Return the configuration with this document as a level or as its own source; None for any
+    other document.
     """
     if is_level(document) or document.kind != "artifact" or document.stage != "kernel":
         return build_of_level(reader, document)
@@ -50,8 +50,8 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 
 
 def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
-    """Return the kernel that a document belongs to, by its code or the text of a level; None for
-    any other document.
+    """Return the kernel of a document, by its code or the text of a level; None for any other
+    document.
     """
     if document.kind != "artifact":
         return None
@@ -69,8 +69,8 @@ def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
 
 
 def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """Return the Triton source of a configuration; None where there is none to show. Its title
-    names the configuration unless it is the kernel's own source.
+    """Return the Triton source of a configuration; None without one. Its title names the
+    configuration unless it is the kernel's own source.
     """
     document = source_document(reader, build)
     if document is None or not build.source:
@@ -79,8 +79,8 @@ def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
 
 
 def distinguishing_options(reader: SessionReader, build: KernelBuild) -> str:
-    """Return the options that tell a configuration from the others of its kernel; all options of a
-    single one.
+    """Return the options that distinguish a configuration from the others of its kernel; all
+    options if it is the only one.
     """
 
     names = options_that_differ(builds_here(reader, reader.get(model.Kernel, build.kernel)))
@@ -143,8 +143,8 @@ def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -
 
 
 def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """Return that source as a document; None for a library, and for a configuration of a library
-    call that is known by its times alone.
+    """Return that source as a document; None for a library call, or a configuration of which only
+    the time is known.
     """
     if build.origin == "library":
         return None
@@ -155,8 +155,8 @@ def source_document(reader: SessionReader, build: KernelBuild) -> Document | Non
 
 
 def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
-    """Return the names of the options in which the configurations differ, in the order they are
-    written; empty for a single one.
+    """Return the names of the options in which the configurations differ, in their order; empty for
+    a single one.
 
     A library has none of the options and is shown by its name.
     """

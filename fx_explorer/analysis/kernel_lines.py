@@ -1,5 +1,5 @@
-"""The lines of a text below a kernel (PTX, SASS, AMDGCN, LLVM, MLIR) are linked to the lines of its
-Triton source here: how each text names them, and how to get from one to the other.
+"""This module links the lines of a text below a kernel (PTX, SASS, AMDGCN, LLVM, MLIR) to the lines
+of its Triton source, in both directions, by each text's own notation.
 
 Triton 3.7 gives the callers of an inlined helper in comments (``.loc 2 169 15 // helpers.py:169:15
 @[ kernel.py:48:39 ]``), 3.9 in directives (``inlined_at 1 48 39``, one step of the chain at a
@@ -76,7 +76,7 @@ def kernel_file(build: KernelBuild) -> KernelFile:
 
 
 Callers = Mapping[tuple[str, int], tuple[int, ...]]
-"""(base name, line) of a helper → the kernel's lines that call it there."""
+"""(base name, line) of a helper → the kernel's lines that call it."""
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?!\d)[^/;]*(?:(?://|;)\s*(.*))?$")
@@ -90,8 +90,8 @@ _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?!\s)([^;]*);")
 
 
 PTX_IN_CUBIN = ".nv_debug_ptx_txt"
-"""What nvdisasm calls the PTX that a cubin has of itself, where it names a line of that beside one
-of the source.
+"""nvdisasm's file name for the PTX inside a cubin, to whose lines it refers beside those of the
+source.
 """
 
 
@@ -200,7 +200,9 @@ class _LocDirectives:
                 self._files[directive[1]] = PurePath(directive[3] or directive[2]).name
         self._file = file
         self._called_from: dict[tuple[str, str, str], tuple[str, str, str]] = {}
-        """(file, line, column) → where that was inlined, as the text said last."""
+        """(file, line, column) → the place into which it was inlined, according to the last
+        directive.
+        """
 
     def innermost(self, place: re.Match[str]) -> tuple[str, int]:
         return self._files.get(place[1], ""), int(place[2])
@@ -257,7 +259,7 @@ def _fields(body: str) -> _Node:
 
 
 def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
-    """Return the place, then the calls it was inlined into; the kernel's own line comes last."""
+    """Return the place, then the calls into which it was inlined; the kernel's own line comes last."""
     node = nodes.get(name, {})
     places = [(_file_of(nodes, node), int(node.get("line") or 0))]
     # Metadata may name each other in a circle in a damaged text.
@@ -325,7 +327,7 @@ class _MlirLocations:
 
     def of(self, location: str) -> tuple[int, ...]:
         """Return lines of the kernel; empty for ``unknown``, and for a place in another file that
-        nobody called.
+        is not called.
         """
         if not location.startswith("#"):
             return self._read(location)

@@ -1,5 +1,5 @@
-"""A variant shares stages with the variants it set out from: this module says which, and which rows
-belong to the variants in use.
+"""This module finds which stages a variant shares with the variants from which it began, and which
+rows belong to the variants in use.
 
 A variant's row holds only what came after its gate (rows/stepping.py). Its other documents are
 found along the ``variant_of`` chain.
@@ -34,8 +34,8 @@ but not the rest of its stage.
 
 
 def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
-    """Return whether the results of ``stage`` were there at ``gate``, so that a variant from there
-    does not make them again.
+    """Return whether the results of ``stage`` existed at ``gate``, so that a variant beginning
+    there does not compute them again.
     """
     return stage is not None and model.STAGES.index(stage) <= model.STAGES.index(_LAST_SHARED[gate])
 
@@ -55,7 +55,7 @@ def first_variants(reader: SessionReader) -> list[model.Compilation]:
 
 
 def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
-    """Return the variant it set out from, which began before it; None for a first variant."""
+    """Return the variant from which it began; None for a first variant."""
     if not variant.variant_of:
         return None
     compilations = reader.rows(model.Compilation, name=variant.variant_of)
@@ -76,8 +76,8 @@ def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Co
 
 
 def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Compilation]:
-    """Return the first variant, which shares nothing with an earlier one, the next that set out
-    from it, and so on to this one. There can be thousands.
+    """Return the first variant, which shares nothing with an earlier one, the next that began from
+    it, and so on to this one. There can be thousands.
     """
     compilations = [variant]
     while compilations[-1].variant_from is not None and (
@@ -88,8 +88,8 @@ def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Co
 
 
 def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> list[Document]:
-    """Return everything that this variant went through: its own documents, and those it shares with
-    the variant it set out from.
+    """Return all documents of this variant: its own, and those it shares with the variant from
+    which it began.
     """
     first, *others = _lineage(reader, variant)
     documents, origin = documents_of(reader, first), first
@@ -153,20 +153,18 @@ def _lowered_directions(
 
 
 def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
-    """Return whether a direction was not lowered: a variant may lower one alone, and share the
+    """Return whether a direction was not lowered: a variant may lower only one, and share the
     other.
     """
     return bool(lowered) and bool(direction) and direction not in lowered
 
 
 Region = tuple[model.Direction, str]
-"""(direction, torch's name for the subgraph). What is nested in it is called ``subgraph.inner``."""
+"""(direction, torch's name of the subgraph). A region nested in it is called ``subgraph.inner``."""
 
 
 def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Region]:
-    """Return the regions that were not lowered again for this variant, but taken from the one
-    before.
-    """
+    """Return the regions that this variant took from the one before instead of lowering them again."""
     reused = reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
     return {(lowering.direction, lowering.subgraph) for lowering in reused}
 
@@ -235,8 +233,8 @@ def _in_order(kernels: list[model.Kernel]) -> list[model.Kernel]:
 
 @dataclass(frozen=True, slots=True)
 class RowsInUse:
-    """Ids of what belongs to the variants that the program runs. A compilation that was lowered
-    three times counts once.
+    """Ids of the rows of variants that the program runs. A compilation that was lowered three times
+    counts once.
     """
 
     graphs: frozenset[int]
@@ -247,8 +245,8 @@ class RowsInUse:
 
 
 def in_use(reader: SessionReader) -> RowsInUse | None:
-    """Return the ids; None when everything is in use, because no compilation has a second variant
-    and no graph was edited.
+    """Return the ids; None if everything is in use, because no compilation has a second variant and
+    no graph was edited.
     """
     edited = edited_graphs(reader)
     if not edited and not other_variants(reader):
@@ -271,13 +269,13 @@ def in_use(reader: SessionReader) -> RowsInUse | None:
 
 
 def graphs_in_use(reader: SessionReader) -> frozenset[int] | None:
-    """Return the ids of the graphs that belong to the variants in use; None when all do."""
+    """Return the ids of the graphs of variants in use; None if all are."""
     used = in_use(reader)
     return used.graphs if used else None
 
 
 def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
-    """Return one variant per compilation; for a compilation that was given up, the first."""
+    """Return one variant per compilation; the first one for an aborted compilation."""
     every = reader.rows(model.Compilation)
     roots = {variant.name: variant for variant in every if not variant.variant_of}
     others_in_use = [variant for variant in every if variant.in_use and variant.variant_of]

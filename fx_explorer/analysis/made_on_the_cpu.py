@@ -1,5 +1,5 @@
-"""This module finds tensors of a program that stay on the CPU where there is a GPU, although a
-capture for a virtual one has them there.
+"""This module finds tensors of a program that stay on the CPU on a machine with a GPU, although a
+capture for a virtual one has them on the GPU.
 
 Such a capture moves everything to the GPU, or makes everything there. What the program makes once
 with no device (``table = torch.ones(256)`` in a module, ``self.table = torch.ones(256)``) and moves
@@ -40,17 +40,17 @@ DEFAULT_DEVICES = ("set_default_device", "set_default_tensor_type")
 MOST_INPUTS = 200
 
 LONGEST = 1_000_000
-"""Most characters that a source file may have; a longer one is not looked through."""
+"""Most characters of a source file that is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeOnTheCpu:
-    """A tensor that a compiled function reads, and that is made on the CPU."""
+    """A tensor that a compiled function reads, and that is created on the CPU."""
 
     input: Input
     file: str
     line: int
-    """Line at which the tensor is made."""
+    """Line that creates the tensor."""
     read_file: str
     read_line: int
     """Where the compiled function reads it; no file where torch knows no line."""
@@ -98,7 +98,7 @@ class _UserFiles:
         self._trees: dict[str, ast.Module] | None = None
 
     def assigned(self, taken: Input, by: Reader) -> AssignedValues | None:
-        """Return all assignments of a tensor, if there are any and all are on the CPU."""
+        """Return all assignments of a tensor, if there are any and all create it on the CPU."""
         trees = self._parsed()
         if any(map(_sets_devices, trees.values())):
             return None
@@ -111,7 +111,7 @@ class _UserFiles:
         return replace(assigned, values=tuple(values))  # it is a tensor: never None
 
     def _inputs(self) -> str | None:
-        """Return the inputs that the user gave to the target, as Python; None for a script."""
+        """Return the user's inputs of the target, as Python; None for a script."""
         target = self._reader.meta("target") or {}
         if target.get("kind") == "script":
             return None
@@ -140,7 +140,7 @@ class _UserFiles:
 
 
 def _is_made_on_the_cpu(value: ast.expr) -> bool:
-    """Return whether an expression makes a tensor on the CPU: it calls a factory of torch, and
+    """Return whether an expression creates a tensor on the CPU: it calls a factory of torch, and
     neither names a device nor takes the device of another tensor.
     """
     makes = False
@@ -156,8 +156,8 @@ def _is_made_on_the_cpu(value: ast.expr) -> bool:
 
 
 def _sets_devices(tree: ast.Module) -> bool:
-    """Return whether a file sets the device of what is made without one, for a block
-    (``with torch.device("cuda")``) or from then on.
+    """Return whether a file sets a default device, for a block (``with torch.device("cuda")``) or
+    from then on.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.withitem) and _names(node.context_expr) & {"device"}:

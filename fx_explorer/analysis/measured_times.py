@@ -19,7 +19,7 @@ Measurements = dict[model.Measured, model.Measurement]
 
 
 def measured(reader: SessionReader, variant: model.Compilation) -> Measurements:
-    """Return the last measurement of each kind; empty when nothing was measured."""
+    """Return the last measurement of each kind; empty without any."""
     return {row.what: row for row in reader.rows(model.Measurement, compilation=variant.id)}
 
 
@@ -58,9 +58,7 @@ def parts_are_known(whole_s: float, parts_s: float, iqr_s: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """The time one call spends at a break, from leaving the graph before it to entering the graph
-    behind it.
-    """
+    """The time of one call at a break, from leaving the graph before it to entering the next graph."""
 
     median_s: float
     iqr_s: float
@@ -84,12 +82,12 @@ class RunTime:
 
 
 def call_time(reader: SessionReader) -> model.CallTime | None:
-    """Return the last measurement of calls; None when breaks were not measured."""
+    """Return the last measurement of calls; None if breaks were not measured."""
     return next(reversed(reader.rows(model.CallTime)), None)
 
 
 def break_times(reader: SessionReader) -> dict[int, RunTime]:
-    """Return GraphBreak → what calls spent there in the last measurement."""
+    """Return GraphBreak → the time of calls there in the last measurement."""
     call = call_time(reader)
     if call is None:
         return {}

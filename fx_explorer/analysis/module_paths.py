@@ -17,7 +17,7 @@ from fx_explorer.session.queries.nodes import types_of_called_modules
 
 ModulePath = tuple[str, ...]
 """The root's name, then the names of the modules on the way: ``("Transformer", "layers", "0")``.
-Empty for what is in no module.
+Empty outside of modules.
 """
 
 NO_MODULE: ModulePath = ()
@@ -29,8 +29,8 @@ class Root(NamedTuple):
     name: str
     """The class whose method was compiled, or that a function calls; else the function's name."""
     is_module: bool
-    """Whether code outside of every module that is called is the root's own; in a function it is in
-    no module.
+    """Whether code outside of all called modules belongs to the root itself; in a function it
+    belongs to no module.
     """
 
     def path(self, module: str, module_type: str, *, is_of_user: bool) -> ModulePath:
@@ -57,8 +57,8 @@ def roots(reader: SessionReader) -> dict[int, Root]:
 def _first(
     row: model.Compilation, by_id: dict[int, model.Compilation], makers: dict[tuple[str, int], int]
 ) -> model.Compilation:
-    """Return the compilation of the function that ``row`` is a rest of. Rests are made before they
-    are compiled, which is why this comes to an end.
+    """Return the compilation of the function that ``row`` resumes. Resume functions are made before
+    they are compiled, so that the search ends.
     """
     while RESUME in row.function:
         maker = makers.get((row.function.rpartition(".")[2], 0), 0)
@@ -77,7 +77,7 @@ def _root(row: model.Compilation, called: dict[int, str]) -> Root:
 
 
 def around(paths: Iterable[ModulePath]) -> ModulePath:
-    """Return the innermost module that holds all of these; ``NO_MODULE`` where none does."""
+    """Return the innermost module that contains all of these; ``NO_MODULE`` without one."""
     first, *others = [*paths] or [NO_MODULE]
     for other in others:
         first = _common(first, other)
@@ -107,14 +107,14 @@ def in_words(path: ModulePath) -> str:
 
 
 UNKNOWN = Root("", is_module=False)
-"""The root of what a compilation that is not known computes."""
+"""The root of nodes in an unknown compilation."""
 
 
 def break_paths(
     reader: SessionReader, known: Mapping[int, Root] | None = None
 ) -> dict[tuple[str, int, str], ModulePath]:
-    """Return where each distinct break is, by its cause. Of hits below several roots the first
-    count: the later ones are of the same code, called by itself.
+    """Return the module of each distinct break, by its cause. Among hits below several roots the
+    first counts: the later ones are of the same code, called by itself.
     """
     known = roots(reader) if known is None else known
     hits: dict[tuple[str, int, str], list[ModulePath]] = {}

@@ -1,5 +1,5 @@
 """This module finds the user's names of everything that torch.compile renames: functions, sources
-(what guards look at) and dynamic sizes. What graphs are given is named in ``input_names.py``.
+of guards and dynamic sizes. ``input_names.py`` names the inputs of graphs.
 
 Sources are defined in torch/_dynamo/source.py, and the functions whose names begin with ``___`` in
 torch/_dynamo/guards.py.
@@ -47,9 +47,8 @@ _DECORATED = re.compile(r"(?P<inner>[^\s()]+) \([^()]*\)$")
 
 
 def called_function(function: str) -> str:
-    """Return the function as it is called in a sentence: ``Net.forward()``, also for one that a
-    decorator was put around (``Net.forward (no_grad)``); what is no function of its own has no
-    brackets.
+    """Return the function as it is written in a sentence: ``Net.forward()``, also inside a
+    decorator (``Net.forward (no_grad)``); a name that is not a function gets no brackets.
     """
     decorated = _DECORATED.match(function)
     inner = decorated["inner"] if decorated else function
@@ -75,8 +74,8 @@ def _plain_lambda(function: str) -> str:
 
 
 def function_of(compilation: model.Compilation) -> str:
-    """Return what was compiled in the user's words. A lambda has no name, so its place sets it
-    apart from others.
+    """Return the user's name of the compiled function. A lambda has no name, so that its place
+    identifies it.
     """
     text = plain_function(compilation.function)
     if text.startswith("a lambda"):
@@ -103,9 +102,8 @@ _MEMBER = re.compile(
 )
 
 _KEYWORD = re.compile(r"(?<![\w.])(?:L\['kwargs'\]|kwargs)\['(\w+)'\]")
-"""Matches an argument that the call names, where the function takes it with ``**kwargs``, as the
-wrappers around every ``forward`` of transformers do: the call's name for it is the one that the
-user knows.
+"""Matches an argument that the call passes by name to ``**kwargs``, as for the wrappers around
+every ``forward`` of transformers: the user knows it by this name.
 """
 
 _KEY = re.compile(r"(?<!\w)[LG]\[['\"]([^'\"]+)['\"]\]")
@@ -144,8 +142,8 @@ def plain_source(source: str, of: Compilation | None = None) -> str:
 
 
 def plain_name(source: str) -> str:
-    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``. A source
-    of more characters than torch writes stays as it is.
+    """Return the same without names that exist only in the compilation: ``args[0]``, ``___stack0``.
+    A source longer than torch's is unchanged.
     """
     if len(source) > LONGEST_LINE:
         return source
@@ -166,10 +164,9 @@ def _imported(match: re.Match[str]) -> str:
 
 
 def with_names_of_function(text: str, of: Compilation | None) -> str:
-    """Put in what the compiled function knows: which name an argument has that a decorator only
-    hands on (``input_ids`` for ``args[0]``), and where a value was computed that Python holds on
-    its stack at a graph break, which has no name in the program
-    (``the value computed at line 12``).
+    """Replace names that only the compiled function explains: of an argument that a decorator
+    passes on (``input_ids`` for ``args[0]``), and of a value that Python holds on its stack at a
+    graph break, which has no name in the program (``the value computed at line 12``).
     """
     for source, name in ((of and of.argument_names) or {}).items():
         handed_on = plain_name(source)
@@ -211,7 +208,7 @@ class SizeNames:
     """Finds the user's expression for each symbol of a compilation. The symbols are read once."""
 
     def __init__(self, reader: SessionReader, only: Sequence[int] | None = None) -> None:
-        """``only`` has the compilations whose symbols are asked for; None stands for all."""
+        """``only`` has the compilations whose symbols are needed; None means all."""
         if only is None:
             compilations = reader.rows(model.Compilation)
         else:
@@ -227,11 +224,11 @@ class SizeNames:
             self._names[row.compilation, row.name] = name
 
     def of(self, compilation: int, symbol: str) -> str:
-        """Return the name of a symbol; torch's for one that the session does not know."""
+        """Return the name of a symbol; torch's for a symbol that is not in the session."""
         return self._names.get((compilation, symbol), symbol)
 
     def compilation(self, number: int) -> model.Compilation | None:
-        """Return the compilation of that number; None for one that the session does not have."""
+        """Return the compilation of that number; None if it is not in the session."""
         return self._compilations.get(number)
 
     def in_text(self, compilation: int, text: str) -> str:
@@ -253,8 +250,8 @@ def has_symbols(text: str) -> bool:
 
 
 def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: int = 0) -> str:
-    """Return ``x.size(0)``, the name of a number, or where the program computes it. ``line`` is
-    that at which torch made the symbol.
+    """Return ``x.size(0)``, the name of a number, or the place where the program computes it.
+    ``line`` is the line at which torch created the symbol.
     """
     if not symbol.source:
         if line:
@@ -274,7 +271,7 @@ def _bracketed(name: str) -> str:
 
 
 def _lines(reader: SessionReader, symbols: Sequence[model.Symbol]) -> dict[int, int]:
-    """Return the innermost line of each stack at which a size without a source was made."""
+    """Return the innermost line of each stack at which a size without a source was created."""
     numbers = {row.stack for row in symbols if row.stack and not row.source}
     stacks = reader.by_ids(model.Stack, numbers)
     return {stack.id: stack.frames[-1].line for stack in stacks if stack.frames}

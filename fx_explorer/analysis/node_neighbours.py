@@ -1,4 +1,4 @@
-"""The neighbourhood of a node is what it is made from and what uses it, up to two steps away, with
+"""This module finds the neighbourhood of a node: its inputs and users up to two steps away, with
 the edges between these nodes and the kernels that compute them.
 
 A node may have a thousand users. Of each side and step only some are returned, and how many more
@@ -23,12 +23,10 @@ from fx_explorer.session.queries.nodes import (
 
 HOPS = 2
 SHOWN_AT_A_STEP = 10
-"""Nodes of one side and step that are returned, unless more are asked for."""
+"""Nodes of one side and step that are returned, unless more are requested."""
 
 Step = int
-"""How many steps from the node: negative towards what it is made from, positive towards what uses
-it.
-"""
+"""Number of steps from the node: negative towards its inputs, positive towards its users."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +35,25 @@ class Neighbourhood:
 
     centre: model.Node
     nodes: Mapping[int, model.Node]
-    """By id, with the centre."""
+    """Nodes by id, including the centre."""
     steps: Mapping[int, Step]
-    """How far away each node is, by the shortest way."""
+    """Distance of each node, by the shortest path."""
     edges: Sequence[tuple[int, int]]
     """(producer, consumer) for all edges between these nodes."""
     more: Mapping[Step, int]
-    """How many further nodes there are at a step."""
+    """Number of further nodes at a step."""
     kernels: Mapping[int, model.Kernel] = field(default_factory=dict)
-    """The kernel that computes a node, by node; a node that none is known for is left out."""
+    """Node → the kernel that computes it; nodes without a known kernel are left out."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """How many operations a kernel computes in all, by kernel."""
     names: Mapping[int, str] = field(default_factory=dict)
-    """What the user calls a node, by node."""
+    """Node → the user's name."""
 
 
 def neighbourhood(
     reader: SessionReader, node: int, shown: Mapping[Step, int] | None = None
 ) -> Neighbourhood:
-    """Find what is around a node. ``shown`` says of how many nodes a step may be, where it differs
+    """Find the neighbourhood of a node. ``shown`` has the number of nodes of a step, if it differs
     from SHOWN_AT_A_STEP.
     """
     limits = shown or {}
@@ -91,9 +89,9 @@ def neighbourhood(
 def _kernels(
     reader: SessionReader, nodes: Sequence[int], graph: model.Graph
 ) -> tuple[dict[int, model.Kernel], dict[int, int]]:
-    """Return the kernel of each node, and how many operations each of these kernels computes. Of
-    several kernels that compute a node, it is the one that computes most of the other nodes too, so
-    that it shows what the node is fused with.
+    """Return the kernel of each node, and how many operations each of these kernels computes. Among
+    several kernels of a node, it is the one that computes most of the other nodes too, to show what
+    the node is fused with.
     """
     of_nodes = kernels_by_node(reader, nodes, graph.direction)
     shared: Counter[int] = Counter()

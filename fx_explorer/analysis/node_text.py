@@ -1,4 +1,4 @@
-"""This module writes a node in words: what it computes, and the type of its result."""
+"""This module describes a node: its operation, and the type of its result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fx_explorer.analysis.words import tensor
 
 
 def operation(node: model.Node) -> str:
-    """Return what the node does: its target, or its opcode where the target only repeats the
+    """Return the operation of a node: its target, or its opcode if the target only repeats the
     name.
     """
     if node.op in ("placeholder", "output"):
@@ -18,8 +18,8 @@ def operation(node: model.Node) -> str:
 
 
 def value_text(node: model.Node) -> str:
-    """Return ``f32[4, 64]``, ``TwoTensor(a: f32[4], b: f32[4])``, or the text of a value that is no
-    tensor.
+    """Return ``f32[4, 64]``, ``TwoTensor(a: f32[4], b: f32[4])``, or the text of a value that is
+    not a tensor.
     """
     return node.value or tensor(node.dtype, node.shape)
 

@@ -1,6 +1,6 @@
-"""This module describes every variant of a compilation but the first: what makes it differ, what it
-cost and saved, which one is active, and from which stages another can set out. It also names the
-parts of a session that can be built and run to measure their time.
+"""This module describes every variant of a compilation except the first: its changes, its cost and
+savings, which one is active, and from which stages another can begin. It also lists the parts of a
+session that can be built and timed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class OtherVariant:
     first: str
     """Name of the compilation, ``0/0``. ``variant.variant_of`` may name another variant."""
     changes: tuple[str, ...]
-    """What was changed for it, in words; empty when it was only run again."""
+    """Its changes, in words; empty if it was only repeated."""
     seconds: float
-    """Seconds spent on what it did not share."""
+    """Seconds spent on the stages that it did not share."""
     kernels: tuple[str, ...]
-    """Kernels that run when it runs, including shared ones."""
+    """Kernels that it runs, including shared ones."""
     graphs: tuple[str, ...]
-    """Titles of the graphs that are its own."""
+    """Titles of its own graphs."""
 
     @property
     def gate_in_words(self) -> str:
@@ -81,8 +81,8 @@ def _other_variant(
 
 
 def describe_variant(reader: SessionReader, variant: model.Compilation) -> list[str]:
-    """Say what makes a variant differ from the one it set out from: its changes, and the region
-    that alone was lowered again.
+    """Describe how a variant differs from the one from which it began: its changes, and the only
+    region that was lowered again.
     """
     lowerings = reader.rows(model.RegionLowering, compilation=variant.id)
     lowered = [lowering for lowering in lowerings if lowering.subgraph]
@@ -108,19 +108,19 @@ def describe_changes(changes: model.Changes) -> list[str]:
 
 
 def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:
-    """Return all variants of the compilation that this is a variant of, the first one first."""
+    """Return all variants of the same compilation, the first one first."""
     first = root_name(compilation.name)
     every = reader.rows(model.Compilation)
     return [variant for variant in every if root_name(variant.name) == first]
 
 
 MOST_CELLS = 40
-"""Longer words for what makes a variant differ are left to the outline."""
+"""Longest description of a variant's changes; longer ones are only in the outline."""
 
 
 def describe_active_variant(reader: SessionReader, paused_in: str = "") -> str:
-    """Return ``variant 1: inductor.max_fusion_size = 8`` or ``original``; empty where there is one
-    variant only. ``paused_in`` is the name of the one that waits, if one does.
+    """Return ``variant 1: inductor.max_fusion_size = 8`` or ``original``; empty with only one
+    variant. ``paused_in`` is the name of the waiting one, if any.
 
     With several compilations it says whose variant it is: ``variant 1 of [0/0]``.
     """
@@ -152,8 +152,8 @@ def describe_active_variant(reader: SessionReader, paused_in: str = "") -> str:
 
 
 def _active(rows: list[model.Compilation], paused_in: str) -> list[model.Compilation]:
-    """Return the variants that are active. Of the compilations with several, originals count only
-    where no other one is in use.
+    """Return the active variants. For compilations with several, originals count only if no other
+    one is in use.
     """
     if paused_in:
         return [row for row in rows if row.name == paused_in]
@@ -169,8 +169,8 @@ _LEFT_BEHIND: dict[Gate, tuple[model.Stage, ...]] = {
     "partition": ("forward", "backward"),
     "post_grad": ("post_grad",),
 }
-"""Gate → the stages that show that a compilation has passed it. After the last of these gates torch
-keeps nothing to start again from.
+"""Gate → the stages whose results show that a compilation has passed it. After the last of these
+gates torch keeps nothing from which to start again.
 """
 
 
@@ -181,7 +181,7 @@ class VariantStart:
     compilation: str
     gate: Gate
     region: str = ""
-    """The only region to lower, from the partition on, with the others kept; empty for all."""
+    """The only region to lower, from the partition on, with the others reused; empty for all."""
 
     @property
     def words(self) -> str:
@@ -223,7 +223,7 @@ def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
 
 
 def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantStart]:
-    """Return a start per region that was compiled, when there are several."""
+    """Return a start for each compiled region, if there are several."""
     rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
     if len(names) > 1:
@@ -233,17 +233,17 @@ def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantS
 
 @dataclass(frozen=True, slots=True)
 class OfferedChanges:
-    """Changes that another variant can be made with, as one choice of a menu."""
+    """Changes for another variant, as one choice of a menu."""
 
     words: str
     detail: str
     settings: dict[str, object] | None
-    """The options to set; None when the user is asked for them."""
+    """The options to set; None if the user is asked for them."""
 
 
 def changes_offered(start: VariantStart) -> list[OfferedChanges]:
-    """Return the changes. Another backend is possible only after Dynamo; the usual ones make a
-    comparison.
+    """Return the possible changes. Another backend is possible only after Dynamo; the usual ones
+    are offered for a comparison.
     """
     other_options = OfferedChanges("with other options", "choose them first", None)
     if start.gate == "dynamo":
@@ -273,7 +273,7 @@ def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -
 
 @dataclass(frozen=True, slots=True)
 class Measurable:
-    """A choice of what to measure: some variants, or the graph breaks."""
+    """A choice of a measurement: some variants, or the graph breaks."""
 
     words: str
     detail: str
@@ -300,7 +300,7 @@ def measurable_variants(reader: SessionReader) -> list[Measurable]:
 
 
 def measurable_breaks(reader: SessionReader) -> list[Measurable]:
-    """Return the graph breaks of a call, as something to measure; empty where there are none."""
+    """Return the graph breaks of a call as a measurement; empty without any."""
     if not reader.count(model.GraphBreak):
         return []
     call = call_time(reader)
@@ -312,7 +312,7 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
 
 
 def _detail(reader: SessionReader, variant: model.Compilation) -> str:
-    """Return what makes the variant differ, and the times that were measured of it."""
+    """Return the variant's changes, and its measured times."""
     detail = ", ".join(describe_variant(reader, variant))
     if not detail:
         detail = "as before" if variant.variant_of else "the first variant"

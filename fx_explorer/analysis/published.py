@@ -1,5 +1,5 @@
-"""This module reads what backends beside Inductor publish: their own stages, how often each
-compiled entry was called, and the instructions of its last published run.
+"""This module reads the publications of backends other than Inductor: their own stages, how often
+each compiled function was called, and the instructions of its last published run.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def stage_names(stages: Iterable[ShownStage]) -> list[str]:
 # Runs of what a backend compiled.
 
 MOST_ENTRIES = 4
-"""Entries whose calls are listed in one sentence; the view has all."""
+"""Most compiled functions whose calls one sentence lists; the view has all."""
 
 
 def times_called(entry: model.BackendEntry) -> str:
@@ -91,7 +91,7 @@ class PublishedRun:
     compilation: str
     instructions: list[model.BackendInstruction]
     program: Document | None
-    """The program that the lines are in; None when none was published."""
+    """The program with the lines; None if none was published."""
 
     @property
     def fell_back(self) -> int:
@@ -130,7 +130,7 @@ def _published_run(reader: SessionReader, run: model.BackendRun, compilation: st
 def place_of_instruction(
     reader: SessionReader, run: PublishedRun, instruction: model.BackendInstruction
 ) -> Place | None:
-    """Return its line of the program, else its node."""
+    """Return the instruction's line of the program, else its node."""
     if run.program is not None and 0 < instruction.line <= run.program.line_count:
         return Place(run.program, instruction.line - 1)
     ids = [instruction.node] if instruction.node else []
@@ -140,7 +140,7 @@ def place_of_instruction(
 
 @dataclass(frozen=True, slots=True)
 class BackendSummary:
-    """What a session knows of one backend."""
+    """A session's facts about one backend."""
 
     backend: str
     stages: list[ShownStage]
@@ -169,7 +169,7 @@ class BackendSummary:
 
     @property
     def called(self) -> str:
-        """Return how often each of its entries was called; empty without one."""
+        """Return how often each of its compiled functions was called; empty without any."""
         sentences: dict[str, None] = {}
         for entry in self.entries:
             function = entry.direction or "the compiled function"
@@ -178,8 +178,8 @@ class BackendSummary:
 
 
 def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
-    """Return what is known of every backend that published something or was counted in its calls,
-    by the order of the compilations.
+    """Return the facts about every backend that published something or whose calls were counted, in
+    the order of the compilations.
     """
     owners = {row.id: row.backend for row in reader.rows(model.Compilation)}
     stages = published_stages(reader)

@@ -1,5 +1,5 @@
-"""This module holds the recorded steps of Dynamo's bytecode, and finds where each way of moving
-among them leads.
+"""This module has the recorded steps of Dynamo's bytecode, and finds where each way of moving among
+them leads.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class StepRecord:
         return self.lines.get((step.artifact, step.line), (0, 0))
 
     def before(self, at: int) -> int | None:
-        """Return the step before in the same function call, leaving out errors; None if there is
-        none.
-        """
+        """Return the previous step in the same function call, without errors; None without one."""
         call = self.steps[at].call
         for number in range(at - 1, -1, -1):
             step = self.steps[number]
@@ -68,7 +66,7 @@ class StepRecord:
 
 
 def read_record(reader: SessionReader) -> StepRecord | None:
-    """Read the newest record; None when no run was recorded, or none of its steps."""
+    """Read the newest record; None if no run, or no step of it, was recorded."""
     runs = reader.rows(model.BytecodeRun)
     steps = reader.rows(model.BytecodeStep, run=runs[-1].id) if runs else []
     if not steps:
@@ -81,7 +79,7 @@ def read_record(reader: SessionReader) -> StepRecord | None:
 
 
 def moved(record: StepRecord, at: int, move: Move) -> int | None:
-    """Return the position of the step that a move leads to; None when there is none."""
+    """Return the position of the step that a move leads to; None without one."""
     if move == "first":
         return 0
     if move == "last":
@@ -131,7 +129,7 @@ class StepValue:
     is_changed: bool
     """Whether it changed since the step before in this function call."""
     was: str = ""
-    """Its text before, if that differed."""
+    """Its earlier text, if that differed."""
     is_gone: bool = False
 
 
@@ -148,8 +146,8 @@ def stack_of(record: StepRecord, at: int) -> list[StepValue]:
 
 
 def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[StepValue]:
-    """Return the function's local variables at a step, together with those deleted by the last one.
-    At an error they are the values when it was raised.
+    """Return the function's local variables at a step, including those that the last step deleted.
+    At an error they have the values at that moment.
     """
     shown = at if record.steps[at].kind == "instruction" else record.before(at)
     if shown is None:
@@ -177,7 +175,7 @@ def _other(before: str, now: str) -> str:
 
 
 def happening(record: StepRecord, at: int) -> str:
-    """Say what is remarkable about a step; empty for most."""
+    """Describe the event of a step; empty for most steps."""
     step = record.steps[at]
     if step.kind == "raised":
         return f"raised {step.error}"
@@ -189,7 +187,7 @@ def happening(record: StepRecord, at: int) -> str:
 
 
 def ending(run: model.BytecodeRun) -> str:
-    """Say what comes after the last step."""
+    """Describe what comes after the last step."""
     sentences = {
         "returned": "The call returned.",
         "raised": "",

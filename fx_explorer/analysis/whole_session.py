@@ -1,5 +1,5 @@
-"""This module says what is known of a session as a whole: its totals, its figures, and whether a
-log made it.
+"""This module has the facts about a session as a whole: its totals, its figures, and whether it was
+made from a log.
 
 A session of a log has what torch wrote there, and nothing that only a capture finds out.
 """
@@ -38,34 +38,36 @@ NOT_BELOW = (
 
 
 WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance")
-"""What torch or Triton writes with nothing of Dynamo in it."""
+"""Origins of sessions without any data of Dynamo's."""
 
 
 def is_log(reader: SessionReader) -> bool:
-    """Return whether the session was made of a TORCH_TRACE log, and of no run."""
+    """Return whether the session was made from a TORCH_TRACE log, and not by a run."""
     return (reader.meta("target") or {}).get("kind") == "log"
 
 
 def is_debug_directory(reader: SessionReader) -> bool:
-    """Return whether the session was made of what torch writes for TORCH_COMPILE_DEBUG."""
+    """Return whether the session was made from the files of TORCH_COMPILE_DEBUG."""
     return (reader.meta("log") or {}).get("format") == "debug_directory"
 
 
 def is_tritonparse(reader: SessionReader) -> bool:
-    """Return whether the session was made of a log of tritonparse, which has Triton's kernels and
-    nothing of torch's stages.
+    """Return whether the session was made from a log of tritonparse, which has Triton's kernels and
+    no data of torch's stages.
     """
     return (reader.meta("log") or {}).get("format") == "tritonparse"
 
 
 def is_provenance(reader: SessionReader) -> bool:
-    """Return whether the session was made of one of torch's tables of what each kernel computes."""
+    """Return whether the session was made from one of torch's tables of the nodes that each kernel
+    computes.
+    """
     return (reader.meta("log") or {}).get("format") == "provenance"
 
 
 def is_text(reader: SessionReader) -> bool:
-    """Return whether the session was made of what torch prints, in which only what was asked for
-    stands.
+    """Return whether the session was made from torch's printed logs, which contain only what was
+    requested.
     """
     return is_log(reader) and (reader.meta("log") or {}).get("format") == "torch_logs"
 
@@ -79,12 +81,12 @@ _PRINTED_BY: dict[Subject, tuple[str, ...]] = {
     "guards": ("guards",),
     "kernels": ("output_code", "kernel_code"),
 }
-"""Subject → the artifacts of TORCH_LOGS that tell of it."""
+"""Subject → the artifacts of TORCH_LOGS about it."""
 
 
 def not_in_text(reader: SessionReader) -> list[Subject]:
     """Return the subjects that torch was not asked to print, so that their absence from the text
-    says nothing. Empty for any other session.
+    means nothing. Empty for any other session.
     """
     if not is_text(reader):
         return []
@@ -93,9 +95,7 @@ def not_in_text(reader: SessionReader) -> list[Subject]:
 
 
 def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
-    """Return why a view of these subjects is empty, where that is because the text says nothing of
-    one of them.
-    """
+    """Return why a view of these subjects is empty, if the text has nothing about one of them."""
     absent = [subject for subject in subjects if subject in not_in_text(reader)]
     if not absent:
         return ""
@@ -105,7 +105,7 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
 
 def knows_breaks(reader: SessionReader) -> bool:
     """Return whether a session without graph breaks proves that the program has none. It does not
-    when breaks were not written to its source.
+    if breaks were not written to its source.
     """
     log = reader.meta("log") or {}
     is_of_inductor = is_log(reader) and log.get("format") in WITHOUT_DYNAMO
@@ -113,8 +113,8 @@ def knows_breaks(reader: SessionReader) -> bool:
 
 
 def compiled_without_dynamo(reader: SessionReader) -> list[str]:
-    """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``,
-    ``torch.export``.
+    """Return the parts of a log that were compiled or exported without a frame of Dynamo's:
+    ``AOTInductor``, ``torch.export``.
     """
     if not is_log(reader) or (reader.meta("log") or {}).get("format") in WITHOUT_DYNAMO:
         return []
@@ -123,8 +123,8 @@ def compiled_without_dynamo(reader: SessionReader) -> list[str]:
 
 
 def not_decoded(reader: SessionReader) -> str:
-    """Return why there may be more in a log than its session has; empty for one that was read to
-    its end, and for any other session.
+    """Return why there may be more in a log than in its session; empty for a log that was read
+    completely, and for any other session.
     """
     outcome = reader.meta("outcome")
     if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
@@ -135,8 +135,8 @@ def not_decoded(reader: SessionReader) -> str:
 
 
 def damage(reader: SessionReader) -> list[str]:
-    """Return what of the log could not be read or taken as torch wrote it, each in a few words;
-    empty for a log that is whole, and for any other session.
+    """Return descriptions of the parts of a log that could not be read, or differ from torch's own
+    text; empty for an undamaged log, and for any other session.
     """
     if not is_log(reader):
         return []
@@ -173,8 +173,8 @@ class Totals:
     graph_break_hits: int
     recompiles: int
     kernels: int
-    """Generated functions and library calls, without what runs other graphs (conditionals, loops,
-    calls of a region).
+    """Generated functions and library calls, without rows that run other graphs (conditionals,
+    loops, calls of a region).
     """
     compile_s: float
     skipped_records: int
@@ -183,7 +183,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class SessionFigures(Totals):
-    """The figures by which two captures are compared: the totals, and what takes longer to
+    """The figures by which two captures are compared: the totals, and others that take longer to
     count.
     """
 

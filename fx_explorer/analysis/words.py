@@ -28,15 +28,15 @@ def counted(number: int, noun: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return the noun alone, as it stands after the number: ``graph`` after 1, else ``graphs``."""
+    """Return the noun alone in the form for the number: ``graph`` for 1, else ``graphs``."""
     if number == 1:
         return noun
     return IRREGULAR.get(noun, noun + "s")
 
 
 def breaks_hit(places: int, hits: int, noun: str = "graph break") -> str:
-    """Return ``1 graph break, hit 4 times``: a break is a place, however often the program came
-    there. Where it came once to each, ``2 graph breaks``.
+    """Return ``1 graph break, hit 4 times``: a break is a place, however often it was hit. If each
+    was hit once, ``2 graph breaks``.
     """
     text = counted(places, noun)
     if hits > places:
@@ -68,7 +68,7 @@ def size(size_bytes: int) -> str:
 
 
 def tensor(dtype: str, shape: Sequence[str] | None) -> str:
-    """Return ``f32[4, 64]``; empty for what is not a tensor."""
+    """Return ``f32[4, 64]``; empty for a value that is not a tensor."""
     if shape is None:
         return ""
     return f"{dtype}[{', '.join(shape)}]"
@@ -79,7 +79,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 def module_file(path: str) -> str:
     """Return ``transformers/models/gpt2/modeling_gpt2.py`` for a file of an installed package; any
-    other path as it is.
+    other path unchanged.
     """
     parts = path.replace("\\", "/").split("/")
     last = max((at for at, part in enumerate(parts) if part in _INSTALLED), default=-1)
@@ -112,7 +112,7 @@ def careful_share(part: float, whole: float) -> str:
 
 
 def annotation_text(value: object) -> str:
-    """Return the name of an annotation: a text as it is, any other value as JSON."""
+    """Return the name of an annotation: a text unchanged, any other value as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
@@ -124,9 +124,9 @@ _PLACE_ALONE = re.compile(r"\bat \d+:\d+:$")
 
 
 def compile_error(text: str) -> str:
-    """Return the line of a compile error that says what is wrong. Triton begins with the place
-    alone (``CompilationError: at 4:20:``) and ends with the reason. For an error in a helper there
-    is a second place, which counts.
+    """Return the line of a compile error with the problem. Triton begins with the place alone
+    (``CompilationError: at 4:20:``) and ends with the reason. For an error in a helper there is a
+    second place, which counts.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     places = [line for line in lines[:-1] if _PLACE_ALONE.search(line)]

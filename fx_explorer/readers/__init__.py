@@ -1,4 +1,5 @@
-"""Readers make sessions of what other programs left behind: one file or folder a format.
+"""This package has the readers, which make sessions from files of other programs: one module or
+package per format.
 
 A reader needs no torch, trusts nothing it reads, runs nothing, and changes nothing but the session
 it writes.

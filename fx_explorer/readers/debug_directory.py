@@ -24,7 +24,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, NODE_MAPPINGS, read_provenance
 
 MOST_OF_A_FILE = 64 << 20
-"""Bytes of one file that are read; a longer one is counted as not read."""
+"""Most bytes of a file; a longer one is counted as not read."""
 
 _RECORDS = {
     "fx_graph_transformed.py": "inductor_post_grad_graph",
@@ -77,7 +77,7 @@ def _add_folder(
     handles: dict[str, Callable[[Record], None]],
     kinds: Counter[str],
 ) -> int:
-    """Add what lies in a folder, and return how many files could not be read."""
+    """Add the files in a folder, and return how many could not be read."""
     skipped = 0
     for name, kind in {_READABLE: f"aot_{folder.direction}_graph", **_RECORDS}.items():
         file = folder.path / name
@@ -136,7 +136,7 @@ def _add_folder(
 
 
 def _text(file: Path) -> str:
-    """Return a file's text. Raises OSError for one that is too large, or is no file."""
+    """Return a file's text. Raises OSError if it is too large, or not a file."""
     return read_outside(file, MOST_OF_A_FILE).decode(errors="replace")
 
 

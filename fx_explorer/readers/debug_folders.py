@@ -1,6 +1,5 @@
-"""A debug directory has a folder for each graph that Inductor compiled (``DebugContext``,
-torch/_inductor/debug.py): this module finds them. It imports little, since any directory may be
-one.
+"""This module finds the folders in a debug directory, one for each graph that Inductor compiled
+(``DebugContext``, torch/_inductor/debug.py). It imports little, since any directory may be checked.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _FOLDER = re.compile(
 )
 
 _OF_PACKAGE = re.compile(r"(?P<model>.+?)__(?P<id>_?\d*)\.(?P<order>\d+)")
-"""The folder of what AOTInductor compiles: ``model___0.0``."""
+"""Matches the folder of a compilation by AOTInductor: ``model___0.0``."""
 
 _CODE = ("output_code.py", "output_code.cpp", "fx_graph_readable.py")
 
 _BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
-"""Where the folders lie, from the directory that was named."""
+"""Where the folders are, relative to the named directory."""
 
 _LOGS = (
     "tlparse/*.log",
@@ -39,7 +38,7 @@ class GraphFolder:
 
     path: Path
     program: str
-    """``model 0``: forward and backward of one graph of Dynamo's have the same."""
+    """``model 0``: forward and backward of one Dynamo graph share it."""
     direction: Direction
     order: int
 
@@ -55,7 +54,7 @@ def is_debug_directory(directory: Path) -> bool:
 
 def graph_folders(directory: Path) -> list[GraphFolder]:
     """Return the folders in the order Inductor compiled them. The directory may be one of them, or
-    lie up to three above.
+    up to three levels above.
     """
     paths = {directory.absolute()}
     for below in _BELOW:

@@ -1,5 +1,5 @@
-"""This module reads a trace of ``torch.profiler``: the events that say what ran, where and when,
-and who launched it.
+"""This module reads a trace of ``torch.profiler``: which work ran, where and when, and what
+launched it.
 
 Kineto writes them in ``output_json.cpp`` (pytorch/kineto): ``cat`` is the kind of event, ``args``
 has ``correlation``, which a launch and what it launches share, and ``External id``, the operator
@@ -34,7 +34,7 @@ LAUNCH = frozenset(
 )
 
 MOST_EVENTS = 30_000_000
-"""What comes behind is not read, and that is said: it would take GBs of memory."""
+"""Most events that are read; a note says so, because more would take GBs of memory."""
 
 MOST_STACKS = 200_000
 LONGEST_STACK = 4_000
@@ -51,7 +51,7 @@ class ProfileError(SessionError):
 
 
 def read_trace(path: Path, tell: Told = lambda read: None) -> Trace:
-    """Read a trace. Raises ProfileError for a file that is none, or has no events."""
+    """Read a trace. Raises ProfileError for a file that is not a trace, or has no events."""
     text = TraceText(path)
     stream = EventStream(text.pieces())
     reading = _Reading()
@@ -178,16 +178,14 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 
 def _number(value: object) -> int:
-    """Return a number that fits a column; -1 for anything else."""
+    """Return a number that fits a column; -1 for any other value."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62:
         return value
     return NONE
 
 
 def _id(value: object) -> int:
-    """Return a number that distinguishes things, which begin at 1: Kineto writes 0 where there is
-    none.
-    """
+    """Return an id, which begins at 1: Kineto writes 0 for none."""
     return _number(value) or NONE
 
 
@@ -228,7 +226,7 @@ GZIP = b"\x1f\x8b"
 
 
 class TraceText:
-    """Yields the text of a file once, and knows afterwards what was wrong with it."""
+    """Yields the text of a file once, and then has the problems found in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -240,7 +238,7 @@ class TraceText:
 
     @property
     def digest(self) -> str:
-        """Return what distinguishes this file from others, when it was read to its end."""
+        """Return a digest of this file, if it was read completely."""
         return self._digest.hexdigest()
 
     def pieces(self) -> Iterator[str]:
@@ -263,7 +261,7 @@ class TraceText:
             yield from self._members(first, file)
 
     def _members(self, packed: bytes, file: BinaryIO) -> Iterator[bytes]:
-        """Yield what the members of a gzip file hold; several may follow each other."""
+        """Yield the contents of a gzip file's members; there may be several."""
         unpack = zlib.decompressobj(wbits=31)
         while packed:
             try:

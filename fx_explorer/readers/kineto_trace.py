@@ -1,5 +1,5 @@
 """This module reads the events of a trace of ``torch.profiler`` one after the other, and has the
-columns in which a trace is kept: some 40 bytes an event, and each name once.
+columns that store them: about 40 bytes an event, and each name once.
 
 The events are read from a text that comes in pieces: a trace of 500 MB is never in memory as a
 whole. A trace is ``{…, "traceEvents": [{…}, {…}]}``, or only the list (the JSON Array Format of
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 NONE = -1
 
 MOST_NESTED = 256
-"""Events around one that are looked at."""
+"""Most enclosing events that are visited."""
 
 ROUNDED = 1e-3
-"""Microseconds by which an event may seem to end behind the one around it: times have so many
-digits.
+"""Microseconds by which an event may seem to end after its enclosing one, because times are
+rounded.
 """
 
 LONGEST_NAME = 400
-"""Most characters kept of a name. Those of C++ kernels can have thousands, because of their
-template arguments.
+"""Most characters of a name. Names of C++ kernels can have thousands, because of their template
+arguments.
 """
 
 
@@ -53,21 +53,21 @@ class CpuThread:
 
     def __init__(self, process: int = 0) -> None:
         self.process = process
-        """Number of the process: a trace that was merged of several has more than one."""
+        """Number of the process: a trace that was merged from several has more than one."""
         self.starts = array("d")
         """Microseconds, as all times of a trace."""
         self.ends = array("d")
         self.names = array("L")
         self.external = array("q")
-        """``External id``: GPU work that an operator launched has the same; -1 for none."""
+        """``External id``: the same for GPU work and the operator that launched it; -1 for none."""
         self.sequence = array("q")
-        """``Sequence number``: a forward function and its backward have the same; -1 for none.
-        torch counts in each thread for itself (``aten/src/ATen/SequenceNumber.cpp``).
+        """``Sequence number``: the same for a forward function and its backward; -1 for none. torch
+        counts in each thread separately (``aten/src/ATen/SequenceNumber.cpp``).
         """
         self.annotations = array("b")
-        """1 for what the program noted itself (``record_function``), 0 for operators."""
+        """1 for the program's own annotations (``record_function``), 0 for operators."""
         self.parents = array("q")
-        """Index of the event around each; -1 for none. Empty before ``nest``."""
+        """Index of the enclosing event of each; -1 for none. Empty before ``nest``."""
         self._jumps = array("q")
 
     def add(
@@ -110,7 +110,7 @@ class CpuThread:
             around.append(at)
 
     def _jump(self, parent: int, depths: Sequence[int]) -> int:
-        """Return to which event around it one may jump: with these (Myers' skip pointers), any is
+        """Return an enclosing event to jump to: with these jumps (Myers' skip pointers), any is
         reached in a number of steps that grows with the logarithm of the depth.
         """
         over = self._jumps[parent] if parent != NONE else NONE
@@ -130,7 +130,7 @@ class CpuThread:
         return event
 
     def outwards(self, event: int) -> Iterator[int]:
-        """Yield an event and those around it, the innermost first: no more than a program nests."""
+        """Yield an event and its enclosing ones, innermost first, up to a limit."""
         for _ in range(MOST_NESTED):
             if event == NONE:
                 return
@@ -146,15 +146,15 @@ class GpuWork:
         self.durations = array("d")
         self.names = array("L")
         self.correlation = array("q")
-        """The call of the CUDA runtime that launched it has the same; -1 for none. All that one
-        replay of a CUDA graph runs has that of its ``cudaGraphLaunch``.
+        """The same for GPU work and the call of the CUDA runtime that launched it; -1 for none. All
+        work of one replay of a CUDA graph has that of its ``cudaGraphLaunch``.
         """
         self.external = array("q")
         self.device = array("q")
         self.stream = array("q")
         self.graph_node = array("q")
-        """``graph node id``: nodes of a CUDA graph ascend in the order in which they were captured,
-        whichever stream they run on; -1 for what ran in no graph.
+        """``graph node id``: nodes of a CUDA graph ascend in the order of their capture, on any
+        stream; -1 outside of graphs.
         """
 
     def __len__(self) -> int:
@@ -179,7 +179,7 @@ class Trace:
     torch write.
     """
     gpu_stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """What ran on a GPU, by its index → the stacks of the operations that it computes."""
+    """Index of GPU work → the stacks of the operations that it computes."""
     devices: list[str] = field(default_factory=list)
     """Names of the GPUs, by number."""
     events: int = 0
@@ -187,7 +187,7 @@ class Trace:
     unused: dict[str, int] = field(default_factory=dict)
     """Kind of event that is not used (``python_function``) → number of events."""
     skipped: int = 0
-    """Events that lack a time or a name, and what is no event at all."""
+    """Number of events without a time or a name, and of other invalid entries."""
     problem: str = ""
     """Why the trace ends before its end; empty where it does not."""
     digest: str = ""
@@ -200,10 +200,10 @@ class Trace:
 
 
 LONGEST_EVENT = 8 << 20
-"""Characters. What continues for longer is skipped."""
+"""Most characters of an event; a longer one is skipped."""
 
 LONGEST_HEAD = 16 << 20
-"""Characters before the events: properties of the devices, and what the program noted itself."""
+"""Most characters before the events: properties of the devices, and the program's own notes."""
 
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _BEGINNING = re.compile(r'\{\s*"(?:ph|name|cat|pid|ts)"\s*:')
@@ -226,9 +226,9 @@ class EventStream:
         self.is_trace = False
         """Whether a list of events was found."""
         self.is_whole = False
-        """Whether the list of events was closed: what ends before that was cut off."""
+        """Whether the list of events was closed; otherwise the file was cut off."""
         self.skipped = 0
-        """Places at which something stood that is no event."""
+        """Number of entries that are not events."""
 
     def events(self) -> Iterator[Event]:
         if not self._find_list():
@@ -261,7 +261,7 @@ class EventStream:
         return False
 
     def _read(self) -> bool:
-        """Read one more piece of text. Returns False at the end of the file."""
+        """Read another piece of text. Returns False at the end of the file."""
         piece = next(self._pieces, None)
         if piece is None:
             self._has_more = False
@@ -281,7 +281,7 @@ class EventStream:
                 return
 
     def _next(self) -> object:
-        """Return the JSON value at the present place; None where there is none, or it is not
+        """Return the JSON value at the present position; None if there is none, or it is not
         complete yet.
         """
         while True:
@@ -322,7 +322,7 @@ class EventStream:
 
 
 def devices(head: str) -> list[str]:
-    """Return the names of the GPUs that stand before the events; none where that cannot be read."""
+    """Return the names of the GPUs before the events; empty if they cannot be read."""
     match = re.search(r'"deviceProperties"\s*:\s*', head)
     if not match:
         return []

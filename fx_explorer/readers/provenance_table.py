@@ -1,5 +1,5 @@
-"""torch's table of what each kernel computes is shown here in words, and becomes a session where it
-lies alone.
+"""This module writes torch's table of the nodes that each kernel computes in words, and makes a
+session of a table without other files.
 
 The words go from the kernel to the program's line, and from the operations of the program to the
 kernels. The session has one document, with its kernels, what they compute, and the lines of the

@@ -1,4 +1,4 @@
-"""This process reads a log into a session while the app shows what was found so far
+"""This process reads a log into a session while the app shows the data read so far
 (``client/log_reading.py``).
 
 On its output is a notice a line (``model/protocol.py``); on its input comes the id of the
@@ -27,7 +27,7 @@ TOLD_EVERY_S = 0.1
 
 
 def main() -> int:
-    """Read the log that the first argument names into the session of the second one."""
+    """Read the log named by the first argument into the session named by the second."""
     log, session = map(Path, sys.argv[1:3])
     wanted = Wanted()
     if log != STANDARD_INPUT:

@@ -1,5 +1,5 @@
-"""A text with lines of ``TORCH_LOGS`` becomes a session: breaks, recompiles, guards, graphs, code,
-whichever it has.
+"""This module makes a session of a text with lines of ``TORCH_LOGS``: of breaks, recompiles,
+guards, graphs, code, whichever it has.
 
 It is read as messages: what torch wrote at once, without what stands before each line.
 ``TorchLogsFormatter`` (torch/_logging/_internal.py) puts level, time, thread, place, compilation
@@ -43,7 +43,7 @@ _RANK = re.compile(rb"^[ >]*(?:\x1b\[[0-9;]*m)*\[rank(?P<rank>\d{1,7})\]:")
 
 
 def rank_printed(line: bytes) -> int | None:
-    """Return the rank that torch put in front of a line; None for a line without one."""
+    """Return the rank that torch printed before a line; None for a line without one."""
     match = _RANK.match(line)
     return int(match["rank"]) if match else None
 
@@ -139,12 +139,12 @@ RAISED_AT_LIMIT = "FailOnRecompileLimitHit"
 MOST_OTHER_LINES = 100_000
 
 MOST_RANKS = 1_000
-"""Ranks of one text that are named."""
+"""Most ranks of one text that are named."""
 
 
 def read_text(text: Path, session: Path) -> None:
-    """Write the session of a text. Lines that are not torch's are kept as one document, and
-    messages that have no view as documents under torch's name.
+    """Write the session of a text. Lines that are not torch's are stored as one document, and
+    messages without a view as documents under torch's name.
 
     Raises SessionError for a file that cannot be read at all.
     """
@@ -256,7 +256,7 @@ def _add_meta(
 _GRAPH_HEADING = re.compile(r"^[^\S\n]*=+ (?P<name>.+?) =+$", re.M)
 
 _CLASS = re.compile(r"^.*?(?=class \S+\(torch\.nn\.Module\):)", re.M)
-"""What torch writes before the class of a graph: the path of the file that defines it."""
+"""Matches torch's text before the class of a graph: the path of the file that defines it."""
 
 _REASON = re.compile(r"^[^\S\n]*- (?P<reason>\d+/\d+: .*)$", re.M)
 
@@ -280,7 +280,8 @@ _GRAPHS = (
 
 
 def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
-    """Yield the records of a message; none for one that has no record, which is kept as it is.
+    """Yield the records of a message; none for a message without a record, which is stored
+    unchanged.
 
     ``trained`` has the compilations of which a joint graph was seen: the forward graph of any other
     is for inference.

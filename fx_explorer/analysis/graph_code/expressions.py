@@ -20,17 +20,17 @@ SHORTENED = " …"
 DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
 """How the text of a device begins."""
 QUOTED = r"""('(?:\\[\s\S]|[^'\\])*(?:'|\\?\Z)|"(?:\\[\s\S]|[^"\\])*(?:"|\\?\Z))"""
-"""A string of Python's. One without an end goes to the end of the text: to look for it again from
-each quote in it would take the square of its length.
+"""Matches a Python string. A string without an end extends to the end of the text: searching again
+from each quote in it would take the square of its length.
 """
 
 _QUOTED_OR_DEVICE = re.compile(rf"""{QUOTED}|\b({DEVICE}:\d+)\b""")
 _IS_DEVICE = re.compile(DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
 _OVERLOAD = re.compile(rf"""{QUOTED}|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
-"""An operator that is an argument, as torch prints it: what with_effects calls."""
+"""Matches an operator as an argument, in torch's notation: the one that with_effects calls."""
 _CALLS = {"slice", "range", "device", "float"}
-"""What an argument's text may call: the values whose text is a call."""
+"""Functions that may be called in an argument's text, since some values are written as calls."""
 
 _SIZE_FUNCTIONS = {"Max": "max", "Min": "min"}
 _BETWEEN = {
@@ -41,7 +41,7 @@ _BETWEEN = {
     "TrueDiv": "/",
     "IntTrueDiv": "/",
 }
-"""How sympy writes what Python has a sign for (torch/utils/_sympy/functions.py)."""
+"""sympy's functions for Python's operators (torch/utils/_sympy/functions.py)."""
 
 _OPERATORS = {
     "add": "+",
@@ -86,12 +86,12 @@ TOO_DEEP = "its arguments are nested deeper than Python can read"
 
 
 class NotPythonError(ValueError):
-    """A row holds something that has no Python of its own; the message says what."""
+    """Raised for a row that cannot be written in Python; the message names the reason."""
 
 
 @dataclass
 class RowNames:
-    """What the names in the rows of a graph mean, and which were met."""
+    """The meaning of the names in the rows of a graph, and which of them occurred."""
 
     device: str = "torch.device({})"
     """How a device is written; ``{}`` is its quoted name."""
@@ -100,7 +100,7 @@ class RowNames:
     roots: dict[str, None] = field(default_factory=dict)
     """Modules that must be imported."""
     asks_for_graphs: bool = False
-    """Whether an operator takes a nested graph that it reads rather than calls."""
+    """Whether an operator uses a nested graph as data, without calling it."""
     foreign: dict[str, None] = field(default_factory=dict)
     """Operators that are not torch's own: a library or the user's program registers them."""
 
@@ -173,7 +173,7 @@ class _Arguments:
         self._names = names
 
     def of(self, node: ast.expr, keyword_: str = "") -> str:
-        """Return an argument as Python; ``keyword_`` is its name where it has one."""
+        """Return an argument as Python; ``keyword_`` is its name, if any."""
         if isinstance(node, ast.Constant):
             return "..." if node.value is ... else repr(node.value)
         if isinstance(node, ast.Name):
@@ -257,8 +257,8 @@ def _is_complex(node: ast.expr) -> bool:
 
 
 def call_of(target: str, positional: list[str], named: dict[str, str], names: RowNames) -> str:
-    """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one
-    that cannot be imported.
+    """Return the call of a function by its qualified name, as Python. Raises NotPythonError if it
+    cannot be imported.
     """
     if target.startswith("_operator."):
         function = target.removeprefix("_")
@@ -282,8 +282,8 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Ro
 
 
 def member(name: str) -> str:
-    """Return the name of a method or an attribute of a tensor. Raises NotPythonError for what
-    cannot be one.
+    """Return the name of a method or an attribute of a tensor. Raises NotPythonError for an invalid
+    name.
     """
     if (
         not name.isidentifier()
@@ -316,7 +316,7 @@ _DEFINED_IN = {
     "higher_order": ("torch._higher_order_ops",),
     "_c10d_functional": ("torch.distributed._functional_collectives",),
 }
-"""Namespace of operators → what must be imported before torch has them."""
+"""Namespace of operators → the modules that register them."""
 
 _IN_TORCH = {
     "aten",
@@ -340,7 +340,8 @@ _OPERATIONS = re.compile(
     r"|_C|_functorch|_higher_order_ops|_prims|_refs|_inductor|_dynamo|utils\._pytree"
     r"|distributed)(\.\w+)+))"
 )
-"""Where torch has operations. Anything else of it that a session may name has no place in a graph.
+"""Matches the names of torch's operations. Any other name of torch in a session cannot belong to a
+graph.
 """
 
 _NEVER = re.compile(
@@ -348,8 +349,8 @@ _NEVER = re.compile(
     r"|io|subprocess|importlib|builtins"
     r"|inspect|ctypes|shutil|pickle|tempfile|pathlib|import_module|exec|eval|compile)(\.|$)"
 )
-"""Names that reach files, processes or the interpreter: no graph of torch's calls them, and a
-made-up session might.
+"""Matches names that reach files, processes or the interpreter: torch's graphs never call them, but
+a manipulated session might.
 """
 
 _BITWISE = re.compile(r"(torch\.ops\.)?aten\.__i?(and|or|xor|lshift|rshift)__\.\w+")
@@ -364,7 +365,7 @@ _OWN_MODULES = re.compile(
 
 
 def importable(target: str, names: RowNames) -> str:
-    """Return how a function is called by name, and remember what must be imported. Raises
+    """Return the expression for calling a function by name, and record its import. Raises
     NotPythonError.
     """
     if not _DOTTED.fullmatch(target):
@@ -401,8 +402,8 @@ def _operator(target: str, names: RowNames) -> str:
 
 
 def size_expression(text: str, names: RowNames, known: Collection[str] = ()) -> str:
-    """Return a size such as ``16*s76`` as Python, and remember its symbols. ``known`` are names
-    that are none. Raises NotPythonError.
+    """Return a size such as ``16*s76`` as Python, and record its symbols. ``known`` are names that
+    are not symbols. Raises NotPythonError.
     """
     try:
         return _Sizes(names, known).of(ast.parse(text, mode="eval").body)
@@ -447,8 +448,8 @@ def _bracketed(text: str) -> str:
 
 
 def attribute(path: str, owner: str = "self") -> str:
-    """Return ``self.fc1``, or ``getattr(self.layers, '0').weight``. Raises NotPythonError for what
-    is no path.
+    """Return ``self.fc1``, or ``getattr(self.layers, '0').weight``. Raises NotPythonError for an
+    invalid path.
     """
     written = owner
     for part in path.split("."):

@@ -1,5 +1,5 @@
-"""This module writes a graph as the Python it stands for: ``gm.code`` as ``print_readable`` shows
-it, with a class for each nested graph.
+"""This module writes a graph as Python code: ``gm.code`` as ``print_readable`` shows it, with a
+class for each nested graph.
 
 It is written from the rows of a session, so every recorded graph has it, and it can be copied and
 run. What a row does not hold is a comment in its place, and is listed in ``missing``.
@@ -36,7 +36,7 @@ DEEPEST = 40
 """Graphs within graphs that are written; torch nests a handful, a damaged session any number."""
 
 LONG = 300
-"""Characters of a line below which nothing in it can be nested too deeply."""
+"""Length of a line up to which nothing in it can be nested too deeply."""
 
 GRAPH_OF = '''\
 def graph_of(module):
@@ -64,12 +64,12 @@ _CALL_ANY_MODULE = {
 """Higher-order operators that only call the nested graphs that they are given."""
 
 ValueOf = Callable[[model.Node], str]
-"""What a script puts into an attribute that a graph reads, as Python; empty for nothing."""
+"""Returns the value that a script assigns to an attribute of a graph, as Python; empty for none."""
 
 
 @dataclass(frozen=True)
 class GraphText:
-    """A text that was written of a graph, and what its lines stand for."""
+    """The text of a graph, with the node of each line."""
 
     lines: tuple[str, ...]
     node_of_line: dict[int, int]
@@ -89,8 +89,8 @@ class GraphText:
         return "\n".join(self.lines) + "\n"
 
     def coloured(self, language: str) -> Lines:
-        """Return the text by lines that are coloured when they are asked for. The first call takes
-        0.1 s for a graph of 100,000 nodes, the next ones nothing.
+        """Return the text by lines that are coloured when needed. The first call takes 0.1 s for a
+        graph of 100,000 nodes, further calls nothing.
         """
         if language not in self._coloured:
             self._coloured[language] = Lines(self.text, language)
@@ -102,7 +102,7 @@ class GraphText:
 
 
 def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
-    """Return a graph as the code of a module, with what must be imported at its top."""
+    """Return a graph as the code of a module, with its imports at the top."""
     names = RowNames()
     written = module_code(reader, graph, names)
     head = [*import_lines(names), "", ""]
@@ -122,7 +122,7 @@ def import_lines(names: RowNames) -> list[str]:
 def module_code(
     reader: SessionReader, graph: model.Graph, names: RowNames, value_of: ValueOf | None = None
 ) -> GraphText:
-    """Return the classes of a graph and of those nested in it, inner ones first. With ``value_of``,
+    """Return the classes of a graph and of its nested graphs, inner ones first. With ``value_of``,
     attributes that are tensors get a value.
     """
     written = _Classes(reader, names, value_of)
@@ -145,7 +145,7 @@ class _Classes:
     missing: list[str] = field(default_factory=list)
     _classes: set[str] = field(default_factory=set)
     _within: set[int] = field(default_factory=set)
-    """Graphs that are being written: a damaged session may have one within itself."""
+    """Graphs that are being written: in a damaged session a graph may contain itself."""
 
     def write(self, graph: model.Graph, class_name: str) -> None:
         self._classes.add(class_name)
@@ -161,7 +161,7 @@ class _Classes:
         self._within.discard(graph.id)
 
     def _inner(self, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> dict[str, str]:
-        """Write the nested graphs, and return how the attribute of each is made."""
+        """Write the nested graphs, and return the expression for the attribute of each."""
         if within and len(self._within) >= DEEPEST:
             self.missing.append(
                 f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not "
@@ -181,7 +181,7 @@ class _Classes:
         return made
 
     def _nested_class(self, graph: model.Graph) -> str:
-        """Write the class of a nested graph, unless it is around this one, and return its name."""
+        """Write the class of a nested graph, unless it encloses this one, and return its name."""
         wanted = re.sub(r"\W", "_", graph.name.rpartition(".")[2]) or "nested"
         if wanted[0].isdigit():
             wanted = f"_{wanted}"
@@ -191,7 +191,7 @@ class _Classes:
         return name
 
     def _attributes(self, nodes: Sequence[model.Node], inner: dict[str, str]) -> None:
-        """Write what gives the module its nested graphs, and in a script its tensors."""
+        """Write the lines that give the module its nested graphs, and in a script its tensors."""
         body = []
         for name, made in inner.items():
             if name.isidentifier():
@@ -262,9 +262,8 @@ class _Classes:
     def _check_region(
         self, node: model.Node, within: dict[str, model.Graph], given: Sequence[str]
     ) -> None:
-        """Raise NotPythonError for the call of a region that the session does not have as it is
-        called. AOTAutograd splits regions in two while it makes a joint graph, which calls the
-        halves.
+        """Raise NotPythonError for a call of a region that the session does not have in this form.
+        AOTAutograd splits regions in two while it makes a joint graph, which calls the halves.
         """
         if _operator_name(node.target) != "higher_order.invoke_subgraph":
             return
@@ -299,9 +298,7 @@ class _Classes:
 
 
 def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
-    """Return the graphs of the same stage that are nested in this one, by the attribute that holds
-    each.
-    """
+    """Return the nested graphs of the same stage, by the attribute that holds each."""
     graphs = {}
     for row in reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation):
         if row.stage == graph.stage and row.name:
@@ -326,9 +323,7 @@ def _operator_name(target: str) -> str:
 
 
 def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
-    """Return what a node does as a line of Python. Raises NotPythonError for what cannot be
-    written.
-    """
+    """Return a node as a line of Python. Raises NotPythonError if it cannot be written."""
     if node.op == "get_attr":
         return _readable(f"{_variable(node)} = {attribute(node.target)}")
     positional, named = arguments_of(node.arguments, inputs, names)
@@ -339,8 +334,8 @@ def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
 
 
 def _readable(line: str) -> str:
-    """Return a line that Python can compile: a long one may be nested deeper than that, in a
-    damaged session.
+    """Return the line if Python can compile it: in a damaged session, a long one may be nested too
+    deeply.
     """
     if len(line) > LONG:
         try:

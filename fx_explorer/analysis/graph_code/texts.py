@@ -1,6 +1,6 @@
 """This module writes a recorded graph as text for a pane: as Python, or as FX's own table
-(``gm.graph.print_tabular()``). A text is written when it is first asked for; the latest six of a
-session are kept (``KEPT``).
+(``gm.graph.print_tabular()``). A text is written when it is first needed; the latest six of a
+session are cached (``KEPT``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def split_arguments(text: str) -> tuple[str, str]:
     """Return ``(x, 0.5)`` and ``{'memory_format': torch.contiguous_format}`` for the arguments of a
-    node, with devices as torch prints them; the text as it is where it is no Python.
+    node, with devices as torch prints them; the text unchanged if it is not Python.
     """
     if not text:
         return "()", "{}"
@@ -78,8 +78,8 @@ _KEPT = re.compile(r"\b_kept_(\d+)_\b")
 
 
 def _as_python(text: str, kept: list[str]) -> str:
-    """Return the arguments with names in the place of operators and of devices with a number, which
-    are put into ``kept``.
+    """Return the arguments with operators, and devices with a number, replaced by names, which are
+    added to ``kept``.
     """
 
     def name(match: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ FORMS: tuple[GraphForm, ...] = ("code", "table")
 FORM_TITLES: dict[str, str] = {"code": "as Python", "table": "as a table"}
 
 KEPT = 6
-"""Texts of one session that are kept: as many as there are panes that show one."""
+"""Number of texts of one session that are cached: as many as panes can show."""
 
 _written: WeakKeyDictionary[
     SessionReader, OrderedDict[tuple[GraphForm, model.Graph], GraphText]
@@ -143,7 +143,7 @@ def is_kept(reader: SessionReader, form: GraphForm, graph: model.Graph) -> bool:
 
 
 def keep(reader: SessionReader, form: GraphForm, graph: model.Graph, written: GraphText) -> None:
-    """Keep a text for ``graph_text`` that was written with another reader of the same session."""
+    """Cache a text for ``graph_text`` that was written with another reader of the same session."""
     kept = _written.setdefault(reader, OrderedDict())
     kept[form, graph] = written
     while len(kept) > KEPT:

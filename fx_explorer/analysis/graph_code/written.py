@@ -1,5 +1,5 @@
-"""A graph is written as a file: as code, as a table or as a script, with a first line that says
-which graph of what it is.
+"""This module writes a graph to a file: as code, as a table or as a script, with a first line that
+identifies the graph.
 
 A script makes inputs of the same shape, strides, dtype and device. Their contents are random: a
 session keeps none. Whatever else is not as it was in the program is said at the script's top.
@@ -32,7 +32,7 @@ FileForm = Literal["code", "table", "script"]
 FORMS: tuple[FileForm, ...] = ("code", "table", "script")
 
 SIGN = "written by fx-explorer"
-"""What every such file says near its beginning."""
+"""Text near the beginning of every such file."""
 
 STRANGERS = (
     "The session was not captured by you on this machine. Only torch's functions, Python's "
@@ -43,8 +43,8 @@ STRANGERS = (
 def written_graph(
     reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True
 ) -> str:
-    """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this
-    user captured it.
+    """Return the text of the file. ``title`` is the name of the graph; ``is_own`` whether this user
+    captured it.
     """
     origin = describe_origin(reader, graph, title)
     if form == "script":
@@ -147,7 +147,7 @@ def registered(operator):
 
 
 def graph_script(reader: SessionReader, graph: model.Graph, head: Sequence[str]) -> str:
-    """Return the text of the script. ``head``: sentences that say which graph of what it is."""
+    """Return the text of the script. ``head``: sentences that identify the graph."""
     return _Script(reader, graph).text(head)
 
 
@@ -157,7 +157,7 @@ class _Script:
         self._graph = graph
         self._names = RowNames(device="device_here({})")
         self._remarks: list[str] = []
-        """Sentences that say in what the script's inputs or values differ from the program's."""
+        """Sentences on how the script's inputs or values differ from the program's."""
 
     def text(self, head: Sequence[str]) -> str:
         module = module_code(self._reader, self._graph, self._names, self._attribute)
@@ -212,8 +212,8 @@ class _Script:
     # values
 
     def _input(self, node: model.Node) -> list[str]:
-        """Return the lines that make the value of an input: each with its name, and a sentence
-        where it is not as it was.
+        """Return the lines that make the value of an input, with its name, and a sentence if it
+        differs from the original.
         """
         comment = printable(f"{node.name}  {value_text(node)}".strip())
         try:

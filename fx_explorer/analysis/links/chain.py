@@ -1,4 +1,4 @@
-"""When panes show levels below a kernel, this module finds what is highlighted: user line ↔ node ↔
+"""This module finds the highlighted lines when panes show levels below a kernel: user line ↔ node ↔
 Triton line ↔ TTGIR ↔ PTX ↔ SASS, both ways.
 
 Links from a Triton line upwards are those of the session (``linked.py``). Links downwards are read
@@ -48,8 +48,8 @@ _READERS: dict[Level, Callable[[str, KernelFile], LineMap]] = {
 
 
 def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = "") -> LineMap:
-    """Map the lines of a level. ``assembly`` is the PTX that a SASS was made from: only it knows
-    who called an inlined helper.
+    """Map the lines of a level. ``assembly`` is the PTX from which SASS was made: only it has the
+    callers of an inlined helper.
 
     All of it is what the compilers wrote themselves: MLIR's ``loc``, LLVM's ``!dbg``, the
     assemblers' ``.loc`` and nvdisasm's ``//## File``. Code of an inlined helper (``tl.sum``,
@@ -71,8 +71,8 @@ Lines = frozenset[int]
 def linked_with_levels(
     reader: SessionReader, place: Place, shown: Iterable[Document]
 ) -> dict[Document, Lines]:
-    """Do what ``linked_places`` does when some of the documents, or that of ``place``, are levels
-    below a kernel.
+    """Return linked lines like ``linked_places`` if some of the documents, or that of ``place``,
+    are levels below a kernel.
     """
     documents = list(shown)
     builds = {}
@@ -107,14 +107,14 @@ def linked_with_levels(
 
 
 def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """Return the configuration that a document is a level of; None for any other document."""
+    """Return the configuration with this document as a level; None for any other document."""
     if document.kind != "artifact" or document.language not in model.LEVELS:
         return None
     return build_with_level(reader, document.id)
 
 
 def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
-    """Return the lines of the Triton source from which a line of one of the levels was compiled."""
+    """Return the lines of the Triton source from which a line of a level was compiled."""
     sources = level_lines(reader, build, _level(place.document)).get(place.line + 1, ())
     return frozenset(line - 1 for line in sources)
 
@@ -122,7 +122,7 @@ def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lin
 def lines_in_level(
     reader: SessionReader, build: KernelBuild, document: Document, triton: Lines
 ) -> Lines:
-    """Return the lines of a level that were made from these lines of the Triton source."""
+    """Return the lines of a level that were compiled from these lines of the Triton source."""
     made = _inverted(*_parts(reader, build, _level(document)))
     lines: set[int] = set()
     for source in triton:
@@ -177,8 +177,8 @@ def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) ->
 
 
 def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
-    """Return the lines of a template that are not those of a node fused into it: together they
-    compute the template's own node.
+    """Return the lines of a template without those of nodes fused into it: together they compute
+    the template's own node.
     """
     with_nodes = {line - 1 for line in lines_with_nodes(reader, kernel.id)}
     return frozenset(range(kernel.line_count)) - with_nodes
@@ -187,7 +187,7 @@ def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
 def _from_level(
     reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]
 ) -> dict[Document, Lines]:
-    """Return what the Triton lines of the selected line are linked to; in the Triton source, these
+    """Return the lines linked to the Triton lines of the selected line; in the Triton source, these
     lines alone.
     """
     linked: dict[Document, Lines] = dict.fromkeys(above, frozenset())
@@ -206,8 +206,8 @@ def _from_level(
 
 
 def triton_place(reader: SessionReader, place: Place) -> Place:
-    """Return the line of Triton source that a line of a level was made from, or its first line. Any
-    other place is returned as it is.
+    """Return the line of Triton source from which a line of a level was compiled, or its first
+    line. Any other place is returned unchanged.
     """
     build = build_of_level(reader, place.document)
     if build is None:

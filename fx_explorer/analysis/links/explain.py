@@ -57,8 +57,8 @@ HOW_IN_WORDS: dict[How, str] = {
 }
 
 UNSURE: frozenset[How] = frozenset({"seq_nr", "stack_trace"})
-"""Kinds of evidence that only say that two places are *about the same computation*. All others come
-from what the compiler itself kept.
+"""Kinds of evidence that only show that two places *concern the same computation*. All others are
+the compiler's own records.
 """
 
 OWN_STACK = "from the node's stack trace"
@@ -68,7 +68,7 @@ Relation = Literal["from", "became", "kernel", "source"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One link. ``relation`` is what the other end is to the selected place."""
+    """One link. ``relation`` describes the other end relative to the selected place."""
 
     relation: Relation
     place: Place
@@ -185,12 +185,12 @@ class LinkCoverage:
 
     direction: model.Direction
     nodes: int
-    """How many call nodes there are."""
+    """Number of call nodes."""
     compute_nodes: int
-    """How many of them are no views or getitems, so that a kernel can be expected."""
+    """Number of them that are not views or getitems, so that a kernel can be expected."""
     to_source: int
-    """How many of ``nodes`` are linked to a line of the user's, directly or through the node they
-    came from.
+    """Number of ``nodes`` linked to a line of the user's, directly or through the node from which
+    they came.
     """
     to_kernel: int
     """How many of ``compute_nodes`` have a kernel."""
@@ -200,7 +200,7 @@ class LinkCoverage:
 
 
 def link_coverage(reader: SessionReader) -> list[LinkCoverage]:
-    """Return one entry per direction that has a post-grad graph, forward first."""
+    """Return one entry per direction with a post-grad graph, forward first."""
     present = post_grad_directions(reader)
     directions = [direction for direction in model.DIRECTIONS if direction in present]
     return [_of_direction(reader, direction) for direction in directions]

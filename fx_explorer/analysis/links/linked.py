@@ -1,5 +1,5 @@
-"""This module finds what is highlighted for a selected place: the lines of every shown document
-that are the same computation.
+"""This module finds the highlighted lines for a selected place: in every shown document, the lines
+of the same computation.
 
 Every step follows links that the compiler itself knew (``model.Link``, ``model.LineNode``, user
 stacks), never names in a text. It is fast enough for a cursor move: the walk runs inside SQLite,
@@ -40,7 +40,7 @@ def linked_places(
     reader: SessionReader, place: Place, shown: Iterable[Document]
 ) -> dict[Document, frozenset[int]]:
     """Return the lines (from 0) of each shown document that are linked to ``place``; an empty set
-    where none are.
+    for none.
 
     From a node, these are everything it came from and everything that came from it. Between forward
     and backward, links lead up to the Dynamo graph and down again. From a source line, they are
@@ -51,8 +51,8 @@ def linked_places(
 
 
 class Selection:
-    """A selected place, the nodes it stands for, and what follows from them, each computed when it
-    is first needed.
+    """A selected place with its nodes and everything derived from them, computed when it is first
+    needed.
 
     It is made once per move of the cursor, and used by whatever follows the cursor, highlights
     what is linked, or describes it.
@@ -67,7 +67,7 @@ class Selection:
         return {document: self.lines_in(document) for document in shown}
 
     def lines_in(self, document: Document) -> frozenset[int]:
-        """Return the lines of a document that are linked, and the selected one where it is here."""
+        """Return the linked lines of a document, including the selected one if it is there."""
         selected: frozenset[int] = frozenset()
         if document == self.place.document:
             selected = frozenset([self.place.line])
@@ -102,8 +102,8 @@ class Selection:
 
     @cached_property
     def below(self) -> frozenset[int]:
-        """Return the nodes, and all that came from them at every later stage. A node of another
-        front end has no links: what is on its line stands for it.
+        """Return the nodes, and all that come from them at every later stage. A node of another
+        front end has no links: the nodes on its line are used.
         """
         if self.place.document.stage != "front_end":
             return descendants(self.reader, self.nodes)
@@ -120,7 +120,7 @@ class Selection:
 
     @cached_property
     def computing(self) -> frozenset[int]:
-        """Return the artifacts with a line that computes one of the family."""
+        """Return the artifacts with a line that computes one of the related nodes."""
         if self.relatives is self.family:
             return frozenset(self._computing_lines)
         return frozenset(lines_computing(self.reader, self.family))
@@ -169,7 +169,7 @@ class Selection:
 
     @cached_property
     def stacks(self) -> list[tuple[model.Frame, ...]]:
-        """Return the distinct user stacks of the selected nodes; if they have none, those of what
+        """Return the distinct user stacks of the selected nodes; without any, those of the nodes
         they came from.
         """
         return user_stacks(self.reader, self.nodes) or user_stacks(self.reader, self.relatives)
@@ -192,7 +192,7 @@ class Selection:
         return frozenset(lines) or self._definitions(document)
 
     def _definitions(self, document: Document) -> frozenset[int]:
-        """Return, in a file that calls nothing, the lines of the user's kernels that compute the
+        """Return, in a file without calls, the lines of the user's kernels that compute the
         selection.
         """
         places = (definition(self.reader, artifact) for artifact in self._computing_lines)

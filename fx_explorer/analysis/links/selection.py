@@ -1,5 +1,5 @@
-"""This module finds which nodes a place stands for: the row of a graph, a source line, a line of a
-kernel (the user's own too), of output code, of bytecode; and the same place in a newer session.
+"""This module finds the nodes of a place: the row of a graph, a source line, a line of a kernel
+(also the user's own), of output code, of bytecode; and the same place in a newer session.
 
 This is the first half of following a link; ``linked.py`` continues from the nodes to every other
 document.
@@ -30,7 +30,7 @@ from fx_explorer.session.queries.links import calls_on_line, descendants, kernel
 
 def lines_of_users_kernel(reader: SessionReader, place: Place) -> list[model.LineSource]:
     """Return where a line of the user's file was copied to, or where a line of a kernel was copied
-    from, also when the kernel stands in output code. Empty anywhere else.
+    from, also if the kernel is inside output code. Empty for other lines.
     """
     document, line = place.document, place.line + 1
     if document.kind == "source":
@@ -64,9 +64,7 @@ def place_of_users_kernel(reader: SessionReader, lines: Iterable[model.LineSourc
 
 
 def definition(reader: SessionReader, artifact: int) -> Place | None:
-    """Return where a kernel of the user's is written: its ``def``. None for a kernel that torch
-    made.
-    """
+    """Return the ``def`` of a kernel of the user's. None for a kernel that torch made."""
     return place_of_users_kernel(
         reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1)
     )
@@ -84,8 +82,8 @@ def copies(
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:
-    """Return the ids of the nodes at a place, in the order of the file. A line of a Triton kernel
-    of the user's stands for its calls.
+    """Return the ids of the nodes at a place, in the order of the file. For a line of a user's
+    Triton kernel they are the nodes of its calls.
     """
     document = place.document
     if document.kind == "graph":
@@ -104,14 +102,14 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
 
 
 def nodes_at_source(reader: SessionReader, file: int, line: int) -> list[int]:
-    """Return the nodes whose innermost user frame is this line. If there are none, return those
-    whose stack passes through it.
+    """Return the nodes whose innermost user frame is this line. Without any, return those whose
+    stack passes through it.
     """
     return reader.nodes_at_source(file, line, innermost=True) or reader.nodes_at_source(file, line)
 
 
 def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model.LineNode]:
-    """Return what line ``line`` (from 1) of an artifact computes, and how that is known.
+    """Return the nodes that line ``line`` (from 1) of an artifact computes, with the evidence.
 
     A line of a kernel without nodes of its own (its signature, a declaration, a brace) stands for
     the whole kernel. In output code, the lines of a kernel's body are that kernel's lines, and a
@@ -144,9 +142,7 @@ def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
 
 
 def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:
-    """Return the library call that a line makes, else the first library call that computes the
-    selection.
-    """
+    """Return the library call on a line, else the first library call that computes the selection."""
     nodes = sorted(descendants(reader, nodes_at(reader, place)))
     kernels = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
     for kernel in kernels:
@@ -162,7 +158,7 @@ def is_call_of(kernel: model.Kernel, place: Place) -> bool:
 
 
 def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | None:
-    """Return the same place in ``new``; None when the document is gone.
+    """Return the same place in ``new``; None if the document does not exist there.
 
     It is the same file and line, or the same node in the graph or text of the same compilation,
     stage and direction. Where there is no such node, it is the same line.
@@ -179,7 +175,7 @@ def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | 
 
 
 def same_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
-    """Return the document of another session that is this one there; None where it has none."""
+    """Return the corresponding document of another session; None without one."""
     if document.kind == "source":
         path = old.get(model.SourceFile, document.id).path
         source_files = new.rows(model.SourceFile, path=path, limit=1)
@@ -207,8 +203,8 @@ def _stands_for(document: Document) -> tuple[str, str | None, str, str]:
 
 
 def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
-    """Return the document of the same stage, direction and kind; where there are several (kernels),
-    the one with the same title.
+    """Return the document of the same stage, direction and kind; among several (kernels), the one
+    with the same title.
     """
     peers = [document for document in documents if _stands_for(document) == _stands_for(wanted)]
     for peer in peers:

@@ -33,7 +33,7 @@ REGIONAL_KEY = "compile_with_inductor"
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """A region in one direction, whether it was compiled on its own or not."""
+    """A region in one direction, compiled on its own or not."""
 
     compilation: str
     row: model.RegionLowering
@@ -54,26 +54,26 @@ class EagerNodes:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Nodes that carry one annotation: ``key`` → ``value``."""
+    """Nodes with the same annotation: ``key`` → ``value``."""
 
     key: str
     value: str
     name: str
     """The annotation's value, with the key in front when another key has the same value."""
     nodes: dict[str, int]
-    """``stage`` or ``stage/direction`` → how many nodes have the annotation there."""
+    """``stage`` or ``stage/direction`` → number of nodes with the annotation there."""
     kernels: tuple[str, ...]
     """Kernels that compute at least one of its nodes."""
     forward_kernels: tuple[str, ...] = ()
-    """Those of them that a forward calls, or code without a direction."""
+    """Those of them in a forward, or in code without a direction."""
     backward_kernels: tuple[str, ...] = ()
-    """Those of them that a backward calls. A library call may be in both."""
+    """Those of them in a backward. A library call may be in both."""
     lowerings: tuple[Lowering, ...] = ()
-    """What regional compilation made of the region; empty when the whole graph went to Inductor, or
-    nothing did.
+    """The results of regional compilation for the region; empty if the whole graph went to
+    Inductor, or nothing was compiled.
     """
     eager: tuple[EagerNodes, ...] = ()
-    """Its nodes that regional compilation left to run eagerly, where there are any."""
+    """Its nodes that regional compilation left in eager mode, if any."""
     first_node: int = 0
     """The region's first operation, at the earliest stage that has it."""
 
@@ -143,7 +143,7 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
 
 def lowerings(reader: SessionReader) -> list[Lowering]:
-    """Return every region that regional compilation came to, in that order."""
+    """Return every region that regional compilation reached, in that order."""
     names = compilation_names(reader)
     origins = origins_of_variants(reader)
     kernels = kernels_by_subgraph(reader)
@@ -168,8 +168,8 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
 
 
 def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
-    """List what regional compilation left out of every region, one entry per compilation and
-    direction; empty without it.
+    """Return the nodes outside of all regions in regional compilation, one entry per compilation
+    and direction; empty without it.
     """
     return _eager(reader, lowerings(reader), lambda annotated: True)
 
@@ -217,7 +217,7 @@ def _is_compiled(
 def _calls(
     reader: SessionReader, compilation: int, direction: model.Direction
 ) -> list[tuple[str, str | None]]:
-    """Return operation and annotations of what the forward or backward graph computes, also where
+    """Return operation and annotations of the nodes in the forward or backward graph, even if
     another variant shares the graph.
     """
     stage: model.Stage = "backward" if direction == "backward" else "forward"
@@ -232,8 +232,8 @@ def _calls(
 
 
 def _stands_for(row: model.RegionLowering, value: str, named: set[str]) -> bool:
-    """Return whether the row is about nodes annotated with ``value``. torch takes all annotations
-    without a name for one region.
+    """Return whether the row is about nodes annotated with ``value``. torch treats all annotations
+    without a name as one region.
     """
     if row.name:
         return row.name == value
@@ -280,14 +280,14 @@ class RegionUse:
     label: str
     """The user's function, such as ``Block.forward``."""
     first: model.Graph
-    """Dynamo's graph of the region; if it was traced for several kinds of input, the first one."""
+    """Dynamo's graph of the region; if it was traced for several kinds of input, the first."""
     calls: int
     """How many places in Dynamo's graphs call it."""
     compiled: int
-    """How many graphs were compiled for it on their own."""
+    """Number of graphs that were compiled separately for it."""
     inlined: int
-    """How many calls torch replaced by the region's operations, as it does with a graph that is
-    called once.
+    """Number of calls that torch replaced by the region's operations, as it does for a graph with a
+    single call.
     """
 
 

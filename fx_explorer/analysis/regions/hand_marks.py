@@ -1,5 +1,5 @@
-"""This module handles the regions that are marked by hand in a session: what of a selection can be
-marked, what was, and the edit of the user's source that would mark it there.
+"""This module handles the regions marked by hand in a session: which part of a selection can be
+marked, the existing marks, and the edit of the user's source with the same marks.
 
 A mark names nodes, a module or lines. In a source only statements can be marked, so the edit may
 hold more than the mark did. It then says so.
@@ -47,12 +47,12 @@ class SourceEdit:
     files: tuple[str, ...]
     """Paths of the files it edits."""
     remarks: tuple[str, ...]
-    """What the edit does beyond the marks, and which marks have no edit, and why."""
+    """Effects of the edit beyond the marks, and marks without an edit, with the reason."""
 
 
 def hand_marks(reader: SessionReader, given: Iterable[model.Mark] = ()) -> list[model.Mark]:
     """Return every region marked by hand, each once. ``given`` are marks that wait in the worker
-    and are in no row yet.
+    and have no row yet.
     """
     marks: list[model.Mark] = []
     for variant in reader.rows(model.Compilation):
@@ -150,9 +150,7 @@ def _shown(path: str, folder: PurePath) -> str:
 
 
 def _text(reader: SessionReader, path: str) -> str:
-    """Return the text of a source file as it was captured. Raises UsageError when it was not
-    kept.
-    """
+    """Return the text of a source file as it was captured. Raises UsageError if it was not stored."""
     source_files = reader.rows(model.SourceFile, path=path, limit=1)
     text = reader.text(source_files[0].text) if source_files else ""
     if not text:
@@ -179,8 +177,8 @@ def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBloc
 
 
 def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
-    """Return the Dynamo nodes that the mark names, in every graph that has them all. Raises
-    UsageError when there are none.
+    """Return the Dynamo nodes that the mark names, in every graph with all of them. Raises
+    UsageError without any.
     """
     marked: list[model.Node] = []
     for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
@@ -303,8 +301,8 @@ def marking_diff(source: str, path: str, *blocks: StatementBlock) -> str:
 
 
 def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
-    """Check that no block overlaps another: one ``with`` can hold another, but not a part of it.
-    Raises UsageError.
+    """Check that no block partly overlaps another: one ``with`` can contain another. Raises
+    UsageError.
     """
     for block in blocks:
         for other in blocks:
@@ -348,7 +346,7 @@ class Markable:
 
     @property
     def suggestion(self) -> str:
-        """Return a name for the region that says what it is."""
+        """Return a descriptive name for the region."""
         if self.mark.module:
             return self.mark.module.rpartition(".")[2]
         if self.mark.nodes:
@@ -389,8 +387,8 @@ def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -
 def _dynamo_nodes(
     reader: SessionReader, document: Document, lines: Sequence[int]
 ) -> list[model.Node]:
-    """Return the nodes of one Dynamo graph that these lines stand for, or come from, in the order
-    of the graph.
+    """Return the nodes of one Dynamo graph on these lines, or from which these lines come, in the
+    order of the graph.
     """
     at: list[int] = []
     for line in lines:

@@ -1,5 +1,5 @@
-"""A module can be a region: what is shown can be narrowed to it, as to an annotated region or a
-segment.
+"""This module treats modules as regions: the screen can be narrowed to a module, as to an annotated
+region or a segment.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from fx_explorer.session.queries.nodes import (
 )
 
 _KEY = "module of "
-"""What the key of such a region begins with; the name of the root follows."""
+"""Beginning of the key of such a region; the name of the root follows."""
 
 _WHOLE = "all of "
-"""What the value of a root's region begins with. No module has a blank in its name."""
+"""Beginning of the value of a root's region. No module has a blank in its name."""
 
 OUTSIDE = "no module"
 """Value of the region for nodes that belong to no module."""
@@ -29,7 +29,7 @@ Region = tuple[str, str]
 
 
 def region_of(path: ModulePath) -> Region:
-    """Return the region that a module is: its value is what the user calls it."""
+    """Return the region of a module. Its value is the user's name of the module."""
     if not path:
         return _KEY, OUTSIDE
     if len(path) == 1:
@@ -54,7 +54,9 @@ def path_of(region: Region) -> ModulePath:
 
 
 def belongs(region: Region) -> Callable[[ModulePath], bool]:
-    """Return what says whether a place is in the module, or, of ``no module``, in none."""
+    """Return a function that tests whether a place is in the module, or, for ``no module``, in
+    none.
+    """
     path = path_of(region)
     if not path:
         return lambda place: not place

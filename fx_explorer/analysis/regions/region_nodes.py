@@ -1,4 +1,4 @@
-"""This module finds which nodes belong to a region: in one graph, and at a place."""
+"""This module finds the nodes of a region, in one graph and at a place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fx_explorer.session.queries.regions import (
 
 RegionKey = tuple[str, str]
 """(key, value) of an annotation, of a backend's segment (segment_regions.py) or of a module of the
-user's (module_regions.py), which distinguishes one region from another, also in the next capture.
+user's (module_regions.py), which identifies the region, also in the next capture.
 """
 
 
@@ -48,7 +48,7 @@ def positions_in(reader: SessionReader, document: Document, region: RegionKey) -
 
 
 def first_place(reader: SessionReader, region: RegionKey) -> Place | None:
-    """Return the region's first operation, in the earliest stage that has one."""
+    """Return the region's first operation, in the earliest stage with one."""
     if modules.is_module(region):
         first = modules.first_node(reader, region)
     elif region[0] == segments.KEY:
@@ -77,12 +77,12 @@ def nodes_in(reader: SessionReader, region: RegionKey) -> frozenset[int]:
 
 
 def _nodes_of(reader: SessionReader, place: Place) -> list[model.Node]:
-    """Return the node on a row of a graph; none elsewhere."""
+    """Return the node on a row of a graph; empty for other places."""
     node = node_at(reader, place)
     return [node] if node else []
 
 
 def _annotations_with(reader: SessionReader, region: RegionKey) -> list[str]:
-    """Return every distinct set of annotations (JSON, as it is stored) that names the region."""
+    """Return every distinct set of annotations (stored JSON) that names the region."""
     annotations = every_annotation(reader)
     return [text for text in annotations if region in named_annotations(text)]

@@ -1,5 +1,5 @@
-"""Segments, and what falls back, are regions of a graph: this module finds which nodes are in them,
-as with annotated regions.
+"""This module treats segments, and the operators that fall back, as regions of a graph: it finds
+their nodes, as for annotated regions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import ShownSupport, nodes_in_segment, support_of_nodes
 
 KEY = "segment"
-"""The key of such a region, where those of others are annotations."""
+"""The key of such a region, in place of an annotation's key."""
 
 FALLS_BACK = "falls back"
 
@@ -24,7 +24,7 @@ def region_of(shown: ShownSupport) -> str:
 
 
 def regions_of_nodes(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]:
-    """Return the region of each node of one graph that is in one, by its id."""
+    """Return the region of each node of one graph, by its id, for nodes in a region."""
     of_graph = list(nodes)
     if not of_graph:
         return {}

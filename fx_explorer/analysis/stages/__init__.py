@@ -1,3 +1,3 @@
-"""Each stage of a compilation is described here: what went in, what came out, and what happened to
-what.
+"""This package describes each stage of a compilation: its input, its output, and what happened to
+each node.
 """

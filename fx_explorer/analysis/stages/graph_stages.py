@@ -1,5 +1,5 @@
-"""This module says what the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing,
-the partitioner.
+"""This module describes the stages that turn a graph into a graph: Dynamo, passes, AOTAutograd's
+tracing, the partitioner.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from fx_explorer.session.queries.graphs import (
 )
 
 Counted = Iterable[tuple[int, str]]
-"""Pairs of (number, words for what is counted). Those with the number 0 are left out of a
-sentence.
-"""
+"""Pairs of (number, counted noun). Pairs with the number 0 are left out of a sentence."""
 
 
 def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell of how many lines Dynamo wrote down how many operations."""
+    """Return the work of Dynamo: how many lines became how many operations."""
     graphs = [document.id for document in point.after]
     operations, lines = len(plain_operations(reader, graphs)), source_lines(reader, graphs)
     first = first_variant(reader, reader.get(model.Compilation, point.compilation))
@@ -50,7 +48,7 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell what a backend published, of which nothing is known but its size."""
+    """Return the work of a stage that a backend published, of which only the size is known."""
     before = len(plain_operations(reader, [document.id for document in point.before]))
     if point.after[0].kind == "graph":
         after = len(plain_operations(reader, [document.id for document in point.after]))
@@ -66,7 +64,7 @@ def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell what passes that edit a graph did."""
+    """Return the work of passes that edit a graph."""
     pair = graph_pair(reader, point.before, point.after)
     before, after = len(pair.before), len(pair.after)
     if _are_of_regions(reader, point):
@@ -97,8 +95,8 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
-    """Return whether only regions of the graph were compiled, each by itself: of the others nothing
-    is known.
+    """Return whether only regions of the graph were compiled, each by itself, so that nothing is
+    known of the other nodes.
     """
     before = {document.id for document in point.before}
     graphs = reader.by_ids(model.Graph, [document.id for document in point.after])
@@ -137,8 +135,8 @@ def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
 def _fate_of_new(
     parents: Sequence[int], places: Mapping[int, list[int]], takers: Mapping[int, list[int]]
 ) -> Fate:
-    """Return how an operation came to be that is not one of those before: several became one, one
-    became several, or anything else stands in the place of anything else.
+    """Return how a new operation came to be: several became one, one became several, or any other
+    replacement.
     """
     if not parents:
         return "made"
@@ -155,7 +153,7 @@ def _fate_of_new(
 
 
 def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell what AOTAutograd made of the graph that it traced."""
+    """Return the work of AOTAutograd's tracing."""
     pair = graph_pair(reader, point.before, point.after)
     before, after = len(pair.before), len(pair.after)
     fates = _fates_after_tracing(pair)
@@ -209,7 +207,7 @@ _LEFT_OUT: Mapping[Fate, tuple[str, str]] = {
     ),
     "removed": ("has no known successor", "have no known successor"),
 }
-"""Fate → its words after a count of one, and after any other count."""
+"""Fate → its description after a count of one, and after any other count."""
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
@@ -246,7 +244,7 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
 
 
 def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell into which of the two directions each operation of the joint graph went."""
+    """Return the work of the partitioner: the direction of each operation of the joint graph."""
     of_forward = [document for document in point.after if document.stage != "backward"]
     of_backward = [document for document in point.after if document.stage == "backward"]
     forward = graph_pair(reader, point.before, of_forward)
@@ -302,8 +300,8 @@ def _views_among(nodes: Sequence[PlainNode]) -> str:
 
 
 def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
-    """Return who did it. Where the joint graph after the passes over it was not recorded, nothing
-    distinguishes what those did from what the partitioner did.
+    """Return who did it. If the joint graph after its passes was not recorded, the passes cannot be
+    distinguished from the partitioner.
     """
     graphs = reader.by_ids(model.Graph, [document.id for document in point.before])
     is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
@@ -338,11 +336,11 @@ class GraphPair:
     after: Sequence[PlainNode]
     links: Sequence[Origin]
     left_out: Mapping[int, LeftOutReason] = field(default_factory=dict)
-    """Operation before → why AOTAutograd may have made nothing of it."""
+    """Operation before → why AOTAutograd may have no node for it."""
 
     @cached_property
     def parents(self) -> dict[int, list[Origin]]:
-        """Return operation after → what it came from."""
+        """Return operation after → the operations from which it came."""
         parents: dict[int, list[Origin]] = {}
         for link in self.links:
             parents.setdefault(link.child, []).append(link)
@@ -359,7 +357,7 @@ class GraphPair:
     @cached_property
     def same(self) -> dict[int, Origin]:
         """Return the operations that a stage left in the graph: operation after → its link to the
-        one operation before that it is a copy of.
+        single operation of which it is a copy.
         """
         copies: dict[int, list[Origin]] = {}
         for links in self.parents.values():

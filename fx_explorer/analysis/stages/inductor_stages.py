@@ -1,4 +1,4 @@
-"""This module says what Inductor's own stages did: lowering, fusion, and the writing of kernels."""
+"""This module describes Inductor's own stages: lowering, fusion, and generating kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from fx_explorer.session.queries.graphs import PlainNode, nodes_of_lines, plain_
 from fx_explorer.session.queries.kernels import kernel_nodes
 
 STEP = re.compile(r"( *)(\w+): (.*)")
-"""The line of an operation in the listing of the IR. What is in a fused one is indented."""
+"""Matches the line of an operation in the listing of the IR. Operations inside a fused one are
+indented.
+"""
 
 JOINED = re.compile(r", \d+ operations in one kernel$")
 
@@ -25,18 +27,18 @@ LOOPS = ("pointwise", "reduction", "scatter", "scan", "sort")
 """How kinds of scheduler nodes end that are loops over elements."""
 
 OF_A_CALL = "output of a call"
-"""A scheduler node that picks one of several outputs of a library call."""
+"""Kind of a scheduler node that selects one of several outputs of a library call."""
 
 
 class IrStep(NamedTuple):
-    """One scheduler node of the IR: a loop, a library call, or several that were fused."""
+    """One scheduler node of the IR: a loop, a library call, or several fused ones."""
 
     document: int
     line: int
     """Line of the listing at which it begins, from 1."""
     kind: str
     members: tuple[str, ...]
-    """The names of the operations in it; its own where it was not fused."""
+    """The names of the operations in it; only its own if it was not fused."""
 
 
 def ir_steps(reader: SessionReader, documents: Sequence[Document]) -> list[IrStep]:
@@ -58,7 +60,9 @@ def ir_steps(reader: SessionReader, documents: Sequence[Document]) -> list[IrSte
 
 
 def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell into which loops and library calls the operations of the post-grad graph went."""
+    """Return the work of lowering: the loops and library calls of each operation of the post-grad
+    graph.
+    """
     steps = ir_steps(reader, point.after)
     heads = {(step.document, step.line): i for i, step in enumerate(steps)}
     into: dict[int, set[int]] = {}
@@ -75,7 +79,7 @@ def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def describe_kind(kind: str) -> str:
-    """Return what a scheduler node is: ``pointwise loop``, ``library call``, ``other step``."""
+    """Return the kind of a scheduler node: ``pointwise loop``, ``library call``, ``other step``."""
     if "." in kind:
         return "library call"
     if kind.endswith(LOOPS):
@@ -149,8 +153,8 @@ def _verb(number: int, verb: str) -> str:
 
 
 def _gathered_fates(nodes: Iterable[PlainNode], into: Mapping[int, set[int]]) -> dict[int, Fate]:
-    """Return the fate of each operation. Views are named among what a loop came from, and compute
-    nothing: they neither count nor make those beside them company.
+    """Return the fate of each operation. Views are among a loop's origins, but compute nothing:
+    they do not count, and do not make other nodes of the loop count as fused.
     """
     working = [node.id for node in nodes if not node.is_view]
     sizes: Counter[int] = Counter()
@@ -167,7 +171,7 @@ def _gathered_fates(nodes: Iterable[PlainNode], into: Mapping[int, set[int]]) ->
 
 
 def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell which loops were joined."""
+    """Return the work of fusion: which loops were joined."""
     before, after = ir_steps(reader, point.before), ir_steps(reader, point.after)
     old: set[str] = set()
     new: set[str] = set()

@@ -1,5 +1,5 @@
-"""This module says what each stage of a compilation did, with what stood before it and after it:
-the app's view of a stage, the report and the overview ask it.
+"""This module describes each stage of a compilation, with the graphs before and after it, for the
+app's view of a stage, the report and the overview.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Stage = tuple[StageKey, Docs, Docs]
 
 
 def stage_points(reader: SessionReader, variant: model.Compilation) -> list[StagePoint]:
-    """Return the stages of a variant in the order in which it came through them; all of the forward
-    after the partition comes before the backward. A stage of which nobody recorded what it was
-    given (AOTInductor's first, in a log) is left out: it would seem to have made everything.
+    """Return the stages of a variant in the order in which they ran; the whole forward after the
+    partition comes before the backward. A stage whose input was not recorded (AOTInductor's first,
+    in a log) is left out: it would seem to have made everything.
     """
     documents = _Documents(reader, variant)
     points = [
@@ -52,8 +52,8 @@ def stage_points(reader: SessionReader, variant: model.Compilation) -> list[Stag
 
 
 class _Documents:
-    """The documents of a variant. A graph that was edited at a pause is two: what a stage made, and
-    what the next one was given.
+    """The documents of a variant. A graph that was edited at a pause counts as two: the result of a
+    stage, and the input of the next.
     """
 
     def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
@@ -227,16 +227,16 @@ _WORK: dict[StageKey, Callable[[SessionReader, StagePoint], StageWork]] = {
 
 
 def stage_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell what one stage did. It reads all operations of the graphs before and after it, without
-    their texts.
+    """Return the work of one stage. It reads all operations of the graphs before and after it,
+    without their texts.
     """
     return _WORK[point.key](reader, point)
 
 
 def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> list[StageWork]:
-    """Return the work of the stages that have just finished where the compiler is paused: several
-    where there is no pause between them, none where nothing is recorded of them. It opens the
-    session for itself, so that another thread can read it.
+    """Return the work of the stages that have just finished at the compiler's pause: several if
+    there is no pause between them, none without records. It opens the session itself, so that
+    another thread can call it.
     """
     with SessionReader(path) as reader:
         variants = reader.rows(model.Compilation, name=compilation)
@@ -248,8 +248,8 @@ def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> 
 
 
 def _of_the_backward(partition: StageWork) -> StageWork:
-    """Return the work of the partitioner as the pause before the backward shows it: only what went
-    into the backward. The pause before the forward has shown the rest.
+    """Return the work of the partitioner for the pause before the backward: only the operations of
+    the backward. The pause before the forward has shown the rest.
     """
     again = partition.became.get("both", 0)
     of_backward = partition.became.get("backward", 0)
@@ -264,9 +264,7 @@ def _of_the_backward(partition: StageWork) -> StageWork:
 
 
 MOST_COMPILATIONS = 200
-"""The stages of so many are listed, the first ones: those of 2,000 versions of a function take
-seconds.
-"""
+"""Most compilations whose stages are listed: those of 2,000 versions of a function take seconds."""
 
 
 def points_in_use(reader: SessionReader) -> list[StagePoint]:
@@ -278,7 +276,7 @@ def points_in_use(reader: SessionReader) -> list[StagePoint]:
 
 
 def work_in_use(path: Path, position: int) -> StageWork:
-    """Tell what the stage at this position of ``points_in_use`` did. It opens the session for
+    """Return the work of the stage at this position of ``points_in_use``. It opens the session
     itself, as ``works_at`` does.
     """
     with SessionReader(path) as reader:

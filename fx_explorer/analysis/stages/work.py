@@ -1,5 +1,5 @@
-"""A ``StageWork`` says what one stage did, as data: a sentence, counts, and what happened to each
-node.
+"""This module has ``StageWork``, which describes one stage as data: a sentence, counts, and what
+happened to each node.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ Fate = Literal[
     "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward",
     "both", "made", "unchanged", "empty", "unused", "inlined", "removed",
 ]  # fmt: skip
-"""What became of an operation in a stage, or how it came to be. ``changed``: it has another name,
-function or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
-computed together. ``several``: it is computed in several places. ``forward``, ``backward``: it is
-for, or went into, that direction; ``both``: it went into both. ``view``: it computes nothing.
+"""What happened to an operation in a stage, or how it came to be. ``changed``: it has another name,
+function or arguments; ``replaced``: other operations are in its place. ``fused``: several became
+one, or are computed together. ``several``: it is computed in several places. ``forward``,
+``backward``: it is for, or went into, that direction; ``both``: it went into both. ``view``: it
+computes nothing.
 
 Of what AOTAutograd left out: ``unchanged``: it returned its input as it was; ``empty``: it
 returned nothing, and nothing was traced for it; ``unused``: it was traced, and removed again
@@ -63,12 +64,12 @@ class StagePoint:
     before: tuple[Document, ...]
     after: tuple[Document, ...]
     published: str = ""
-    """What a stage is called that the backend published: ``segments of small``."""
+    """Name of a stage that the backend published: ``segments of small``."""
 
     @property
     def gate(self) -> Gate:
-        """Return the pause that comes after it. Between Inductor's passes over the joint graph and
-        its cutting there is none.
+        """Return the pause that follows it. There is none between Inductor's passes over the joint
+        graph and its partition.
         """
         if self.key == "joint_passes":
             return "partition"
@@ -122,12 +123,12 @@ EXPLAINED: dict[StageKey, str] = {
         "Each loop is written as a kernel, and a wrapper calls kernels and libraries in order."
     ),
 }
-"""What a stage is for, for somebody who meets it for the first time."""
+"""Purpose of each stage, for somebody who does not know it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What a stage did."""
+    """The description of one stage."""
 
     point: StagePoint
     before: int
@@ -136,11 +137,10 @@ class StageWork:
     became: Mapping[Fate, int]
     """Fate → how many of the operations that went in met it."""
     made: Mapping[Fate, int]
-    """How the operations that came out came to be. Empty where they are no operations of a graph.
-    """
+    """How the operations in the output came to be. Empty if they are not operations of a graph."""
     sentence: str
     fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
-    """Id of an operation, of the graphs before and after → what happened to it."""
+    """Id of an operation, in the graphs before and after → what happened to it."""
 
     @property
     def is_as_before(self) -> bool:

@@ -64,8 +64,8 @@ class Buckets:
         self._cuts: dict[str, _Cut] = {}
 
     def follow(self, record: Record) -> str | None:
-        """Return the bucket that begins with this record; empty where there is none from here on,
-        None where nothing changes.
+        """Return the bucket that begins with this record; empty if there is none from here on, None
+        if nothing changes.
 
         A backward is compiled after the compilation has ended, when it first runs.
         """
@@ -91,8 +91,8 @@ class Buckets:
 NOT_IN_LOG = "the log has no record of it"
 
 WITHOUT_FRAME = "no frame"
-"""Name of what is compiled without Dynamo: by torch.export, by AOTInductor, or by a call of
-Inductor's own functions.
+"""Name of a compilation without Dynamo: by torch.export, by AOTInductor, or by a call of Inductor's
+own functions.
 """
 
 _STAGES: tuple[Stage, ...] = (
@@ -120,20 +120,20 @@ SHORT = 256
 
 @dataclass(slots=True)
 class LogCompilation:
-    """What is known of one compilation while the log is read."""
+    """The state of one compilation while the log is read."""
 
     row: Compilation
     seen: set[Stage] = field(default_factory=set)
     attempt: int = 0
     graph_attempt: int = -1
-    """The attempt that left Dynamo's graph; -1 before there is one."""
+    """The attempt with Dynamo's graph; -1 before there is one."""
     set_aside: int = 0
     has_broken: bool = False
     has_ended: bool = False
     cache_hits: set[str] = field(default_factory=set)
     error_text: str = ""
     called: str = ""
-    """torch's own name of the compilation. After a reset torch gives a name for a second time."""
+    """torch's own name of the compilation. After a reset torch reuses names."""
     put_off: list[Record] = field(default_factory=list)
     """Its records that are decoded later, without their texts."""
 
@@ -146,7 +146,7 @@ class Compilations:
         self._places = places
         self._states: dict[str, LogCompilation] = {}
         self._begun: dict[str, int] = {}
-        """How often a name was given: torch numbers again after ``torch._dynamo.reset()``."""
+        """How often a name was used: torch numbers again after ``torch._dynamo.reset()``."""
         self._first_s: float | None = None
         self._events: dict[tuple[Any, Any, str], list[tuple[float, int]]] = {}
         """Unfinished events by process, thread and name: when they began, and for which
@@ -164,7 +164,7 @@ class Compilations:
         """
         self._buckets = Buckets()
         self._is_again = False
-        """Whether records are read that were put off: their buckets were found when they came."""
+        """Whether deferred records are being read, whose buckets are known from the first time."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -181,7 +181,7 @@ class Compilations:
         }
 
     def begun_by(self, record: Record) -> None:
-        """Make a row for the compilation of a record, if it has none."""
+        """Add a row for the compilation of a record, if it has none."""
         if self._first_s is None:
             self._first_s = record.seconds
         if record.compilation:
@@ -199,8 +199,8 @@ class Compilations:
         return known or self._begin(record.compilation, record.seconds)
 
     def state(self, record: Record) -> LogCompilation | None:
-        """Return the compilation that a record is about. One of no frame belongs to what is
-        compiled without Dynamo, once that has begun; before, it is about none.
+        """Return the compilation of a record. A record without a frame belongs to the compilation
+        without Dynamo, once that has begun; before, it has none.
         """
         if record.compilation:
             return self.of(record)
@@ -211,8 +211,8 @@ class Compilations:
         return known.row.id if known else 0
 
     def begin_without_frame(self, record: Record, name: str = WITHOUT_FRAME) -> LogCompilation:
-        """Return the compilation that a record of no frame is about, and make it if there is none.
-        ``name`` says what compiles it, where the record is of one compiler only.
+        """Return the compilation of a record without a frame, and make it if there is none.
+        ``name`` is its compiler, if only one has such records.
         """
         state = self._states.get("")
         if state is None:
@@ -226,7 +226,7 @@ class Compilations:
         return state
 
     def end_without_frame(self) -> None:
-        """Note that what follows of no frame is about another program."""
+        """Record that further records without a frame belong to another program."""
         self._states.pop("", None)
 
     def _begin(self, name: str, seconds: float) -> LogCompilation:
@@ -256,8 +256,8 @@ class Compilations:
 
     @contextlib.contextmanager
     def again(self, state: LogCompilation) -> Iterator[None]:
-        """Within the block, records with the name of this compilation are of this one, though torch
-        may have given the name again since.
+        """Inside the block, assign records with the name of this compilation to it, though torch
+        may have reused the name since.
         """
         latest = self._states.get(state.called)
         self._states[state.called] = state
@@ -303,8 +303,8 @@ class Compilations:
         )
 
     def graph_of_attempt(self, record: Record) -> None:
-        """Note that an attempt left a graph of Dynamo's. What an earlier attempt left gets a row of
-        its own.
+        """Record that an attempt has a graph of Dynamo's. The results of an earlier attempt get a
+        row of their own.
         """
         state = self.of(record)
         if state.graph_attempt >= 0 and record.attempt != state.graph_attempt:
@@ -412,8 +412,8 @@ class Compilations:
             )
 
     def _autotuning(self, record: Record, event: str, arguments: object) -> None:
-        """Keep what Inductor measured of the choices for one operation, which stands in the event
-        of the measuring.
+        """Store the times that Inductor measured for the choices of one operation, from the event
+        of the measurement.
         """
         if isinstance(arguments, dict):
             stats = arguments.get(AUTOTUNING)
@@ -434,9 +434,9 @@ class Compilations:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
     def finish_text(self, *, raises_at_limit: bool = False, absent_because: str = "") -> None:
-        """Finish the compilations of a text that does not say how they ended: all it has was
-        compiled, but what was refused at the limit. There an error was raised, or the function was
-        run in eager mode.
+        """Finish the compilations of a text that does not say how they ended: all in it were
+        compiled, except those refused at the limit. There an error was raised, or the function ran
+        in eager mode.
         """
         for state in self.all:
             if not state.has_ended:
@@ -456,8 +456,8 @@ class Compilations:
             self.change(state, function=where.function, file=where.file, line=where.line)
 
     def finish(self, *, is_over: bool = True, absent_because: str = "") -> None:
-        """Say of each compilation what the log has nothing of, and why; unless the log ``is_over``,
-        of those that have ended.
+        """Record for each compilation which data the log lacks, and why; unless the log
+        ``is_over``, only for those that have ended.
         """
         for state in self.all:
             if state.row.status == "restarted" or (state.row.status == "running" and not is_over):

@@ -1,5 +1,5 @@
-"""This module makes rows of what a TORCH_TRACE log says of Dynamo's work on a program, and of a
-program that is compiled without Dynamo.
+"""This module makes rows from a TORCH_TRACE log's records of Dynamo's work on a program, and of a
+program compiled without Dynamo.
 
 Dynamo tells graph breaks, recompiles, checks and dynamic sizes; without it torch tells what
 torch.export made, and where its sizes came from.
@@ -46,7 +46,7 @@ _EVENTS: dict[str, SymbolEventKind] = {
 }
 
 EXPORT = "torch.export"
-"""Name of the compilation that stands for an exported program."""
+"""Name of the compilation of an exported program."""
 
 _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
 
@@ -59,7 +59,9 @@ class DynamoRecords:
         self._compilations = compilations
         self._places = places
         self._causes: set[tuple[int, str, str, int]] = set()
-        """Breaks that are recorded: what makes Dynamo give up a frame may be reported twice."""
+        """Breaks that are recorded already: the cause for which Dynamo gives up a frame may be
+        reported twice.
+        """
         self._symbols: dict[int, set[str]] = {}
         self._known_events: set[SymbolEvent] = set()
 
@@ -220,7 +222,7 @@ class DynamoRecords:
             self._compilations.begin_without_frame(record, EXPORT)
 
     def _user(self, content: dict[str, Any]) -> tuple[Frame, ...]:
-        """Return the user's stack. torch.export leaves it empty, and gives the whole stack down to
+        """Return the user's stack. torch.export leaves it empty, and has the whole stack down to
         its own functions.
         """
         return self._places.frames(content.get("user_stack")) or self._places.frames(
@@ -229,8 +231,8 @@ class DynamoRecords:
 
 
 def _inlined(state: LogCompilation | None, frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the function that was compiled and what was inlined into it, outermost first: torch
-    prints the callers, too. None where it is not among the frames.
+    """Return the compiled function and the functions inlined into it, outermost first: torch prints
+    the callers, too. None if it is not among the frames.
     """
     if state is None:
         return ()
@@ -248,9 +250,7 @@ def _fields(record: Record) -> dict[str, Any]:
 
 
 def _reasons(payload: str) -> list[str]:
-    """Return the reasons: a list of texts where several compiled codes did not fit, one text where
-    there is one.
-    """
+    """Return the reasons: a list of texts if several compiled codes failed, one text for one."""
     try:
         reasons = json.loads(payload)
     except (ValueError, RecursionError):
@@ -264,7 +264,7 @@ def _reasons(payload: str) -> list[str]:
 
 
 _AFTER_GRAPH = "\nGraph signature:"
-"""Begins what follows the graph in the text of an ExportedProgram."""
+"""Beginning of the part after the graph in the text of an ExportedProgram."""
 
 _FAILURES = {
     "missing_fake_kernel": "MissingFakeKernel",
@@ -365,7 +365,7 @@ class ProgramRecords:
         )
 
     def finish(self) -> None:
-        """Write how the expressions of sizes came about, as one document of each compilation."""
+        """Write the origin of the expressions of sizes, as one document per compilation."""
         for expressions in self._expressions.values():
             text = "\n".join(expression.text for expression in expressions)
             title = "How expressions of sizes came about"

@@ -1,5 +1,5 @@
-"""Ranks are compared by a part of a log: a tenth of it, as a log of its own, which ``read_log``
-reads.
+"""This module writes the part of a log by which ranks are compared: a tenth of it, as a log of its
+own, which ``read_log`` reads.
 
 It is made for each of hundreds of ranks. The spans of phases, generated code and the graphs after
 Dynamo's are most of a log, and left out unread.
@@ -52,7 +52,7 @@ _KEPT = re.compile(
     + rb"|".join(_ARTIFACTS)
     + rb')")'
 )
-"""The beginning of a record that is kept: what stands before its JSON has no brace."""
+"""Matches the beginning of a record that is kept; the part before its JSON has no brace."""
 
 _BEGINS = re.compile(rb"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d")
 
@@ -65,7 +65,7 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 BEGINNING = 64
-"""Bytes that tell a log from a packed one."""
+"""Bytes by which a log is distinguished from a packed one."""
 
 MOST_READ = 1 << 24
 """Bytes of a line that are read at once."""
@@ -73,8 +73,8 @@ MOST_READ = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """An Excerpt says of a log that was shortened for comparing ranks: whose records it has, and
-    whether it is whole.
+    """A log that was shortened for comparing ranks: whose records it has, and whether it is
+    complete.
     """
 
     ranks: tuple[tuple[int, int], ...]
@@ -86,7 +86,7 @@ class Excerpt:
 
 
 def write_excerpt(log: Path, excerpt: IO[bytes]) -> Excerpt | None:
-    """Write the part of a log that is compared; None for what is none.
+    """Write the part of a log that is compared; returns None if the file is not a log.
 
     Raises SessionError for a file that cannot be read.
     """
@@ -111,7 +111,7 @@ class _Writing:
         self._ranks = Counter[bytes]()
         self._is_cut_off = False
         self._head = b""
-        """The last record's first line, and below what belongs to it."""
+        """First line of the last record; the fields below belong to it."""
         self._below: list[bytes] = []
 
     def all_of(self, log: BinaryIO | gzip.GzipFile) -> Excerpt:

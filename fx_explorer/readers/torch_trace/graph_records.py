@@ -1,6 +1,4 @@
-"""This module reads the graphs that torch prints into a log, one for each stage, and how they hang
-together.
-"""
+"""This module reads the graphs that torch prints into a log, one for each stage, and links them."""
 
 from __future__ import annotations
 
@@ -53,16 +51,14 @@ _AOT_INPUT = re.compile(
 
 
 MOST_AT_HAND = 64
-"""Compilations whose nodes are known by name, where a log is decoded in its own order: a large one
+"""Most compilations whose nodes' names are cached if a log is decoded in its own order: a large one
 has 8,000.
 """
 
 
 @dataclass(slots=True)
 class GraphsOfCompilation:
-    """The nodes of the graphs of one compilation that were read last, by stage and direction: name
-    → id.
-    """
+    """The nodes of the last graphs of one compilation, by stage and direction: name → id."""
 
     by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
     traced_inputs: tuple[int, ...] = ()
@@ -72,9 +68,9 @@ class GraphsOfCompilation:
     post_grad_records: dict[Direction, str] = field(default_factory=dict)
     """Which of torch's two records gave the graph after Inductor's passes."""
     buckets: dict[str, GraphsOfCompilation] = field(default_factory=dict)
-    """Those of each bucket that DDPOptimizer cut Dynamo's graph into."""
+    """The same for each bucket into which DDPOptimizer split Dynamo's graph."""
     bucket: str = ""
-    """Name of the bucket whose records were read last; empty where there are no buckets."""
+    """Name of the bucket of the last records; empty without buckets."""
 
     def go_to(self, bucket: str) -> None:
         """Assign the records that follow to this bucket of Dynamo's graph."""
@@ -83,9 +79,9 @@ class GraphsOfCompilation:
         self.buckets.setdefault(bucket, GraphsOfCompilation({whole: self.by_stage.get(whole, {})}))
 
     def go_to_backward(self, inputs: tuple[str, ...]) -> None:
-        """Go to the bucket whose backward has these inputs, or most of them, and was not lowered
-        yet; of several the last, since backwards run from the last bucket to the first. A backward
-        is compiled when it first runs, and its record names no bucket.
+        """Change to the bucket whose backward has these inputs, or most of them, and was not
+        lowered yet; among several to the last, since backwards run from the last bucket to the
+        first. A backward is compiled when it first runs, and its record names no bucket.
         """
         waiting = []
         for name, bucket in reversed(self.buckets.items()):
@@ -99,7 +95,7 @@ class GraphsOfCompilation:
 
     @property
     def at_hand(self) -> GraphsOfCompilation:
-        """Return those of the bucket that was read last; all, where there are no buckets."""
+        """Return the graphs of the bucket of the last records; all without buckets."""
         return self.buckets.get(self.bucket, self)
 
 
@@ -122,9 +118,7 @@ class GraphRecords:
         return self._whole(compilation).at_hand
 
     def bucket(self, compilation: int) -> str:
-        """Return the name of the bucket whose records were read last; empty where there are no
-        buckets.
-        """
+        """Return the name of the bucket of the last records; empty without buckets."""
         return self._whole(compilation).bucket
 
     def _whole(self, compilation: int) -> GraphsOfCompilation:
@@ -135,7 +129,7 @@ class GraphRecords:
         return graphs_of_compilation
 
     def forget(self, compilation: int) -> None:
-        """Forget the names of the nodes of a compilation of which nothing more comes."""
+        """Forget the node names of a compilation without further records."""
         self._graphs.pop(compilation, None)
 
     def _graph(self, record: Record) -> None:
@@ -206,8 +200,8 @@ class GraphRecords:
         return self._add_graph(graph, row, is_backward=False).id
 
     def _begin_without_frame(self, record: Record, stage: Stage) -> None:
-        """Find or make the compilation of a graph of no frame. When the passes of one are over, a
-        graph of an earlier stage is of the next.
+        """Find or make the compilation of a graph without a frame. After the passes of one, a graph
+        of an earlier stage belongs to the next.
         """
         state = self._compilations.begin_without_frame(record)
         if "post_grad" in state.seen and stage in ("pre_grad", "joint", "forward"):
@@ -281,8 +275,8 @@ class GraphRecords:
     def _links(
         self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]
     ) -> Iterator[Link]:
-        """Yield the links that equal names make: a graph after passes was copied from the one
-        before, and so was a graph that AOTAutograd cut out of the joint one.
+        """Yield the links by equal names: a graph after passes was copied from the one before, and
+        so was a graph that AOTAutograd split off the joint one.
         """
         earlier: tuple[tuple[Stage, Direction], ...] = ()
         if stage == "pre_grad":

@@ -1,5 +1,5 @@
-"""A log that a job is writing to is read here while it grows: its bytes as they come, which log of
-a directory that is, and, in words, how far the reading is.
+"""This module reads a log while a job is writing it: its bytes as they come, the log of a directory
+to follow, and the progress in words.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TOLD_AFTER_S = 1.0
 """Seconds between two messages that the log has not grown."""
 
 COMPARED = 256
-"""Bytes of what was read last that are compared with the log: one that was cut may have grown
-beyond that place again.
+"""Bytes before the present position that are compared with the log: a truncated log may have grown
+beyond that position again.
 """
 
 _RANK = re.compile(r"_rank_(\d+)_")
@@ -47,7 +47,7 @@ class GrowingLog:
 
     @property
     def idle_s(self) -> float:
-        """Return for how long nothing was added."""
+        """Return the seconds since the log last grew."""
         return time.monotonic() - self._grew_at
 
     @property
@@ -56,12 +56,12 @@ class GrowingLog:
         return self._file
 
     def end(self) -> None:
-        """Let what is added no longer count: ``blocks`` comes to its end."""
+        """Ignore further additions: ``blocks`` ends."""
         self._is_over = True
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the log in blocks, and then what is appended. An empty block means that everything
-        so far has been read.
+        """Yield the log in blocks, and then the additions. An empty block means that everything so
+        far has been read.
         """
         while not self._is_over:
             block = self._file.read(BLOCK)
@@ -70,9 +70,8 @@ class GrowingLog:
             yield block
 
     def wait(self, tell: Callable[[], None]) -> bool:
-        """Wait until there is more. ``tell`` is called now and then meanwhile. Return whether there
-        is: not where the log was removed or another file has its name, and everything of it was
-        read.
+        """Wait for more content. ``tell`` is called now and then. Return whether there is more: not
+        if the log was removed or replaced, and was read completely.
 
         Raises SessionError when the log was cut: what comes then is no continuation.
         """
@@ -127,8 +126,7 @@ def opened_to_follow(log: Path) -> BinaryIO:
 
 
 def log_to_follow(directory: Path) -> Path | None:
-    """Return the log of a directory that is followed: of the lowest rank, the newest; None while
-    there is none.
+    """Return the log of a directory to follow: of the lowest rank, the newest; None without one.
 
     Raises SessionError where the directory cannot be read.
     """
@@ -148,8 +146,8 @@ def log_to_follow(directory: Path) -> Path | None:
 
 
 def _changed_at(entry: Path) -> float | None:
-    """Return when a file was last written to; None for an empty one, and for what is none, or none
-    any more.
+    """Return when a file was last written; None for an empty file, and if it is not a file, or no
+    longer exists.
     """
     try:
         status = entry.stat()
@@ -169,7 +167,7 @@ def _rank(log: Path) -> int:
 
 
 SILENT_FROM_S = 3.0
-"""From when on it is said of a log that is followed that nothing is added."""
+"""Seconds without additions after which a followed log counts as silent."""
 
 CELLS = 12
 """Width of the progress bar, in cells."""
@@ -180,18 +178,18 @@ class Progress:
     """How far the reading of a log is."""
 
     share_found: float
-    """Of the log, from 0 to 1; 1 when every record was found."""
+    """Share of the log that was searched, from 0 to 1; 1 if every record was found."""
     compilations: int
     """Number of compilations found so far."""
     decoded: int = 0
-    """Of these, those whose graphs, guards and code are in the session."""
+    """Number of these whose graphs, guards and code are in the session."""
     idle_s: float | None = None
-    """For how long nothing was added to a log that is followed; None for one that is not."""
+    """Seconds since a followed log last grew; None for a log that is not followed."""
 
 
 def in_words(progress: Progress) -> str:
-    """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody
-    knows how long the log is.
+    """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar if the length
+    of the log is not known.
     """
     number = progress.compilations
     if number == 1:

@@ -1,4 +1,4 @@
-"""This module reads what Inductor made: its output code with the kernels in it, and which nodes
+"""This module reads Inductor's results: its output code with the kernels in it, and which nodes
 each call computes.
 """
 
@@ -27,21 +27,19 @@ AOT = "AOTInductor"
 
 @dataclass(frozen=True, slots=True)
 class _CommentedCall:
-    """A call with the names that comments of the code give: what it computes, where no table says
-    so.
-    """
+    """A call with the node names in the code's comments, for code without a table."""
 
     artifact: int
     line: int
     call: int
-    """Id of the KernelCall; 0 when the kernel has one call only."""
+    """Id of the KernelCall; 0 if the kernel has only one call."""
     sources: tuple[str, ...]
     fragment: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An output code whose calls are not linked yet: torch traces what they compute after the
+    """An output code whose calls are not linked yet, because torch writes their nodes after the
     code.
     """
 
@@ -52,7 +50,7 @@ class _Written:
     is called.
     """
     commented: tuple[_CommentedCall, ...] = ()
-    """The same calls, with what the comments above them say."""
+    """The same calls, with the content of the comments above them."""
 
 
 class InductorRecords:
@@ -70,9 +68,7 @@ class InductorRecords:
         self._wrappers: dict[int, Record] = {}
         """Wrappers of AOTInductor whose kernels are in the record after them."""
         self._early: dict[int, Record] = {}
-        """Tables of what is computed that came before AOTInductor's code, as a torch before 2.7
-        writes them.
-        """
+        """Tables of nodes that came before AOTInductor's code, as torch before 2.7 writes them."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -83,8 +79,8 @@ class InductorRecords:
         }
 
     def forget(self, compilation: int) -> None:
-        """Finish a compilation of which no more records come. Its calls that are in no provenance
-        table are linked by the nodes that the comments of the code name.
+        """Finish a compilation without further records. Its calls without a provenance table are
+        linked to the nodes named in the code's comments.
         """
         for written in (
             *self._written.pop(compilation, ()),
@@ -173,8 +169,8 @@ class InductorRecords:
         )
 
     def _mappings(self, record: Record) -> None:
-        """Link what torch says: the calls of the code before it to post-grad nodes, and these to
-        Dynamo's.
+        """Add torch's own links: of the calls of the code before it to post-grad nodes, and of
+        these to Dynamo's.
         """
         compilation = self._compilations.id(record)
         waiting = self._written.get(compilation, [])
@@ -195,8 +191,8 @@ class InductorRecords:
     def _line_nodes(
         self, record: Record, written: _Written, computed: dict[str, list[str]]
     ) -> Iterator[LineNode]:
-        """Yield what each call computes. A torch before 2.9 names no single call, but all of a
-        function: each of them is then linked to what all compute.
+        """Yield the nodes of each call. torch before 2.9 names no single call, but all calls of a
+        function: each is then linked to the nodes of all.
         """
         known = self._graphs.of(self._compilations.id(record))
         nodes = known.by_stage.get(("post_grad", written.direction), {})
@@ -212,9 +208,9 @@ class InductorRecords:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
     def _nodes_of_comments(self, compilation: int, written: _Written) -> Iterator[LineNode]:
-        """Yield what each call computes as the comments above it say. A name of the backward is of
-        its own graph, and one of the forward of Dynamo's where there is one: torch names the source
-        of a node, or else the node.
+        """Yield the nodes of each call by the comments above it. A name in the backward belongs to
+        its own graph, and a name in the forward to Dynamo's, if there is one: torch names the
+        source of a node, or else the node.
         """
         known = self._graphs.of(compilation).by_stage
         graph = known.get(("post_grad", written.direction), {})
@@ -234,9 +230,9 @@ class InductorRecords:
     def _links(
         self, record: Record, direction: Direction, made_of: dict[str, list[str]]
     ) -> Iterator[Link]:
-        """Yield links from the graph that AOTAutograd traced to the graph it was given. torch
-        records them for nodes whose names are still in the graph after Inductor's passes; nodes
-        that the passes made are linked directly.
+        """Yield links from the graph that AOTAutograd traced to its input graph. torch records them
+        for nodes whose names are still in the graph after Inductor's passes; nodes made by the
+        passes are linked directly.
         """
         known = self._graphs.of(self._compilations.id(record)).by_stage
         given = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})

@@ -1,5 +1,5 @@
-"""A log is opened here as blocks of bytes or as lines, whatever it is packed in: zstd is unpacked
-little by little. Long texts of it are read where they lie when somebody looks at them.
+"""This module opens a log as blocks of bytes or as lines, in any packing: zstd is unpacked little
+by little. Its long texts are read in place when they are needed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PACKED_AT_ONCE = 1 << 10
 
 
 class CutOffError(Exception):
-    """What is packed ends in the middle, or is not what zstd writes."""
+    """Raised when packed data end in the middle, or are not zstd."""
 
 
 class Unpacked:
-    """The content of a file that zstd has packed, in one frame or in several."""
+    """The content of a file packed with zstd, in one frame or in several."""
 
     def __init__(self, raw: BinaryIO, log: Path) -> None:
-        """Raises SessionError where nothing unpacks it."""
+        """Raises SessionError if no unpacker is installed."""
         zstd = unpacker()
         if zstd is None:
             raise SessionError(
@@ -55,7 +55,7 @@ class Unpacked:
         """Whether the present frame has begun."""
 
     def read1(self, _size: int, /) -> bytes:
-        """Return what comes next, empty at the end. Raises CutOffError."""
+        """Return the next bytes, empty at the end. Raises CutOffError."""
         while packed := self._raw.read(PACKED_AT_ONCE):
             unpacked = self._unpacked(packed)
             if unpacked:
@@ -83,7 +83,7 @@ class Unpacked:
 
 
 class _AsRaw(io.RawIOBase):
-    """What is unpacked, as much at once as there is room for."""
+    """The unpacked data as a raw stream."""
 
     def __init__(self, unpacked: Unpacked) -> None:
         super().__init__()
@@ -125,9 +125,9 @@ class OpenedLog:
     blocks: Iterator[bytes]
     raw: BinaryIO
     size: int
-    """Bytes of the file; 0 for what is no file."""
+    """Bytes of the file; 0 if it is not a file."""
     is_plain: bool
-    """Whether it is a file that is not packed: what lies in it can be read again where it lies."""
+    """Whether the file is not packed, so that texts can be read again in place."""
 
     @property
     def share_read(self) -> float:
@@ -145,8 +145,8 @@ def is_packed(log: Path) -> bool:
 
 @contextlib.contextmanager
 def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
-    """Open a log, ``-`` for the standard input. Of a packed log that was cut off, what comes before
-    can be read, and ``damage`` says so.
+    """Open a log, ``-`` for the standard input. A packed log that was cut off can be read up to
+    there, and ``damage`` records that.
 
     Raises SessionError where the file cannot be read.
     """
@@ -168,9 +168,7 @@ def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
 
 
 def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a log that is text; one of more than ``MOST_OF_A_LINE`` comes in
-    pieces.
-    """
+    """Yield the lines of a text log; a line of more than ``MOST_OF_A_LINE`` comes in pieces."""
     rest = b""
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")
@@ -228,7 +226,7 @@ class TextsOfLog:
         self._opened = opened
 
     def __call__(self, place: TextPlace) -> str:
-        """Return the text at a place, or a sentence where it is not there any more."""
+        """Return the text at a place, or a sentence if it is no longer there."""
         try:
             return self._text(place)
         except ChangedLogError:

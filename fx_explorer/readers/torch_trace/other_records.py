@@ -1,5 +1,5 @@
-"""Some records become nothing else than a document: settings, caches, tables, and what a newer
-torch writes.
+"""This module turns records without a view of their own into documents: settings, caches, tables,
+and records of newer torch releases.
 
 vLLM's own come from vllm/compilation/backends.py and piecewise_backend.py:
 ``vllm_compilation_config``, ``vllm_piecewise_split_graph``, ``vllm_piecewise_compile_start`` before
@@ -96,8 +96,8 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
         "Reduce-scatters that are made one",
     ),
 }
-"""Name of a record → where its document belongs, and what it is called. Others belong to Dynamo,
-under torch's name.
+"""Name of a record → the stage and title of its document. Others belong to Dynamo, under torch's
+name.
 """
 
 _BYTECODE: dict[str, ArtifactKind] = {
@@ -107,11 +107,11 @@ _BYTECODE: dict[str, ArtifactKind] = {
 """Ends of names that begin with the function's."""
 
 _STAGE_OF_CACHE: dict[str, Stage] = {"aotautograd": "joint", "fx_graph": "post_grad"}
-"""What a record of a cache is about, by how its name begins."""
+"""Beginning of a cache record's name → the stage it is about."""
 
 _NOT_SHOWN = ("describe_storage", "describe_tensor", "describe_source")
-"""Records that only serve to make the inputs of a graph again: they are counted, and not shown one
-by one.
+"""Records that only serve to recreate the inputs of a graph: they are counted, and not shown one by
+one.
 """
 
 
@@ -192,12 +192,12 @@ class _Pieces:
     nodes: dict[str, int] = field(default_factory=dict)
     """Piece → its operations."""
     shapes: dict[str, str] = field(default_factory=dict)
-    """Piece → what is equal for pieces that compute the same on tensors of the same sizes."""
+    """Piece → a key that is equal for pieces with the same computation on the same sizes."""
     compiles: list[_Compile] = field(default_factory=list)
 
 
 class VllmRecords:
-    """Makes documents of vLLM's records, and one summary per graph."""
+    """Makes documents from vLLM's records, and one summary per graph."""
 
     def __init__(self, compilations: Compilations) -> None:
         self._compilations = compilations
@@ -314,8 +314,8 @@ def _equal_line(names: list[str], operations: int) -> str:
 
 
 def _shape(graph: PrintedGraph) -> str:
-    """Return a digest of what a piece computes: operations, sizes, and which takes what. Names do
-    not count.
+    """Return a digest of a piece's computation: operations, sizes, and their inputs. Names do not
+    count.
     """
     number = {node.name: i for i, node in enumerate(graph.nodes)}
     computed: list[Any] = []

@@ -1,5 +1,5 @@
-"""This module keeps the source files and stacks of a log: paths of another machine, of which only
-the lines that are named are known.
+"""This module stores the source files and stacks of a log: paths of another machine, of which only
+the named lines are known.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Places:
         return known
 
     def stack(self, frames: Iterable[Frame]) -> int:
-        """Return the id of the Stack with these frames; 0 when there are none."""
+        """Return the id of the Stack with these frames; 0 without frames."""
         key = tuple(frames)
         if not key:
             return 0

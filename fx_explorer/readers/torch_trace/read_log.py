@@ -32,15 +32,13 @@ from fx_explorer.session import SessionWriter
 Handle = Callable[[Record], None]
 
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What reading a record raises that is not as torch writes it. It is counted, and the log is read
-on.
-"""
+"""Errors of reading a malformed record. It is counted, and reading continues."""
 
 MOST_RANKS = 1_000
-"""Ranks of one log that are named."""
+"""Most ranks of one log that are named."""
 
 SEEN_AFTER_S = 0.25
-"""How often what was found is shown to whoever looks at the session meanwhile."""
+"""Seconds between two updates of the session for concurrent readers."""
 
 
 DECODED_SEEN_AFTER_S = 1.0
@@ -56,8 +54,8 @@ def read_log(
     leave_texts: bool = False,
     tell: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Write the session of a log. What could not be read of it is counted there:
-    ``skipped_records``, and the entry ``log``.
+    """Write the session of a log. Unreadable parts are counted in it: ``skipped_records``, and the
+    entry ``log``.
 
     With ``leave_texts`` the session is of use only as long as the log is there, and only to who
     knows it (``opened.py``). ``tell`` gets the progress.
@@ -80,7 +78,7 @@ class LogReading:
         leave_texts: bool = False,
         tell: Callable[[Progress], None] | None = None,
     ) -> None:
-        """``tell`` gets the progress, whenever what was found can be seen in the session."""
+        """``tell`` is called with the progress whenever new data are visible in the session."""
         self._log = log
         self._tell = tell or (lambda _: None)
         self._damage, self._kinds = Damage(), Counter[str]()
@@ -108,7 +106,7 @@ class LogReading:
         self._lost_its_name = False
 
     def find(self) -> None:
-        """Find every record, and write what happened. Raises SessionError for a log that cannot be
+        """Find every record, and write the events. Raises SessionError for a log that cannot be
         read at all.
         """
         self._write_beginning()
@@ -140,8 +138,8 @@ class LogReading:
             self._tell(self.progress)
 
     def follow(self, growing: GrowingLog) -> None:
-        """Read what there is, and then what a job adds, until the log is removed or replaced.
-        Raises SessionError when it was cut.
+        """Read the present content, and then a job's additions, until the log is removed or
+        replaced. Raises SessionError if it was truncated.
         """
         self._is_followed = True
         self._texts = TextsOfLog(self._log, growing.file)
@@ -190,7 +188,7 @@ class LogReading:
     def _take(
         self, pending: Iterator[Record | None], handles: dict[str, Handle]
     ) -> Literal["more", "idle", "over"]:
-        """Handle records for a while. Return whether there are more; ``idle``: none that were
+        """Handle records for a while. Return whether there are more; ``idle``: none have been
         written yet.
         """
         until = time.monotonic() + SEEN_AFTER_S
@@ -220,8 +218,8 @@ class LogReading:
         return Progress(self._share_found, len(self._compilations.all), self._decoded)
 
     def decode(self, wanted: Callable[[], int] = lambda: 0) -> None:
-        """Decode what was put off, compilation by compilation. ``wanted`` says which comes next, by
-        its id; 0: any.
+        """Decode deferred records, compilation by compilation. ``wanted`` returns the next one's
+        id; 0: any.
         """
         self._decode_all(wanted)
         with self._writer.transaction():
@@ -251,8 +249,8 @@ class LogReading:
             self._decoded += 1
 
     def _decode(self, state: LogCompilation, *, is_over: bool = True) -> None:
-        """Decode the records of a compilation that were put off. With ``is_over``, no more records
-        of it come, and what waits for them is finished.
+        """Decode the deferred records of a compilation. With ``is_over``, it gets no more records,
+        and data that wait for them are finished.
         """
         if state.put_off:
             with self._compilations.again(state):
@@ -268,7 +266,7 @@ class LogReading:
         self._decoders[record.name](self._texts.with_text(record))
 
     def _finish(self) -> None:
-        """Write what waited for a record that did not come, and what is known of all records
+        """Write data that waited for a record that did not come, and facts about all records
         together.
         """
         self._code.finish()
@@ -326,7 +324,7 @@ _TELLS_OF: dict[str, tuple[Stage, ...]] = {
 
 
 class PutOff:
-    """Keeps the records of each compilation without their texts. It gets none that are of no
+    """Stores the records of each compilation without their texts. It gets no records without a
     compilation.
 
     They are most of a log and most of the work, and are looked at one by one. What they say of

@@ -43,13 +43,14 @@ class LogPiece(NamedTuple):
     line: int
     """Its first line, from 1."""
     lines_left_out: int = 0
-    """Lines at its end that were not kept, since it is too long."""
+    """Lines at its end that were not stored, because it is too long."""
 
 
 def pieces(
     blocks: Iterable[bytes], is_whole: Callable[[bytes], bool] = lambda _: False
 ) -> Iterator[LogPiece | None]:
-    """Yield the pieces of a log. The first one begins where the log does, be that a record or not.
+    """Yield the pieces of a log. The first one begins at the start of the log, with or without a
+    record.
 
     Of a log that grows, an empty block says that it has not grown further. Then the last piece
     comes, too, if it ``is_whole``, and after it None.
@@ -103,8 +104,8 @@ def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
 # Pieces as records.
 
 MOST_OF_JSON = 8 << 20
-"""Bytes of the JSON of a record, which may take 50 times as much when it is read. The longest that
-is known (``compilation_metrics`` of a Llama) has 1.1 MB.
+"""Most bytes of a record's JSON, which may take 50 times as much when it is parsed. The longest
+known (``compilation_metrics`` of a Llama) has 1.1 MB.
 """
 
 MOST_DIGITS = 18
@@ -134,11 +135,11 @@ ABOUT = (
 
 
 _NAMED = ("artifact", "graph_dump")
-"""Kinds whose content says what the record is."""
+"""Kinds of records whose content has the name."""
 
 
 NOWHERE = TextPlace(0, 0, b"")
-"""The place of a text that lies in no log."""
+"""The place of a text that is in no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class Record:
     """torch's name: ``dynamo_output_graph``; of an artifact ``artifact``."""
     content: Any
     compilation: str
-    """``0/1``, ``!0/0/1`` under compiled autograd; empty for what is of none."""
+    """``0/1``, ``!0/0/1`` under compiled autograd; empty without a compilation."""
     attempt: int
     rank: int
     """Rank of the process; -1 where the log does not name it."""
@@ -163,7 +164,7 @@ class Record:
     subgraph: str = ""
     """The part of the graph that the record is about, where torch compiles parts by themselves."""
     place: TextPlace = NOWHERE
-    """Where the text lies in the log that was unpacked, with its tabs; its digest is the MD5."""
+    """Place of the text in the unpacked log, with its tabs; its digest is the MD5."""
 
     @property
     def name(self) -> str:
@@ -179,12 +180,12 @@ class Record:
 
 @dataclass(slots=True)
 class Damage:
-    """Counts of what could not be read in a log."""
+    """Counts of the unreadable parts of a log."""
 
     skipped: int = 0
-    """Lines outside any record, and records whose JSON is none."""
+    """Lines outside any record, and records with invalid JSON."""
     wrong_hashes: int = 0
-    """Records whose text is not the one torch wrote. They are read as they are."""
+    """Records whose text differs from the one torch wrote. They are read nevertheless."""
     is_cut_off: bool = False
     """Whether a packed log ends in the middle."""
     first_lines: list[int] = field(default_factory=list)
@@ -203,8 +204,8 @@ class Damage:
 
 
 def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record | None]:
-    """Yield the records of a log that comes in blocks, and count in ``damage`` what is none. An
-    empty block gives None: a log that grows has not grown further.
+    """Yield the records of a log that comes in blocks, and count invalid parts in ``damage``. An
+    empty block gives None: a growing log has no more content yet.
     """
     for piece in pieces(blocks, _is_whole):
         if piece is None:
@@ -306,7 +307,7 @@ def _no_number(_: str) -> None:
 
 
 JSON_OF_LOGS = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
-"""Reads JSON of a log without what no session can hold."""
+"""Reads JSON of a log without values that a session cannot store."""
 
 
 def compilation_name(fields: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""This module reads the kernels of a log: each function with its source, each configuration that it
-was compiled in with its texts, and how often each was launched with the same sizes, from where, and
-what differed.
+"""This module reads the kernels of a log: each function with its source, each of its configurations
+with the texts, and how often each was launched with the same sizes, from where, and with which
+differences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.session.levels import add_level
 
 TRITON = "Triton"
-"""What compiles a kernel of the user's own."""
+"""Name of the compiler for the user's own kernels."""
 
 NO_SOURCE = (
     "# The log has launches of this kernel, and neither its source nor what it was compiled to.\n"
@@ -59,7 +59,7 @@ class Build:
     row: KernelBuild
     function: Function
     told_apart: dict[str, str]
-    """What else it was compiled for: arguments that are multiples of 16, or 1."""
+    """Further properties of its compilation: arguments that are multiples of 16, or 1."""
 
 
 class Kernels:
@@ -144,8 +144,8 @@ class Kernels:
         return build
 
     def finish(self) -> None:
-        """Give distinct names to configurations of a function whose options are equal, by what else
-        they were compiled for.
+        """Give distinct names to configurations of a function with equal options, by the further
+        properties of their compilation.
         """
         for function in self.functions:
             if len({str(build.row.options) for build in function.builds}) < len(function.builds):
@@ -185,8 +185,8 @@ class Kernels:
     def _levels(
         self, function: Function, texts: dict[str, Any], build: KernelBuild
     ) -> dict[str, int]:
-        """Add the texts of a configuration. One that has no view is a document; so is what
-        tritonparse says in the place of one that it could not read.
+        """Add the texts of a configuration. A text without a view is stored as a document, and so
+        is tritonparse's message in place of an unreadable text.
         """
         levels: dict[str, int] = {}
         for file, text in texts.items():
@@ -209,9 +209,9 @@ class Kernels:
 
 
 def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, object]:
-    """Return the values that a configuration was compiled with, by the names of the function's
-    arguments. Where the source says which are ``tl.constexpr``, these alone: Triton makes a
-    constant of a size that is 1, too.
+    """Return the values for which a configuration was compiled, by the names of the function's
+    arguments. If the source marks ``tl.constexpr``, only these: Triton also makes a constant of a
+    size that is 1.
     """
     constants = _constants(metadata, arguments)
     names = [name for name in constants if arguments.get(name, True)]
@@ -226,7 +226,7 @@ def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, 
 
 
 def _constants(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, Any]:
-    """Return what Triton made constants of, by the names of the function's arguments."""
+    """Return the values that Triton made constants, by the names of the function's arguments."""
     constants = table(metadata.get("src_constants"))
     return {_named(key, arguments): value for key, value in constants.items()}
 
@@ -294,7 +294,7 @@ def _threads(metadata: dict[str, Any]) -> int:
 
 
 def _took(times: Any, metadata: dict[str, Any]) -> float:
-    """Return how long the compile took; 0 for what came from the cache on disk."""
+    """Return the seconds of the compilation; 0 if it came from the cache on disk."""
     if metadata.get("cache_hit"):
         return 0.0
     stages = table(times).get("lowering_stages")
@@ -337,7 +337,7 @@ class _OfKernel:
     given: Given = field(default_factory=Given)
     places: Counter[str] = field(default_factory=Counter)
     groups: dict[int, dict[str, _Group]] = field(default_factory=dict)
-    """Place of the configuration among the function's → what distinguishes builds → group."""
+    """Position of the configuration among the function's → key of the launch sizes → group."""
     tuning: Counter[int] = field(default_factory=Counter)
     """Launches to be timed, by the place of the configuration."""
 
@@ -380,7 +380,7 @@ class LaunchCounter:
         _count(of_kernel.groups.setdefault(position, {}), event.fields)
 
     def finish(self) -> None:
-        """Write the rows and, for each kernel, the document that says what differed."""
+        """Write the rows and, for each kernel, the document on the differences between launches."""
         for known, of_kernel in self._waiting.items():
             build = self._kernels.by_hash.get(known) or self._kernels.launched_only(
                 *self._first[known]

@@ -23,16 +23,16 @@ from fx_explorer.readers.tritonparse.kernel_events import TRITON, Build, Kernels
 from fx_explorer.session import SessionWriter
 
 FOUND_AGAIN = ("launch_diff", "autotune_summary", "autotune_analysis", "ir_analysis", "roofline")
-"""What ``tritonparse parse`` adds to a log. It is kept as documents."""
+"""Kinds of events that ``tritonparse parse`` adds to a log. They are stored as documents."""
 
 MOST_DOCUMENTS = 2_000
-"""Events that become documents of their own; of more, it is counted how many there are."""
+"""Most events that become documents of their own; further ones are counted."""
 
 
 def read_tritonparse(
     log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
 ) -> None:
-    """Write the session of a log. ``tell`` gets the progress. Raises SessionError for one that
+    """Write the session of a log. ``tell`` is called with the progress. Raises SessionError if it
     cannot be read at all.
     """
     with EventReading(log, session, tell=tell) as reading:
@@ -46,7 +46,7 @@ class EventReading:
     def __init__(
         self, log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
     ) -> None:
-        """``tell`` gets the progress, whenever what was found can be seen in the session."""
+        """``tell`` is called with the progress whenever new data are visible in the session."""
         self._log = log
         self._tell = tell or (lambda _: None)
         self._damage, self._kinds, self._unknown = Damage(), Counter[str](), Counter[str]()
@@ -78,7 +78,7 @@ class EventReading:
                 self._tell(self._progress())
 
     def finish(self) -> None:
-        """Write what is known of all events together."""
+        """Write the facts about all events together."""
         self._share_found = 1.0
         with self._writer.transaction():
             self._kernels.finish()
@@ -104,7 +104,7 @@ class EventReading:
         return True
 
     def _other(self, event: Event) -> None:
-        """Keep an event that has no view as a document, beside the kernel that it names."""
+        """Store an event without a view as a document, beside the kernel that it names."""
         if event.kind not in FOUND_AGAIN:
             self._unknown[event.kind] += 1
         if self._documents == MOST_DOCUMENTS:
@@ -207,8 +207,8 @@ class Tuning:
 
 
 def is_of(build: Build, config: str) -> bool:
-    """Return whether a configuration was compiled from what Triton's autotuner prints as
-    ``BLOCK_M: 16, num_warps: 4, num_ctas: 1, num_stages: 2, maxnreg: None``.
+    """Return whether a configuration matches the text of Triton's autotuner: ``BLOCK_M: 16,
+    num_warps: 4, num_ctas: 1, num_stages: 2, maxnreg: None``.
     """
     printed = dict(part.split(": ", 1) for part in config.split(", ") if ": " in part)
     if "num_warps" not in printed:

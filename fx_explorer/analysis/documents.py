@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.texts import FORM_TITLES, GraphForm, graph_text
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import file_name
 from fx_explorer.session.queries.compilations import sources_to_read
 from fx_explorer.session.queries.kernels import first_kernel_texts, texts_but_of_kernels
@@ -291,6 +291,7 @@ def artifact_title(artifact: model.Artifact) -> str:
     return " · ".join(filter(None, (title, artifact.direction, part)))
 
 
+@answered_once
 def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:
     """Return the document with this kind and id. Raises KeyError without one."""
     if kind == "source":
@@ -384,10 +385,16 @@ def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None
     """Return the place of line ``line`` (from 1) of a SourceFile; None if the file or its text is
     not in the session.
     """
+    document = _document_of_source(reader, file)
+    return Place(document, max(0, line - 1)) if document else None
+
+
+@answered_once
+def _document_of_source(reader: SessionReader, file: int) -> Document | None:
     source_files = reader.by_ids(model.SourceFile, [file])
-    if not source_files or not source_files[0].text:
-        return None
-    return Place(source_document(source_files[0]), max(0, line - 1))
+    if source_files and source_files[0].text:
+        return source_document(source_files[0])
+    return None
 
 
 def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
 from fx_explorer.model import Gpu, KernelBuild, Level
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.kernels import build_with_level, build_with_source
 from fx_explorer.session.queries.links import linked_lines
 
@@ -42,13 +42,19 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
     """Return the builds of a kernel in the order the autotuner tries them. In a session of a
     virtual GPU, only those for that GPU are returned.
     """
+    return list(_builds_of(reader, kernel.id))
+
+
+@answered_once
+def _builds_of(reader: SessionReader, kernel: int) -> list[KernelBuild]:
     gpu = session_gpu(reader)
-    rows = reader.rows(KernelBuild, kernel=kernel.id)
+    rows = reader.rows(KernelBuild, kernel=kernel)
     if gpu is not None:
         rows = [row for row in rows if row.gpu == gpu.name]
     return sorted(rows, key=lambda row: row.position)
 
 
+@answered_once
 def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
     """Return the kernel of a document, by its code or the text of a level; None for any other
     document.
@@ -108,6 +114,7 @@ def is_level(document: Document) -> bool:
     return document.kind == "artifact" and document.language in model.LEVELS and not is_published
 
 
+@answered_once
 def session_gpu(reader: SessionReader) -> Gpu | None:
     """Return the virtual GPU that the session was captured for; None without one."""
     fields = (reader.meta("request") or {}).get("gpu")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.compilations import (
     break_count,
     check_count,
@@ -41,6 +41,7 @@ WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance")
 """Origins of sessions without any data of Dynamo's."""
 
 
+@answered_once
 def is_log(reader: SessionReader) -> bool:
     """Return whether the session was made from a TORCH_TRACE log, and not by a run."""
     return (reader.meta("target") or {}).get("kind") == "log"

@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import Document, Place, place_of_path
 from fx_explorer.analysis.words import first_line
 from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak, distinct_breaks
 from fx_explorer.instruments.recompiles.causes import recompiles
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class LineEvent:
     text: str
 
 
+@answered_once
 def line_events(reader: SessionReader, document: Document) -> dict[int, list[LineEvent]]:
     """Return line (from 0) of a source file → what happened there, breaks first."""
     events: dict[int, list[LineEvent]] = {}

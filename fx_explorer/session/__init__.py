@@ -2,7 +2,7 @@
 every consumer reads.
 """
 
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.reader import SessionReader, answered_once
 from fx_explorer.session.writer import SessionWriter
 
-__all__ = ["SessionReader", "SessionWriter"]
+__all__ = ["SessionReader", "SessionWriter", "answered_once"]

@@ -3,18 +3,20 @@ by place. It works while the file is being written.
 
 A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table and
 the paths of the source files. Texts that were read a moment ago are kept, as many as fit into a
-bound of characters: some are 100 bytes, some 40 MB.
+bound of characters: some are 100 bytes, some 40 MB. What is asked at every key (``answered_once``)
+is kept until the session has grown.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fx_explorer import model
 from fx_explorer.errors import (
@@ -38,7 +40,15 @@ from fx_explorer.session.untrusted.opening import (
 )
 from fx_explorer.session.untrusted.validating import from_json, inflated
 
+if TYPE_CHECKING:
+    from typing import Concatenate, ParamSpec
+
+    AskedP = ParamSpec("AskedP")
+
 MOST_CHARACTERS = 32 << 20
+
+MOST_ANSWERS = 1_000
+"""Answers that are kept: a key asks some ten questions, and moves between a few documents."""
 
 
 class RecentTexts:
@@ -80,6 +90,20 @@ MOST_READ_AT_ONCE = 256 << 20
 """Lines of bytecode, one for each instruction of a function."""
 
 
+def answered_once(
+    question: Callable[Concatenate[SessionReader, AskedP], ValueT],
+) -> Callable[Concatenate[SessionReader, AskedP], ValueT]:
+    """Let a question whose answer follows from the session and the arguments alone be asked once:
+    the answer is kept until the session has grown (``SessionReader.once``). Nobody may change it.
+    """
+
+    @functools.wraps(question)
+    def ask(reader: SessionReader, /, *asked: AskedP.args, **named: AskedP.kwargs) -> ValueT:
+        return reader.once(question, *asked, **named)
+
+    return ask
+
+
 class NoRowError(KeyError):
     """Raised when no row has the id that another row names."""
 
@@ -98,6 +122,9 @@ class SessionReader:
         self._last_node: int = 0
         self._checked_meta: dict[str, object] = {}
         self._is_abandoned = False
+        self._answers: OrderedDict[tuple[object, ...], Any] = OrderedDict()
+        self._answered_version = -1
+        """The ``data_version`` that the answers are of."""
         self._file_names = FileNames()
         if not self.path.exists():
             raise SessionError(f"no session file at {self.path}")
@@ -266,6 +293,9 @@ class SessionReader:
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
         """Return the row with this id. Raises NoRowError, a KeyError, without one."""
+        return self.once(SessionReader._get, row_type, row_id)
+
+    def _get(self, row_type: type[RowT], row_id: int) -> RowT:
         rows = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not rows:
             raise NoRowError(
@@ -347,6 +377,9 @@ class SessionReader:
 
     def sources_of_line(self, artifact: int, line: int) -> list[model.LineSource]:
         """Return which lines of source this line of an artifact belongs to."""
+        return self.once(SessionReader._sources_of_line, artifact, line)
+
+    def _sources_of_line(self, artifact: int, line: int) -> list[model.LineSource]:
         question = "SELECT * FROM line_source WHERE artifact=? AND line<=? AND line+lines>?"
         return self._decoded(model.LineSource, self._query(question, (artifact, line, line)))
 
@@ -383,18 +416,45 @@ class SessionReader:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read everything inside the block from one moment, even if the file is being written.
-        Short queries cost half as much inside, since each takes locks on the file otherwise. A
-        nested snapshot has the outer one's moment.
+        Short queries cost half as much inside, since each takes locks on the file otherwise, and
+        what is ``answered_once`` is read once. A nested snapshot has the outer one's moment.
         """
         if self._db.in_transaction:
             yield
             return
         self._query("BEGIN")
         try:
+            self._forget_old_answers()
             yield
         finally:
             if self._db.in_transaction:  # SQLite ends it by itself when the file cannot be read
                 self._db.rollback()  # nothing was written
+
+    def _forget_old_answers(self) -> None:
+        version = self.data_version()
+        if version != self._answered_version:
+            self._answers.clear()
+            self._answered_version = version
+
+    def once(
+        self,
+        question: Callable[Concatenate[SessionReader, AskedP], ValueT],
+        *asked: AskedP.args,
+        **named: AskedP.kwargs,
+    ) -> ValueT:
+        """Return the answer to a question. Inside a snapshot it is the one of before, if the
+        session has not grown since; outside it is asked again.
+        """
+        if not self._db.in_transaction:
+            return question(self, *asked, **named)
+        key = (question, *asked, *named.items())
+        if key in self._answers:
+            self._answers.move_to_end(key)
+        else:
+            self._answers[key] = question(self, *asked, **named)
+            if len(self._answers) > MOST_ANSWERS:
+                self._answers.popitem(last=False)
+        return cast("ValueT", self._answers[key])
 
     def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Answer any other question, in SQL; the tables are those of session/schema.py. It cannot
@@ -463,6 +523,7 @@ class SessionReader:
 
     def close(self) -> None:
         end_showing(self._file_names)
+        self._answers.clear()
         self._db.close()
 
     def reopen(self) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import NO_PROGRAM, NOT_BELOW, is_log
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.kernels import may_have_language
 
 Compiler = Literal["none", "works", "pauses", "rests"]
@@ -123,6 +123,7 @@ def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
     return "" if reader.has(model.KernelBuild) else NOT_BELOW
 
 
+@answered_once
 def absent_from_log(reader: SessionReader) -> tuple[str, ...]:
     """Return the commands that a session cannot carry out because it was read from a log."""
     commands = (*OF_A_LIVE_PROGRAM, *NEEDS_BUILDS)

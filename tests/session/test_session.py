@@ -22,7 +22,7 @@ from fx_explorer.errors import (
     SessionError,
     SessionWriteError,
 )
-from fx_explorer.session import SessionReader, SessionWriter, schema
+from fx_explorer.session import SessionReader, SessionWriter, answered_once, schema
 from fx_explorer.session.writer import IN_MEMORY, finish_session
 
 
@@ -248,6 +248,53 @@ def test_a_reader_follows_a_writer_and_sees_only_whole_transactions(tmp_path: Pa
         with pytest.raises(AttributeError), writer.transaction():
             writer.add_all([ROWS[0], object()])  # type: ignore[list-item]
         assert reader.count(model.Compilation) == 1
+
+
+def test_a_question_is_answered_once_until_the_session_has_grown(tmp_path: Path) -> None:
+    asked = []
+
+    @answered_once
+    def compilations(reader: SessionReader, more: int) -> int:
+        asked.append(more)
+        return reader.count(model.Compilation) + more
+
+    with SessionWriter(tmp_path / "s.fxs") as writer, SessionReader(tmp_path / "s.fxs") as reader:
+        for _ in range(2):
+            with reader.snapshot():
+                assert [compilations(reader, 0), compilations(reader, 10)] == [0, 10]
+        assert asked == [0, 10]
+        with reader.snapshot():
+            writer.add(ROWS[0])  # type: ignore[arg-type]
+            assert compilations(reader, 0) == 0, "the moment is that of the snapshot"
+        with reader.snapshot():
+            assert compilations(reader, 0) == 1
+        assert asked == [0, 10, 0]
+        writer.add(ROWS[0])  # type: ignore[arg-type]
+        assert compilations(reader, 0) == 2, "outside a snapshot it is always asked"
+
+
+def test_what_could_not_be_answered_is_asked_again(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer, SessionReader(tmp_path / "s.fxs") as reader:
+        with reader.snapshot(), pytest.raises(KeyError):
+            reader.get(model.Compilation, 1)
+        writer.add(ROWS[0])  # type: ignore[arg-type]
+        with reader.snapshot():
+            assert reader.get(model.Compilation, 1).id == 1
+            assert reader.get(model.Compilation, 1) is reader.get(model.Compilation, 1)
+
+
+def test_a_reader_that_goes_on_after_closing_has_forgotten_its_answers(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        writer.add(ROWS[0])  # type: ignore[arg-type]
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        with reader.snapshot():
+            before = reader.get(model.Compilation, 1)
+        reader.close()
+        reader.reopen()
+        with reader.snapshot():
+            again = reader.get(model.Compilation, 1)
+        assert again == before
+        assert again is not before
 
 
 def test_two_writers_share_a_session(tmp_path: Path) -> None:

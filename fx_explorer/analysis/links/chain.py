@@ -30,7 +30,7 @@ from fx_explorer.analysis.kernel_lines import (
     mlir_lines,
     sass_lines,
 )
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import build_with_level
@@ -68,12 +68,11 @@ Lines = frozenset[int]
 """Lines of a document, from 0."""
 
 
-def linked_with_levels(
-    reader: SessionReader, place: Place, shown: Iterable[Document]
-) -> dict[Document, Lines]:
-    """Return linked lines like ``linked_places`` if some of the documents, or that of ``place``,
+def linked_with_levels(selection: Selection, shown: Iterable[Document]) -> dict[Document, Lines]:
+    """Return linked lines like ``Selection.linked`` if some of the documents, or the selected one,
     are levels below a kernel.
     """
+    reader, place = selection.reader, selection.place
     documents = list(shown)
     builds = {}
     for document in {*documents, place.document}:
@@ -82,10 +81,10 @@ def linked_with_levels(
             builds[document] = build
     above = [document for document in documents if document not in builds]
     if place.document in builds:
-        linked = _from_level(reader, place, builds[place.document], above)
+        linked = _from_level(selection, builds[place.document], above)
         lines = triton_lines(reader, builds[place.document], place)
     else:
-        linked = linked_places(reader, place, above)
+        linked = selection.linked(above)
         lines = None
     for document in documents:
         if document in builds:
@@ -93,7 +92,7 @@ def linked_with_levels(
             if lines is not None:
                 wanted = lines
             else:
-                wanted = _lines_of_kernel(reader, build, place)
+                wanted = _lines_of_kernel(selection, build)
             # A template has a source for each configuration: lines of one say nothing about
             # another.
             if lines is not None and not _same_source(build, builds[place.document]):
@@ -163,14 +162,15 @@ def _same_source(build: KernelBuild, other: KernelBuild) -> bool:
     return (build.kernel, build.source) == (other.kernel, other.source)
 
 
-def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
-    """Return the lines of the Triton source that are linked to a place above it."""
+def _lines_of_kernel(selection: Selection, build: KernelBuild) -> Lines:
+    """Return the lines of the Triton source that are linked to a selection above it."""
+    reader, place = selection.reader, selection.place
     kernel = source_document(reader, build)
     if kernel is None:
         return frozenset()
     if place.document == kernel:
         return frozenset([place.line])
-    lines = linked_places(reader, place, [kernel])[kernel]
+    lines = selection.lines_in(kernel)
     if build.origin == "template" and lines == {0}:
         return _of_no_node(reader, kernel)
     return lines
@@ -185,19 +185,20 @@ def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
 
 
 def _from_level(
-    reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]
+    selection: Selection, build: KernelBuild, above: list[Document]
 ) -> dict[Document, Lines]:
     """Return the lines linked to the Triton lines of the selected line; in the Triton source, these
     lines alone.
     """
+    reader = selection.reader
     linked: dict[Document, Lines] = dict.fromkeys(above, frozenset())
     kernel = source_document(reader, build)
     if kernel is None:
         return linked
-    lines = triton_lines(reader, build, place)
+    lines = triton_lines(reader, build, selection.place)
     others = [document for document in above if document != kernel]
     for line in lines:
-        of_line = linked_places(reader, Place(kernel, line), others)
+        of_line = selection.of(Place(kernel, line)).linked(others)
         for document, lines_of_document in of_line.items():
             linked[document] |= lines_of_document
     if kernel in linked:

@@ -61,6 +61,15 @@ class Selection:
     def __init__(self, reader: SessionReader, place: Place) -> None:
         self.reader = reader
         self.place = place
+        self._others: dict[Place, Selection] = {}
+
+    def of(self, place: Place) -> Selection:
+        """Return the selection of a place that this one leads to, the same each time."""
+        if place == self.place:
+            return self
+        if place not in self._others:
+            self._others[place] = Selection(self.reader, place)
+        return self._others[place]
 
     def linked(self, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
         """Return the answer of ``linked_places`` for this selection."""
@@ -121,7 +130,7 @@ class Selection:
     @cached_property
     def computing(self) -> frozenset[int]:
         """Return the artifacts with a line that computes one of the related nodes."""
-        if self.relatives is self.family:
+        if self.relatives == self.family:
             return frozenset(self._computing_lines)
         return frozenset(lines_computing(self.reader, self.family))
 

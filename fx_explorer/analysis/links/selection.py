@@ -37,14 +37,11 @@ def lines_of_users_kernel(reader: SessionReader, place: Place) -> list[model.Lin
         return reader.rows(model.LineSource, file=document.id, source_line=line, how="copied")
     if document.kind != "artifact":
         return []
+    artifact = document.id
     if document.stage == "output_code" and (kernel := kernel_around(reader, document.id, line)):
-        return reader.rows(
-            model.LineSource,
-            artifact=kernel.artifact,
-            line=line - kernel.first_line + 1,
-            how="copied",
-        )
-    return reader.rows(model.LineSource, artifact=document.id, line=line, how="copied")
+        artifact, line = kernel.artifact, line - kernel.first_line + 1
+    sources = reader.sources_of_line(artifact, line)
+    return [row for row in sources if row.line == line and row.how == "copied"]
 
 
 def callers(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[int]:

@@ -26,7 +26,7 @@ from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.words import counted
 from fx_explorer.gpus import gpu_like, gpu_of_device
 from fx_explorer.model import Gpu, KernelBuild
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 
 Bound = Literal["memory", "arithmetic", "start", "unknown"]
 """``start``: the kernel moves and computes so little that starting and ending it takes longer."""
@@ -307,6 +307,7 @@ def describe_occupancy(occupancy: Occupancy) -> str:
 NOT_DESCRIBED = "The limits of {device} are not known, so there is no occupancy and no estimate."
 
 
+@answered_once
 def card(reader: SessionReader) -> Gpu | None:
     """Return the GPU of a session. None on a CPU, before the program has used the GPU, and for an
     unknown GPU (``not_described`` explains that).

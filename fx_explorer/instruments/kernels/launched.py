@@ -18,7 +18,7 @@ from fx_explorer.instruments.kernels.candidates import Candidate, make_candidate
 from fx_explorer.instruments.kernels.gpu_limits import card
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.model.checked_json import finite_number
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 
 ONE_CONFIGURATION = "Inductor had one configuration for it, so there was nothing to time."
 FROM_CACHE = (
@@ -99,6 +99,7 @@ class ProfiledKernel:
     """Id of the KernelCall → its seconds in the profile."""
 
 
+@answered_once
 def last_profile(reader: SessionReader) -> model.Profile | None:
     """Return the last profile, which is the one that counts; None where none was read."""
     return next(reversed(reader.rows(model.Profile)), None)
@@ -114,6 +115,7 @@ def profiled_kernels(reader: SessionReader) -> Mapping[int, ProfiledKernel]:
     return _added_up(reader.rows(model.ProfileTime, profile=profile.id))
 
 
+@answered_once
 def profiled_kernel(reader: SessionReader, kernel: int) -> ProfiledKernel | None:
     """Return the time of one kernel in the last profile; None where it has no run there."""
     profile = last_profile(reader)

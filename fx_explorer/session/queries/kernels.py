@@ -16,7 +16,7 @@ from fx_explorer.session.queries.sql import (
     json_list,
     number,
 )
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.reader import SessionReader, answered_once
 
 _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
 """Condition that excludes rows of kernel that run other graphs, whose kernels are rows of their
@@ -182,6 +182,7 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
     )
 
 
+@answered_once
 def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild | None:
     """Return the configuration with this text as a level; None when the text is not a level."""
     builds = (
@@ -194,6 +195,7 @@ def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild 
     return reader.get(model.KernelBuild, ids[0])
 
 
+@answered_once
 def build_with_source(
     reader: SessionReader, compilation: int, artifact: int
 ) -> model.KernelBuild | None:

@@ -20,7 +20,7 @@ from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
 from fx_explorer.tui.content.presets import (
@@ -32,6 +32,7 @@ from fx_explorer.tui.content.presets import (
 )
 
 
+@answered_once
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
     """Return the documents of one compilation that a pane can show first; its own file is the first
     of the sources. Kernels of a selection are looked up when needed, because there may be 100,000.
@@ -159,10 +160,7 @@ def seen_above(selection: Selection) -> Selection:
     """Return the Triton line of a selection below a kernel, for the other panes to follow. Any
     other selection is returned unchanged.
     """
-    place = triton_place(selection.reader, selection.place)
-    if place == selection.place:
-        return selection
-    return Selection(selection.reader, place)
+    return selection.of(triton_place(selection.reader, selection.place))
 
 
 def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
@@ -173,7 +171,7 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
         linked_with_levels,
     )  # not needed for the first paint
 
-    return linked_with_levels(selection.reader, selection.place, shown)
+    return linked_with_levels(selection, shown)
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:

@@ -45,7 +45,7 @@ from fx_explorer.instruments.kernels.live_registers import (
     live_registers,
 )
 from fx_explorer.model import LEVELS, KernelBuild, Level
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.tui.content.destinations import Entry
 from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 from fx_explorer.tui.widgets.text_layout import wrapped
@@ -88,9 +88,9 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
         return profiled
     build = _shown_build(reader, kernel, place)
     if build:
-        facts = _in_short(reader, kernel.id, build.id, build.state)
+        facts = _in_short(reader, kernel.id, build.id)
     else:
-        facts = _in_short(reader, kernel.id, 0, "")
+        facts = _in_short(reader, kernel.id, 0)
     return profiled + facts
 
 
@@ -112,11 +112,9 @@ def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=8)
-def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> list[str]:
-    """Return the facts in short. They are remembered: this is asked for at every move of the
-    cursor, and looks through all of the PTX. ``state`` is in the key.
-    """
+@answered_once
+def _in_short(reader: SessionReader, kernel: int, build: int) -> list[str]:
+    """Return the facts in short, for which all of the PTX is looked through."""
     gpu = card(reader)
     row = reader.get(KernelBuild, build) if build else None
     if gpu:

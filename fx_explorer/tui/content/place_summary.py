@@ -44,7 +44,7 @@ def _kernel_summary(selection: Selection) -> list[str]:
     from fx_explorer.tui.content import inspect_kernel  # not needed for the first paint
 
     if is_level(place.document):
-        _, *computed = line_summary(Selection(reader, triton_place(reader, place)))
+        _, *computed = line_summary(selection.of(triton_place(reader, place)))
         here = inspect_kernel.level_words(reader, place)
     else:
         line, *computed = line_summary(selection)

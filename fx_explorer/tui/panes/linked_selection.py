@@ -71,6 +71,8 @@ class LinkedSelection:
         """The place that is highlighted in all panes."""
         self._selected: Selection | None = None
         """The selection with all data computed for it; None after the session has grown."""
+        self._looked_at: Selection | None = None
+        """The place that was asked for last without being selected; None likewise."""
         self.region: RegionKey | None = None
         """The region that all graphs are narrowed to."""
         self.levels = Levels()
@@ -132,7 +134,7 @@ class LinkedSelection:
         """Update after the session grew. Empty panes are filled; until the user has chosen
         something, the best available documents are shown.
         """
-        self._selected = None
+        self._selected = self._looked_at = None
         if self._reader is None:
             return
         self._compilation = self._compilation or first_compilation(self._reader)
@@ -393,19 +395,16 @@ class LinkedSelection:
                 pane.show_links(lines, anchor)
 
     def selected_at(self, place: Place) -> Selection | None:
-        """Return the Selection of a place, computed again unless it is the selected one. None
-        without a session.
+        """Return the Selection of a place, computed again unless it is the selected place or the
+        one that was asked for last. None without a session.
         """
         if self._reader is None:
             return None
-        is_selected = (
-            self._selected
-            and self._selected.place == place
-            and self._selected.reader is self._reader
-        )
-        if is_selected:
-            return self._selected
-        return Selection(self._reader, place)
+        for known in (self._selected, self._looked_at):
+            if known and known.place == place and known.reader is self._reader:
+                return known
+        self._looked_at = Selection(self._reader, place)
+        return self._looked_at
 
     # below the kernel
 
@@ -428,12 +427,12 @@ class LinkedSelection:
 
     def kernel_at(self, place: Place) -> Kernel | None:
         """Return the kernel of a place: its own, or the one that computes it."""
-        if self._reader is None:
+        selected = self.selected_at(place)
+        if self._reader is None or selected is None:
             return None
         own_kernel = kernel_of(self._reader, place.document)
         if own_kernel:
             return own_kernel
-        selected = Selection(self._reader, place)
         showable = showable_documents(self._reader, compilation_of(selected, self._compilation))
         document = kernel_following(selected, self.levels.kernel, showable)
         if document:

@@ -367,7 +367,11 @@ class Explorer(TellsUnreadable, Screen[None]):
         """Update after the cursor moved in a table, the overview or the outline. Panes report for
         themselves.
         """
-        self.show_inspector()
+        if self.reader is None:
+            self.show_inspector()
+            return
+        with self.reader.snapshot():
+            self.show_inspector()
 
     def show_inspector(self) -> None:
         """Describe what the cursor is on, and the keys for it."""

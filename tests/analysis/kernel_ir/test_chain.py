@@ -24,6 +24,7 @@ from fx_explorer.analysis.kernel_documents import (
     session_gpu,
 )
 from fx_explorer.analysis.links.chain import build_of, linked_with_levels
+from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.instruments.kernels.candidates import (
     builds,
     candidates,
@@ -82,7 +83,7 @@ def test_a_node_lights_up_its_instructions_at_every_level(built: Built) -> None:
         node.position for node in built.reader.nodes(built.written.graph) if node.name == "erf"
     )
     shown = [built.source, *(built.level(level) for level in ("ttgir", "llir", "ptx", "sass"))]
-    found = linked_with_levels(built.reader, Place(built.graph, erf), shown)
+    found = linked_with_levels(Selection(built.reader, Place(built.graph, erf)), shown)
     assert "libdevice.erf" in built.lines(built.source, found[built.source])
     for document, operation in zip(
         shown[1:], ("__nv_erf", "llvm.nvvm.fma", "fma.rn", "FFMA"), strict=True
@@ -97,7 +98,7 @@ def test_an_instruction_lights_up_the_node_and_the_same_computation_at_the_other
     text = lines_of(built.reader, sass)
     store = next(number for number, line in enumerate(text) if "STG" in line)
     shown = [sass, built.level("ptx"), built.level("ttgir"), built.source, built.graph]
-    found = linked_with_levels(built.reader, Place(sass, store), shown)
+    found = linked_with_levels(Selection(built.reader, Place(sass, store)), shown)
     assert store in found[sass]
     assert "st.global" in built.lines(shown[1], found[shown[1]])
     assert "tt.store" in built.lines(shown[2], found[shown[2]])
@@ -108,7 +109,9 @@ def test_an_instruction_lights_up_the_node_and_the_same_computation_at_the_other
 def test_a_triton_line_leads_down_and_up(built: Built) -> None:
     line = built.sample.line_of("tl.sum(") - 1
     ptx = built.level("ptx")
-    found = linked_with_levels(built.reader, Place(built.source, line), [built.graph, ptx])
+    found = linked_with_levels(
+        Selection(built.reader, Place(built.source, line)), [built.graph, ptx]
+    )
     assert "shfl.sync" in built.lines(ptx, found[ptx])
     assert built.nodes(found[built.graph]) == {"getitem"}
 
@@ -137,7 +140,10 @@ def test_a_node_that_a_template_computes_as_a_whole_has_all_lines_but_those_of_w
         (fused, "st.global", "ld.global"),
     ):
         lit = built.lines(
-            ptx, linked_with_levels(built.reader, Place(built.graph, node.position), [ptx])[ptx]
+            ptx,
+            linked_with_levels(Selection(built.reader, Place(built.graph, node.position)), [ptx])[
+                ptx
+            ],
         )
         assert there in lit
         assert not_there not in lit
@@ -153,7 +159,7 @@ def test_levels_of_another_kernel_stay_dark(built: Built, tmp_path: Path) -> Non
     shown = document_of(built.reader, "artifact", build.levels["ptx"])
     assert build_of(built.reader, shown).kernel == other  # type: ignore[union-attr]
     assert (
-        linked_with_levels(built.reader, Place(built.level("sass"), 20), [shown])[shown]
+        linked_with_levels(Selection(built.reader, Place(built.level("sass"), 20)), [shown])[shown]
         == frozenset()
     )
 

@@ -29,7 +29,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.kernel_documents import level_document, text_of_level
 from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.links.linked import Selection, linked_places
 from fx_explorer.capture.virtual_gpu.not_possible import needs_fake
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.builder_pool import BuilderPool
@@ -395,7 +395,9 @@ def test_instructions_lead_to_the_lines_that_triton_names_when_it_compiles_the_u
         for (number, _, _), (_, _, (file, line)) in zip(ours, theirs, strict=True):
             if file not in written or not line or written[file][line - 1 : line] in ([], [""]):
                 continue  # to return belongs to the line behind the function in Triton 3.9
-            lit = linked_with_levels(session, Place(ptx, number - 1), [files[file]])[files[file]]
+            lit = linked_with_levels(Selection(session, Place(ptx, number - 1)), [files[file]])[
+                files[file]
+            ]
             assert line - 1 in lit, (name, number, file, line)
             checked += 1
         assert checked > len(ours) / 2, name
@@ -418,14 +420,16 @@ def test_a_line_of_the_users_file_and_its_instructions_are_linked_both_ways(
     place = place_of(
         session, text, "kernels_elsewhere.py" if name == "hard_swish_kernel" else "own_kernels.py"
     )
-    lit = linked_with_levels(session, place, [document])[document]
+    lit = linked_with_levels(Selection(session, place), [document])[document]
     code = lines_of(session, document)
     there = [line for line in lit if re.search(operation, code[line])]
     assert there, [code[line] for line in lit]
     for line in there:
         assert (
             place.line
-            in linked_with_levels(session, Place(document, line), [place.document])[place.document]
+            in linked_with_levels(Selection(session, Place(document, line)), [place.document])[
+                place.document
+            ]
         )
 
 

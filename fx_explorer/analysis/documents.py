@@ -68,6 +68,12 @@ class Document:
     stage: model.Stage | None = field(default=None, compare=False)
     direction: model.Direction = field(default="", compare=False)
 
+    @property
+    def is_level(self) -> bool:
+        """Return whether it is a level below a kernel, such as PTX."""
+        is_published = self.stage == "backend"  # a backend's own text, of whatever language
+        return self.kind == "artifact" and self.language in model.LEVELS and not is_published
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

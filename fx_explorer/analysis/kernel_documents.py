@@ -17,7 +17,7 @@ from fx_explorer.session.queries.links import linked_lines
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
     """Return the configuration with this document as a level; None for any other document."""
-    if not is_level(document):
+    if not document.is_level:
         return None
     return build_with_level(reader, document.id)
 
@@ -26,7 +26,7 @@ def build_of_document(reader: SessionReader, document: Document) -> KernelBuild 
     """Return the configuration with this document as a level or as its own source; None for any
     other document.
     """
-    if is_level(document) or document.kind != "artifact" or document.stage != "kernel":
+    if document.is_level or document.kind != "artifact" or document.stage != "kernel":
         return build_of_level(reader, document)
     return build_with_source(reader, document.compilation, document.id)
 
@@ -107,11 +107,6 @@ def first_statement(reader: SessionReader, document: Document) -> Place:
             if call in text[line]:
                 return Place(document, line)
     return Place(document, 0)
-
-
-def is_level(document: Document) -> bool:
-    is_published = document.stage == "backend"  # a backend's own text, of whatever language
-    return document.kind == "artifact" and document.language in model.LEVELS and not is_published
 
 
 @answered_once

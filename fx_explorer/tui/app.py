@@ -134,6 +134,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
         self._session = session
+        self._has_tour = tour is not None
         self._keys = KeysUnderWay()
         self._key_table = KeyTable(
             [command for command in COMMANDS if tour or command.group != "Tour"], self.config.keys
@@ -251,8 +252,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def _look_now_and_then(self) -> None:
         with explained(self.explorer):  # Textual ends the app for an exception in a timer
-            self.look()
-            self.controllers.tour.look()
+            self.controllers.screen_updates.look_now_and_then()
+            if self._has_tour:
+                self.controllers.tour.look()
 
     def look(self) -> None:
         """Update the screen with the state of the capture."""

@@ -33,7 +33,6 @@ from fx_explorer.analysis.kernel_lines import (
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernels import build_with_level
 from fx_explorer.session.queries.links import lines_with_nodes
 
 # The line of Triton source that each line of a level was made from.
@@ -76,7 +75,7 @@ def linked_with_levels(selection: Selection, shown: Iterable[Document]) -> dict[
     documents = list(shown)
     builds = {}
     for document in {*documents, place.document}:
-        build = build_of(reader, document)
+        build = build_of_level(reader, document)
         if build:
             builds[document] = build
     above = [document for document in documents if document not in builds]
@@ -103,13 +102,6 @@ def linked_with_levels(selection: Selection, shown: Iterable[Document]) -> dict[
                 selected = frozenset()
             linked[document] = selected | lines_in_level(reader, build, document, wanted)
     return linked
-
-
-def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
-    """Return the configuration with this document as a level; None for any other document."""
-    if document.kind != "artifact" or document.language not in model.LEVELS:
-        return None
-    return build_with_level(reader, document.id)
 
 
 def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:

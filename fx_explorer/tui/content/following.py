@@ -16,7 +16,6 @@ from fx_explorer.analysis.documents import (
     source_documents,
     texts_of,
 )
-from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
@@ -160,12 +159,14 @@ def seen_above(selection: Selection) -> Selection:
     """Return the Triton line of a selection below a kernel, for the other panes to follow. Any
     other selection is returned unchanged.
     """
+    if not selection.place.document.is_level:
+        return selection
     return selection.of(triton_place(selection.reader, selection.place))
 
 
 def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
     """Return the lines (from 0) of each shown document that are linked to the selection."""
-    if not any(is_level(document) for document in (*shown, selection.place.document)):
+    if not any(document.is_level for document in (*shown, selection.place.document)):
         return selection.linked(shown)
     from fx_explorer.analysis.links.chain import (
         linked_with_levels,

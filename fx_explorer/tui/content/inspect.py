@@ -21,7 +21,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.input_names import user_names_of_nodes
-from fx_explorer.analysis.kernel_documents import is_level, kernel_document
+from fx_explorer.analysis.kernel_documents import kernel_document
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
@@ -79,7 +79,7 @@ def _facts_of_line(reader: SessionReader, place: Place) -> list[str]:
     lists the facts about the whole kernel.
     """
     facts = line_summary(Selection(reader, triton_place(reader, place)))
-    return facts[1:] if is_level(place.document) else facts
+    return facts[1:] if place.document.is_level else facts
 
 
 def _node_entries(
@@ -276,7 +276,7 @@ def links(reader: SessionReader, place: Place) -> list[Entry]:
     """Return where Enter can lead from a place: the graphs nested in it, and everything it is
     linked to; from a line below a kernel to the lines of that.
     """
-    if is_level(place.document):
+    if place.document.is_level:
         from fx_explorer.tui.content.inspect_kernel import kernel_entries
 
         return [entry for entry in kernel_entries(reader, place) if entry.place]

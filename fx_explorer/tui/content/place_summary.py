@@ -12,7 +12,6 @@ from fx_explorer.analysis.documents import (
     place_of_source,
 )
 from fx_explorer.analysis.input_names import InputNames, with_own_names
-from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import copies, place_of_users_kernel
@@ -39,11 +38,11 @@ def _kernel_summary(selection: Selection) -> list[str]:
     line.
     """
     reader, place = selection.reader, selection.place
-    if not is_level(place.document) and place.document.language != "triton":
+    if not place.document.is_level and place.document.language != "triton":
         return []
     from fx_explorer.tui.content import inspect_kernel  # not needed for the first paint
 
-    if is_level(place.document):
+    if place.document.is_level:
         _, *computed = line_summary(selection.of(triton_place(reader, place)))
         here = inspect_kernel.level_words(reader, place)
     else:

@@ -14,7 +14,6 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document, place_of_path
-from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.published import PROGRAM
 from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.model import LEVELS
@@ -158,7 +157,7 @@ def slot_of(document: Document) -> Slot:
     if document.kind == "graph":
         return "graph"
     if level := next(
-        (level for level in LEVELS if is_level(document) and level == document.language), None
+        (level for level in LEVELS if document.is_level and level == document.language), None
     ):
         return level
     is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == (

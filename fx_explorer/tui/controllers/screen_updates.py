@@ -79,9 +79,21 @@ class ScreenUpdates:
             reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate)
         )
 
+    def look_now_and_then(self) -> None:
+        """Look, unless a saved session is on screen, as it was at the last look."""
+        reader = self._explorer.reader
+        if reader and self._shown_state and not self._services.captures.begins_by_itself:
+            shown = self._shown_state[:2]
+            if shown == (reader, reader.data_version()) and not self._is_without_terminal():
+                return
+        self.look()
+
+    def _is_without_terminal(self) -> bool:
+        return not self._services.app.is_headless and driver.terminal_is_gone()
+
     def look(self) -> None:
         """Update header and pipeline; views are made again if the session has grown."""
-        if not self._services.app.is_headless and driver.terminal_is_gone():
+        if self._is_without_terminal():
             self._leaving.leave_without_terminal()
             return
         self._stepping.tell_answers()

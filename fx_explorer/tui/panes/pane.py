@@ -11,7 +11,6 @@ from textual.content import Content
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.model import Graph
@@ -73,6 +72,8 @@ class Pane(TellsUnreadable, Vertical):
         self.slot: Slot = slot
         self.document: Document | None = None
         self._title = OneLine(classes="pane-title")
+        self._heading = Content("")
+        """What the title says, without the position."""
         self._text = PaneText(MISSING[slot], marks)
         self._times = self._text.times
         self._writing = GraphWriting()
@@ -252,6 +253,7 @@ class Pane(TellsUnreadable, Vertical):
             self._shown = self._shown.unfolded()
         self._load_rows(reader, document, self._shown.row_of(line))
         self.show_links(lit)
+        self._show_title()
         return True
 
     def _sort(self, line: int | None = None) -> None:
@@ -271,6 +273,7 @@ class Pane(TellsUnreadable, Vertical):
         row = 0 if line is None else self._shown.row_of(line)
         self._load_rows(self._reader, self.document, row)
         self.show_links(lit)
+        self._show_title()
         if line is None and self.place:
             self.post_message(self.Moved(self, self.place))
 
@@ -334,7 +337,7 @@ class Pane(TellsUnreadable, Vertical):
             self.picture.centre_on(line)
         else:
             self.body.move_to(self._row_of(line), center=True)
-        self._show_title()
+        self._show_position()
 
     @property
     def wraps(self) -> bool:
@@ -367,16 +370,16 @@ class Pane(TellsUnreadable, Vertical):
         if self.picture:
             if anchor is not None:
                 self.picture.show_near(lines, anchor)
-            self._show_title()
+            self._show_position()
             return
         self.body.marks = self.body.rows_of_lines(self._shown.rows_of(lines))
         if anchor is not None:
-            below_kernel = self.document is not None and is_level(self.document)
+            below_kernel = self.document is not None and self.document.is_level
             self.body.reveal(
                 self._row_of(anchor), center=below_kernel
             )  # below a kernel, many lines are lit
             self._show_beginning()
-        self._show_title()
+        self._show_position()
 
     def on_code_view_resized(self) -> None:
         # The code alone is resized where it takes the place of a table.
@@ -395,7 +398,7 @@ class Pane(TellsUnreadable, Vertical):
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
-        self._show_title()
+        self._show_position()
         if self.place:
             self.post_message(self.Moved(self, self.place))
 
@@ -404,7 +407,7 @@ class Pane(TellsUnreadable, Vertical):
         if self.picture and self.document:
             before = Place(self.document, self.picture.centre)
             if self.picture.walk() and self.place:
-                self._show_title()
+                self._show_position()
                 self.post_message(self.Walked(self, self.place, before))
             return
         if self._shown.is_fold(self.body.line_of_row(self.body.cursor)):
@@ -420,6 +423,14 @@ class Pane(TellsUnreadable, Vertical):
     # title
 
     def _show_title(self) -> None:
+        self._heading = self._written_heading()
+        self._show_position()
+
+    def _show_position(self) -> None:
+        """Show the title again, because the cursor is elsewhere or other lines are lit."""
+        self._title.show(self._heading, self.position)
+
+    def _written_heading(self) -> Content:
         title = Content(title_text(self.document, self.slot))
         if self.document and self._old.holds(Place(self.document)):
             title += Content.styled(f" · {OLD_MARK}", "$text-warning")
@@ -431,7 +442,7 @@ class Pane(TellsUnreadable, Vertical):
         time = "" if self.picture else self._times.in_words(self._reader, self.document, kernel)
         if time:
             title += Content(f" · {time}")
-        self._title.show(title, self.position)
+        return title
 
     @property
     def position(self) -> Content:

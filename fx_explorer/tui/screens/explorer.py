@@ -375,7 +375,8 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def show_inspector(self) -> None:
         """Describe what the cursor is on, and the keys for it."""
-        self.header.narrow(self.linked_selection.region)
+        if self.header.only != self.linked_selection.region:
+            self.header.narrow(self.linked_selection.region)
         absent = absent_from_log(self.reader) if self.reader else ()
         self.footer.show_view(self.view, (*self.cursor.idle_commands(), *absent), self.cursor.part)
         if self.reader is not None:

@@ -206,7 +206,8 @@ class HeaderLine(OneLine):
     def __init__(self) -> None:
         super().__init__()
         self._shown: tuple[str, str, CaptureState] | None = None
-        self._region: RegionKey | None = None
+        self.only: RegionKey | None = None
+        """The region that every view is narrowed to."""
 
     def begin(self) -> None:
         """Show the name alone, until more is known."""
@@ -219,16 +220,15 @@ class HeaderLine(OneLine):
 
     def narrow(self, region: RegionKey | None) -> None:
         """Name the region that every view is narrowed to; None for none."""
-        if region != self._region:
-            self._region = region
-            self._write()
+        self.only = region
+        self._write()
 
     def _write(self) -> None:
         if self._shown is None:
             return
         left, conditions, state = self._shown
-        if self._region:
-            only = Content.styled(f"  {only_region(self._region[1])}", "bold $warning")
+        if self.only:
+            only = Content.styled(f"  {only_region(self.only[1])}", "bold $warning")
         else:
             only = Content("")
         name = NAME + only + Content.styled(f"  {left}", "bold")

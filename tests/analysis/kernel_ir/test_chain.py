@@ -18,12 +18,13 @@ from fx_explorer.analysis.documents import (
     lines_of,
 )
 from fx_explorer.analysis.kernel_documents import (
+    build_of_level,
     level_document,
     levels_of,
     options_that_differ,
     session_gpu,
 )
-from fx_explorer.analysis.links.chain import build_of, linked_with_levels
+from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.instruments.kernels.candidates import (
     builds,
@@ -157,7 +158,7 @@ def test_levels_of_another_kernel_stay_dark(built: Built, tmp_path: Path) -> Non
         )
         writer.add(build)
     shown = document_of(built.reader, "artifact", build.levels["ptx"])
-    assert build_of(built.reader, shown).kernel == other  # type: ignore[union-attr]
+    assert build_of_level(built.reader, shown).kernel == other  # type: ignore[union-attr]
     assert (
         linked_with_levels(Selection(built.reader, Place(built.level("sass"), 20)), [shown])[shown]
         == frozenset()

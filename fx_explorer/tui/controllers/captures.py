@@ -50,6 +50,8 @@ class Captures:
         read by ``read_log``.
         """
         self._make_capture = make_capture or read_log
+        self.begins_by_itself = self._make_capture is not None
+        """Whether the app has something to start with: a program to capture, or a log to read."""
         self.reads_log = make_capture is None and read_log is not None
         """Whether a log is being read instead of a program being run."""
         self._made: list[CaptureLike] = []
@@ -67,17 +69,11 @@ class Captures:
     def make_by(self, make_capture: MakeCapture) -> None:
         """Make captures by ``make_capture`` from now on."""
         self._make_capture = make_capture
+        self.begins_by_itself = True
 
     @property
     def can_run(self) -> bool:
         return self.begins_by_itself and not self.reads_log
-
-    @property
-    def begins_by_itself(self) -> bool:
-        """Return whether the app has something to start with: a program to capture, or a log to
-        read.
-        """
-        return self._make_capture is not None
 
     def look_at(self, compilation: int) -> None:
         """Tell the reader of a log which compilation is on screen."""

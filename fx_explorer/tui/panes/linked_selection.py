@@ -360,8 +360,8 @@ class LinkedSelection:
         self.selection = place
         selected = self._selected = Selection(self._reader, place)
         self._look_at(compilation_of(selected, self._compilation))
-        panes = self._linked.panes
-        if self._linked.shows_levels:
+        panes, shows_levels = self._linked.panes, self._linked.shows_levels
+        if shows_levels:
             self.levels.follow(
                 self._reader, place, kernel_following(selected, self.levels.kernel, self._showable)
             )
@@ -371,10 +371,10 @@ class LinkedSelection:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
                 beside = _direction_of_graphs(panes)
                 document = turned(seen_from, pane.slot, pane.document, self._showable, beside)
-                if document and self._linked.shows_levels:
+                if document and shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
-        fresh = self._turn_levels(origin)
+        fresh = self._turn_levels(origin) if shows_levels else []
         shown = {pane.document for pane in panes if pane.document}
         lit = linked_lines(selected, shown)
         for pane in panes:
@@ -443,7 +443,7 @@ class LinkedSelection:
         """Make panes with levels show the selected kernel. Returns those that changed their
         document.
         """
-        if self._reader is None or not self._linked.shows_levels:
+        if self._reader is None:
             return []
         fresh = []
         for pane in self._linked.panes:

@@ -90,13 +90,18 @@ class LineCanvas(TellsUnreadable, ScrollView):
         """
         return 0
 
+    @property
+    def has_header(self) -> bool:
+        """Return whether there is a header line, which does not scroll."""
+        return False
+
     def header_tokens(self) -> Sequence[Piece]:
-        """Return the header line, which does not scroll; empty for none."""
+        """Return what the header line shows, which does not scroll."""
         return ()
 
-    def line_state(self, line: int) -> int:
-        """Return how the line is lit, as the bits of line_painter.py."""
-        return 0
+    def line_states(self, lines: range) -> Sequence[int]:
+        """Return how each line is lit, as the bits of line_painter.py."""
+        return [0] * len(lines)
 
     def track_ticks(self) -> dict[int, str]:
         """Return row of the scroll track → the glyph of its tick."""
@@ -224,7 +229,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     @property
     def _header_height(self) -> int:
-        return 1 if self.header_tokens() else 0
+        return 1 if self.has_header else 0
 
     @property
     def _margin(self) -> int:
@@ -302,14 +307,15 @@ class LineCanvas(TellsUnreadable, ScrollView):
         track = scroll_track.glyphs(height - header, count, top, self._ticks)
         self._painter.set_frame(left, width)
         strips: list[Strip] = []
-        for y in range(start, stop):
-            line = top + y - header
-            if y < header:
-                strips.append(self._painter.header(self.header_tokens(), left, width))
-            elif line < count:
-                strips.append(self._painter.line(line, self.line_state(line), track[y - header]))
-            else:
-                strips.append(self._painter.blank(track[y - header], width))
+        if start < header:
+            strips.append(self._painter.header(self.header_tokens(), left, width))
+        rows = range(max(0, start - header), stop - header)
+        lines = range(top, count)[rows.start : rows.stop]
+        strips += self._painter.lines(
+            lines, self.line_states(lines), track[rows.start :][: len(lines)]
+        )
+        for row in rows[len(lines) :]:
+            strips.append(self._painter.blank(track[row], width))
         self._soon_draw_ahead(top, height - header)
         return strips
 
@@ -333,7 +339,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
         """
         if self.scroll_offset.y != top:
             return  # the user has scrolled on meanwhile
-        for line in lines:
-            if 0 <= line < self.line_count:
-                strip = self._painter.line(line, self.line_state(line), scroll_track.TRACK)
-                strip.render(self.app.console)  # the strip keeps what the terminal is sent for it
+        existing = range(max(0, lines.start), min(lines.stop, self.line_count))
+        track = [scroll_track.TRACK] * len(existing)
+        for strip in self._painter.lines(existing, self.line_states(existing), track):
+            strip.render(self.app.console)  # the strip keeps what the terminal is sent for it

@@ -114,8 +114,12 @@ class LinePainter:
             self._frame = (skip, width)
             self._strips.clear()
 
-    def line(self, line: int, state: int, track: str) -> Strip:
-        """Return the strip of a line, with its cell of the scroll track."""
+    def lines(self, lines: range, states: Sequence[int], track: Sequence[str]) -> list[Strip]:
+        """Return the strips of lines, each with its cell of the scroll track."""
+        shown = zip(lines, states, track, strict=True)
+        return [self._line(line, state, cell) for line, state, cell in shown]
+
+    def _line(self, line: int, state: int, track: str) -> Strip:
         key = (line, state, track)
         strip = self._strips.get(key)
         if strip is None:

@@ -376,7 +376,11 @@ class LineView(LineCanvas, can_focus=True):
 
     # what LineCanvas asks
 
+    def line_states(self, lines: range) -> Sequence[int]:
+        return [self.line_state(line) for line in lines]
+
     def line_state(self, line: int) -> int:
+        """Return how a line is lit."""
         state = 0
         if line == self._cursor:
             state |= CURSOR

@@ -191,9 +191,11 @@ class RowList(LineView):
         last, width = layout[-1]
         return sum(width + GAP for _, width in layout[:-1]) + max(self._natural[last], width)
 
+    @property
+    def has_header(self) -> bool:
+        return self._wants_header and any(column.title for column in self._columns)
+
     def header_tokens(self) -> Sequence[Piece]:
-        if not self._wants_header or not any(column.title for column in self._columns):
-            return ()
         layout = self._widths()
         cells: list[Piece] = []
         for index, width in layout:

@@ -1,5 +1,5 @@
-"""Values of options as the user types them, for argparse: what is none of them is refused in
-words.
+"""This module has argparse types for values of options as the user types them; an invalid value is
+refused with a message.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from typing import Any
 
 
 def option(text: str) -> tuple[str, Any]:
-    """Parse ``K=V`` with a Python literal as value, or JSON, in which values are shown; anything
-    else is a string.
-    """
+    """Parse ``K=V`` with a Python literal or JSON as value; anything else is a string."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not K=V, for example max_fusion_size=8")

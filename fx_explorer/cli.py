@@ -1,5 +1,5 @@
-"""The command line: picks the command, turns errors into messages and exit codes. What a command
-does stands in commands/.
+"""This module is the command line: it picks the command, and turns errors into messages and exit
+codes. The commands are in commands/.
 
 Nothing is imported before it is needed: ``--help`` answers in a tenth of a second.
 """
@@ -75,7 +75,7 @@ COMMANDS: dict[str, str] = {
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }
-"""Name → one line of help. Its module (``module_of``) is imported when it is chosen."""
+"""Name → one line of help. The command's module (``module_of``) is imported when it is chosen."""
 
 OF_INSTRUMENTS: dict[str, str] = {
     "backends": "backends.command",
@@ -119,7 +119,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "backends": ("backends", "support"),
     "fx-explorer itself": ("keys", "doctor", "recover"),
 }
-"""What commands are for → their names, as the help lists them."""
+"""Purpose → names of commands, as the help lists them."""
 
 DESCRIPTION = (
     "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and "
@@ -162,8 +162,8 @@ class Subcommand(Protocol):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the block as Ctrl-C does: what was made for its length
-    is taken away. What runs in an event loop has its own way.
+    """Make SIGTERM and a closed terminal end the block as Ctrl-C does, so that temporary files are
+    removed. An event loop handles signals itself.
     """
 
     def end(number: int, _: object) -> None:
@@ -209,9 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(words: list[str]) -> int:
-    """Do what the words say, and explain what goes wrong. Output that is lost is left to
-    ``main``.
-    """
+    """Carry out the command line, and explain errors. Lost output is handled by ``main``."""
     try:
         with _ended_by_signals():
             return _dispatch(words)
@@ -237,14 +235,14 @@ def _exit_code(words: list[str]) -> int:
 
 
 _OUR_FAULTS = (FileNotFoundError, FileExistsError)
-"""What is missing or in the way was looked for before. Other errors of a file come from what the
-user named.
+"""Errors that are our own fault: missing and existing files were checked before. Other file errors
+come from files that the user named.
 """
 
 
 def _never_fail_to_print() -> None:
-    """Show the escape of what the terminal's encoding does not have, instead of dying: file names
-    and user strings may hold it.
+    """Print an escape for characters that the terminal's encoding lacks, instead of failing: file
+    names and user strings may contain them.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -270,7 +268,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _help(words: list[str]) -> int:
-    """Show the help of a command, or of all: what others write ``COMMAND --help`` for."""
+    """Show the help of a command, or of all, as ``COMMAND --help`` does."""
     if words and words[0] in COMMANDS:
         return _run(words[0], ["--help"])
     _top_parser().print_help()
@@ -325,8 +323,8 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _imported(name: str) -> Subcommand:
-    """Import the module of a command, and collect no garbage meanwhile: nothing of it is, and
-    looking costs a tenth.
+    """Import the module of a command, without garbage collection meanwhile, which would find
+    nothing and take a tenth of the time.
     """
     gc.disable()
     try:
@@ -337,8 +335,8 @@ def _imported(name: str) -> Subcommand:
 
 
 def _given_options(parser: argparse.ArgumentParser, own: list[str]) -> frozenset[str]:
-    """Return the names of what was given, with a value that may be the default's own. The parser
-    has no defaults any more then.
+    """Return the names of the given options, even if a value is the default. Afterwards the parser
+    has no defaults.
     """
     parser._defaults.clear()
     for action in parser._actions:
@@ -399,8 +397,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _refuse_misspelt_command(word: str) -> None:
-    """Refuse a word such as ``reprot``, which is no target, before something stranger is said about
-    it.
+    """Refuse a word such as ``reprot``, which is not a target, before a less helpful message is
+    printed.
     """
     if not word.isalpha() or os.path.exists(word):
         return

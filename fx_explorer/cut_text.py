@@ -1,4 +1,4 @@
-"""Texts cut to the cells that there are on a terminal, where a character may take two."""
+"""This module shortens texts to a number of cells on a terminal, where a character may take two."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from rich.cells import cell_len, get_character_cell_size
 
 
 def cell_count(text: str) -> int:
-    """Return the cells that a text takes; quicker than rich for ASCII without control characters,
-    which nearly all of it is.
+    """Return the cells that a text takes. It is faster than rich for ASCII without control
+    characters, the most frequent case.
     """
     if text.isascii():
         return len(text)
@@ -33,7 +33,9 @@ def cut_cells(text: str, start: int, stop: int) -> str:
 
 
 def cut_in_middle(text: str, width: int) -> str:
-    """Return a text in at most ``width`` cells: both ends, since the end tells names apart."""
+    """Return a text in at most ``width`` cells, keeping both ends, since the end distinguishes
+    names.
+    """
     cells = cell_len(text)
     if cells <= width:
         return text

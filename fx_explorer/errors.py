@@ -23,7 +23,7 @@ from __future__ import annotations
 
 
 class FxExplorerError(Exception):
-    """Base of them all. ``exit_code`` is what the command line ends with."""
+    """Base class of all our errors. ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 

@@ -1,5 +1,5 @@
-"""This module makes and names our own folders: where what is remembered from one start to the next
-lies, and temporary ones for what is needed only as long as something runs.
+"""This module makes and names our own folders: for data kept between runs, and temporary ones for
+data needed only during a run.
 
 A temporary folder that is locked is in use as long as its maker lives, however that ends; what is
 left behind unlocked is found at the next start (``client/leftovers.py``).
@@ -18,8 +18,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionWriteError
 
 NO_HOME = Path("/dev/null/no-home-directory")
-"""Can neither be read nor be made: what is remembered is forgotten then, as on a disk that is full.
-"""
+"""A path that can be neither read nor made: nothing is remembered then, as on a full disk."""
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -33,16 +32,14 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's home; ``NO_HOME`` where neither the environment nor the system knows
-    one.
-    """
+    """Return the user's home; ``NO_HOME`` if neither the environment nor the system has one."""
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     return home if home.is_absolute() else NO_HOME
 
 
 def typed_path(text: str) -> Path:
-    """Return the path that a user typed, where ``~`` is a home. The tilde stays where nobody has
-    that name.
+    """Return a path that a user typed, with ``~`` replaced by the home. The tilde stays if there is
+    no user of that name.
     """
     return Path(os.path.expanduser(text))
 
@@ -50,14 +47,15 @@ def typed_path(text: str) -> Path:
 PREFIX = "fx-explorer-"
 
 IN_USE_PREFIX = "fx-explorer-run-"
-"""Of folders that are locked while they are in use."""
+"""Prefix of folders that are locked while they are in use."""
 
 
 class Lock:
     """Holds a directory as long as this process lives, or until it is released."""
 
     def __init__(self, directory: Path, *, is_own: bool = False) -> None:
-        """Lock the directory. Raises OSError when somebody else holds it, or it cannot be locked.
+        """Lock the directory. Raises OSError if another process holds the lock, or it cannot be
+        locked.
 
         One that ``is_own`` was made by the caller just now: whoever else holds it only looks
         whether it was left behind, and is waited for.
@@ -77,8 +75,8 @@ class Lock:
 
 
 def new_temporary_folder(prefix: str = PREFIX) -> Path:
-    """Make a folder, which is removed by whoever asked for it. Raises SessionWriteError where none
-    can be made.
+    """Make a temporary folder, which the caller removes. Raises SessionWriteError if none can be
+    made.
     """
     try:
         return Path(tempfile.mkdtemp(prefix=prefix))
@@ -91,8 +89,8 @@ def new_temporary_folder(prefix: str = PREFIX) -> Path:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give a folder that is gone after the block; where the process is killed within it, at the
-    next start. Raises SessionWriteError where none can be made.
+    """Yield a temporary folder that is removed after the block; if the process is killed in it, at
+    the next start. Raises SessionWriteError if none can be made.
     """
     folder = new_temporary_folder(IN_USE_PREFIX)
     with contextlib.ExitStack() as until:

@@ -1,5 +1,5 @@
-"""This module cuts a text from outside into lines of ``(text, kind)`` that are safe to show: what
-the screen and the reports colour code by.
+"""This module splits a text into lines of ``(text, kind)`` that are safe to show, for colouring
+code on the screen and in reports.
 
 Kinds say what a piece of text is (``keyword``, ``string``, …), never how it looks. Lines are cut
 one at a time by one regular expression a language, whose group names are the kinds: 5 µs a line,
@@ -24,12 +24,12 @@ __all__ = ["LANGUAGES", "Kind", "Line", "Lines", "Token", "lines", "printable", 
 
 
 class Rules(NamedTuple):
-    """The rules by which the code of one language is coloured."""
+    """The rules for colouring the code of one language."""
 
     pattern: re.Pattern[str] | None
     """Matches tokens; a match without a group is a plain name that must not be cut in two."""
     blocks: dict[str, tuple[str, str]]
-    """What opens a stretch of several lines → (what closes it, its kind)."""
+    """Opener of a token of several lines → (its end, its kind)."""
 
 
 def _words(words: str) -> str:
@@ -46,8 +46,8 @@ _LIBRARIES = (
     "async_compile ops self cls"
 )
 _MADE_NAMES = r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x|r0_)\d+(?:_\d+)*\b"
-"""Names that Dynamo, AOTAutograd and Inductor make up; seeing them apart from the user's own helps
-reading.
+"""Matches names that Dynamo, AOTAutograd and Inductor generate, so that they differ in colour from
+the user's own.
 """
 
 _PYTHON = (
@@ -251,9 +251,9 @@ Kind = Literal[
     "label",
     "offset",
 ]
-"""``variable``: names the compiler made (``buf0``, ``tmp3``, ``primals_1``). ``decorator``: also
-C++ preprocessor lines. ``label``: JSON keys, IR buffers, jump targets. ``offset``: numbers that
-count lines or bytes in a bytecode listing.
+"""Kind of a token. ``variable``: names the compiler made (``buf0``, ``tmp3``, ``primals_1``).
+``decorator``: also C++ preprocessor lines. ``label``: JSON keys, IR buffers, jump targets.
+``offset``: numbers that count lines or bytes in a bytecode listing.
 """
 
 Token = tuple[str, Kind]
@@ -262,8 +262,8 @@ Line = Sequence[Token]
 
 TAB_SIZE = 4
 LONGEST_COLOURED = 4_000
-"""A line with more characters than this is shown without colours: nobody reads it, and a page must
-cost the same everywhere.
+"""Longest line that is coloured. Longer lines are not read, and a page must cost the same
+everywhere.
 """
 
 _UNSAFE = re.compile(
@@ -274,8 +274,7 @@ _UNSAFE = re.compile(
 
 
 def printable(text: str) -> str:
-    """Return ``text`` on one line, with everything that could steer a terminal or hide in it made
-    visible.
+    """Return ``text`` on one line, with all control and invisible characters made visible.
 
     Control characters become their pictures (escape is ␛, newline ␊), the rest of the unsafe ones
     their Python escape (``\\x9b``, ``\\u202e``). Tabs become spaces.
@@ -288,7 +287,7 @@ def printable(text: str) -> str:
 
 
 def printable_text(text: str) -> str:
-    """Return a text of several lines made safe as ``printable`` does; newlines stay newlines."""
+    """Return a text of several lines, safe as ``printable`` makes it, but with newlines."""
     return "\n".join(printable(line.removesuffix("\r")) for line in text.split("\n"))
 
 
@@ -320,7 +319,7 @@ class _Enclosed(NamedTuple):
     start: int
     stop: int
     rules: Rules | None
-    """How the inside is coloured; None: all of it is of ``kind``."""
+    """The rules for its inside; None: all of it is of ``kind``."""
     kind: Kind
 
 
@@ -369,7 +368,7 @@ class Lines(Sequence[Line]):
         return map(self._line, range(len(self)))
 
     def raw(self, number: int) -> str:
-        """Return line ``number`` (from 0) as it is in the text, unsafe characters and all: for
+        """Return line ``number`` (from 0) of the original text, including unsafe characters: for
         searching and copying.
         """
         return self.text[self._starts[number] : self._starts[number + 1] - 1].removesuffix("\r")
@@ -402,7 +401,7 @@ class Lines(Sequence[Line]):
 
 
 def _tokens(text: str, rules: Rules) -> list[Token]:
-    """Cut a text into tokens by the pattern of its language; what no token covers is plain text."""
+    """Split a text into tokens by the pattern of its language; the text between tokens is plain."""
     if rules.pattern is None:
         return [(text, "text")] if text else []
     tokens: list[Token] = []
@@ -476,7 +475,7 @@ def _block(
 
 
 def _hides(before: str, rules: Rules) -> bool:
-    """Return whether an opener after ``before`` is in a comment or in a string of one line, and so
+    """Return whether an opener after ``before`` is inside a comment or a string of one line, and so
     opens nothing.
     """
     tokens = _tokens(before, rules)

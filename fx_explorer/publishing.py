@@ -1,4 +1,4 @@
-"""What a backend tells of itself: ``fx_explorer.publish``, for whoever looks.
+"""This module lets a backend show its own stages: ``fx_explorer.publish``, for whoever records it.
 
 Nothing but the standard library is imported, and nothing is done while nobody looks. Who looks is a
 listener (a recording, capture/backends/listening.py). It guards itself: whatever a backend gives
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Hears what is published. It raises nothing but what ends the program anyway."""
+    """Receives publications. It raises only exceptions that end the program anyway."""
 
     def stage(self, name: Any, content: Any, language: Any, links: Any, direction: Any) -> None: ...
 
@@ -38,7 +38,7 @@ def publish(
     links: Links | Callable[[], Links] | None = None,
     direction: str = "",
 ) -> None:
-    """Show a stage of a backend: a graph or a text, beside the stages of torch's own.
+    """Publish a stage of a backend: a graph or a text, shown beside torch's own stages.
 
     ``stage`` is the name it is shown under (``"segments"``, ``"program"``); stages are listed in
     the order in which they are published. ``content`` is an FX graph or a text; or a function that
@@ -61,7 +61,7 @@ def publish(
 def publish_run(
     entry: str, instructions: Iterable[Mapping[str, object]], *, call: int | None = None
 ) -> None:
-    """Show one run of a compiled entry, instruction by instruction.
+    """Publish one run of a compiled function, instruction by instruction.
 
     ``entry`` is the backend's name for what was called (``"forward"``). Each instruction is a
     dictionary: ``name``; ``shapes``, as text or as tuples; ``seconds``; ``fell_back``, whether
@@ -77,7 +77,7 @@ def publish_run(
 
 
 def is_looked_at() -> bool:
-    """Return whether somebody looks at what is published: for what is dear to make.
+    """Return whether publications are recorded now, for content that is expensive to make.
 
     >>> is_looked_at()
     False
@@ -87,7 +87,7 @@ def is_looked_at() -> bool:
 
 @contextmanager
 def with_listener(listener: Listener) -> Iterator[None]:
-    """Tell ``listener`` what is published inside the block."""
+    """Pass publications inside the block to ``listener``."""
     _listeners.append(listener)
     try:
         yield

@@ -32,8 +32,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def with_room(function: Function) -> Function:
-    """Give the frames of a function more room on the stack from now on, and return it. A function
-    without Python code stays as it is.
+    """Enlarge the stack space of a function's frames from now on, and return the function. A
+    function without Python code is unchanged.
     """
     code = getattr(function, "__code__", None)
     if _HAS_PIECES and isinstance(code, CodeType):
@@ -43,7 +43,7 @@ def with_room(function: Function) -> Function:
 
 @contextlib.contextmanager
 def room_behind(function: Callable[..., object]) -> Iterator[None]:
-    """Give the frames of somebody else's function room behind them inside the block."""
+    """Enlarge the stack space of another library's function inside the block."""
     before: Any = getattr(function, "__code__", None)
     larger = getattr(with_room(function), "__code__", None)
     try:

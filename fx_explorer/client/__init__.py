@@ -1,4 +1,6 @@
-"""Starts a worker, follows it, and keeps what it captured. Knows neither torch nor Textual."""
+"""This package starts a worker, follows it, and stores what it captured. It imports neither torch
+nor Textual.
+"""
 
 from fx_explorer.client.capture import Capture
 

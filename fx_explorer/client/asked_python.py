@@ -1,5 +1,5 @@
-"""Asks an interpreter that the user chose: what it prints is a stranger's, and may be no answer, or
-one without an end.
+"""This module runs an interpreter that the user chose and reads its output, which may be invalid or
+endless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from fx_explorer.errors import WorkerError
 
 MOST_PRINTED = 16 << 20
-"""Most bytes that are read of an answer. A normal one has thousands."""
+"""Most bytes that are read of its output. Normal output has thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Printed:
     errors: str
 
     def objects(self) -> list[dict[str, Any]]:
-        """Return the lines that are JSON objects. Others are what torch or a library printed."""
+        """Return the lines that are JSON objects. torch or a library may print other lines."""
         found = []
         for line in self.output.splitlines():
             with contextlib.suppress(ValueError, RecursionError):
@@ -44,8 +44,8 @@ class Printed:
 
 
 def ask_python(python: str, *arguments: str, timeout_s: float) -> Printed:
-    """Run an interpreter with these arguments. Raises WorkerError, whose words follow its name:
-    where it cannot be started, does not end in time, or prints more than an answer can be.
+    """Run an interpreter with these arguments. Raises WorkerError, whose text follows the
+    interpreter's name, if it cannot be started, does not end in time, or prints too much.
     """
     try:
         process = subprocess.Popen(
@@ -74,8 +74,8 @@ def ask_python(python: str, *arguments: str, timeout_s: float) -> Printed:
 def _read(
     process: subprocess.Popen[bytes], until: float, timeout_s: float
 ) -> tuple[bytearray, bytearray]:
-    """Return what the process prints on its two streams. What it started may hold them open for
-    longer than it lives.
+    """Return the output of the process on its two streams. Its children may hold them open longer
+    than it lives.
     """
     printed = bytearray(), bytearray()
     with selectors.DefaultSelector() as selector:

@@ -1,5 +1,5 @@
-"""What child processes of the program left beside its session, as rows for it. They may have ended
-anyhow.
+"""This module turns the files that the program's child processes left beside the session into rows.
+The children may have ended in any way.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ VARIABLE, HOOK = (
     "FX_EXPLORER_CHILDREN",
     str(Path(__file__).resolve().parent.parent / "program" / "in_children"),
 )
-"""What a process that a worker starts is noticed by (program/children.py)."""
+"""The variable and the hook by which processes started by a worker are recorded
+(program/children.py).
+"""
 
 MOST_OF_UNSEEN = 1 << 20
 """Bytes of the note of a process that could not be seen."""
@@ -41,16 +43,18 @@ DIRECTORY = "children"
 """Folder beside the session that holds the sessions of child processes (program/children.py)."""
 
 MOST_PROCESSES, MOST_FINDINGS = 1000, 1000
-"""Rows kept of one capture, and of one process; the totals of a process count everything."""
+"""Most rows of one capture, and of one process; the totals of a process count everything."""
 
 LONGEST = 1000
-"""Most characters that are kept of a text."""
+"""Most characters of a text."""
 
 
 def add_children(
     writer: SessionWriter, session: Path, unknown: Sequence[UnknownProcess] = ()
 ) -> None:
-    """Add every process that compiled something, or of which that is not known."""
+    """Add every process that compiled something, and every process of which it is not known whether
+    it did.
+    """
     directory = session.with_name(DIRECTORY)
     files = sorted(directory.iterdir()) if directory.is_dir() else []
     kept = [read for file in files if (read := _read(file))]
@@ -65,7 +69,7 @@ def add_children(
 
 
 def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
-    """Read what one child left; None for what tells of nothing."""
+    """Read the files of one child; None if they contain nothing."""
     if file.suffix == ".json" and file.name != "request.json":
         return _unseen(file), []
     if file.suffix != ".fxs":
@@ -119,7 +123,7 @@ def _process(reader: SessionReader) -> ChildProcess:
 
 
 def _findings(reader: SessionReader) -> Iterator[ChildFinding]:
-    """List one finding for each place, cause and text."""
+    """Return one finding for each place, cause and text."""
     yield from _counted(
         "break",
         (
@@ -173,8 +177,8 @@ def _counted(
 
 
 def without_mark(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a worker of ours that a recorded program starts: its own children
-    are recorded by it alone.
+    """Return the environment for a worker of ours that a recorded program starts, so that only the
+    worker records its own children.
     """
     kept = dict(environment)
     if kept.pop(VARIABLE, None):

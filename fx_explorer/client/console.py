@@ -1,4 +1,4 @@
-"""What the user's program prints, from bytes on a pipe to rows of the session."""
+"""This module turns the program's output, bytes on a pipe, into rows of the session."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ MAX_LINE = 10_000
 
 MAX_LINES = 200_000
 MAX_CHARACTERS = 30_000_000
-"""The most characters that are kept from the beginning of one capture. A program that prints for
-ever must not fill the disk.
+"""Most characters that are stored from the beginning of one capture. A program that prints for ever
+must not fill the disk.
 """
 
 MAX_LAST_LINES = 1_000
-"""The most lines that are kept from the end where a capture prints more: what a program says last
-is what one looks for first.
+"""Most lines that are stored from the end if a capture prints more: the last lines are the first
+that one looks for.
 """
 
 FLUSH_S = 0.1
 WAITING_LINES = 20_000
-"""With so many lines not yet in the file the pipe is left unread, which slows the program down to
-what we can write.
+"""Number of lines waiting to be written from which on the pipe is not read, which slows the program
+down to our speed of writing.
 """
 
 
@@ -61,9 +61,7 @@ class LineSplitter:
 
 
 def _last_version(line: str, *, keep_end: bool = False) -> str:
-    """Return what was written last on a line. A carriage return starts the line again, as on a
-    terminal.
-    """
+    """Return the final text of a line. A carriage return starts the line again, as on a terminal."""
     # Without it, what comes next would be added to the line that it is to replace.
     end = "\r" if keep_end and line.endswith("\r") else ""
     return line.rstrip("\r").rpartition("\r")[2] + end
@@ -74,7 +72,7 @@ def _pieces(line: str) -> list[str]:
 
 
 class Console:
-    """Writes console rows in batches, away from the event loop: SQLite may wait for the worker's
+    """Writes console rows in batches, outside of the event loop: SQLite may wait for the worker's
     own transaction.
     """
 
@@ -132,7 +130,7 @@ class Console:
             self._room.set()
 
     def finish(self, writer: SessionWriter) -> None:
-        """Write what is left. Raises SessionWriteError, and can then be tried again with another
+        """Write the rest. If it raises SessionWriteError, it can be tried again with another
         writer.
         """
         if dropped := self._late - len(self._last):

@@ -1,4 +1,4 @@
-"""Every process below a recorded program, followed from outside by what it does: which one imported
+"""This module follows every process below a recorded program from outside: which ones imported
 torch without being recorded, and which ones outlive the program.
 
 How a process was started does not matter: the system tells who its parent is. Those that lose their
@@ -29,7 +29,7 @@ from fx_explorer.process_status import (
 )
 
 MARK = "FX_EXPLORER_CAPTURE"
-"""A variable that children inherit, by which they are known too; its value is another one for each
+"""A variable that children inherit, by which they are recognised too; its value differs for each
 worker.
 """
 
@@ -43,30 +43,31 @@ PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 LOOK_S = 0.1
 
 LEAST_REST = 30
-"""How many times as long as a look takes the next one is put off, where there are thousands of
+"""Pause after a look at the processes, as a multiple of the time the look took, for thousands of
 processes.
 """
 
 GRACE_S = 0.5
-"""How long a Python may take to end after the program, as multiprocessing's own helpers do."""
+"""Seconds that a Python may take to end after the program, as multiprocessing's own helpers do."""
 
 MAX_SHOWN = 60
 ROUNDS = 20
-"""How often is looked for what was started by what is being ended."""
+"""Most searches for processes that were started by the processes being ended."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
 _SHELLS = re.compile(
     "sh|bash|dash|zsh|ksh|fish|busybox|env|make|nice|nohup|parallel|perl|ruby|setsid|sudo|stdbuf|taskset|time|timeout|xargs|unshare|bwrap|runuser|su|uv|uvx|conda|mamba|flock"
 )
-"""Programs whose purpose is to start others: what they start next is not known."""
+"""Matches programs whose purpose is to start others, so that it is not known what they start next.
+"""
 
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
-"""In the command of a Python that only waits for its parent: Python's own."""
+"""Modules in the command of a Python that only waits for its parent: Python's own helpers."""
 
 _COMPILE_POOL = "/torch/_inductor/compile_worker/__main__.py"
-"""In the command of torch's pool, which builds the kernels of the program that started it: it and
-what it starts trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
+"""Path in the command of torch's compile pool, which builds the kernels of the program that started
+it: it and its children trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
 """
 
 
@@ -87,14 +88,14 @@ class UnknownProcess:
 
     pid: int
     command: str
-    """Its command line, without what looks like a secret."""
+    """Its command line, without likely secrets."""
     why: str
     is_recorded: bool = False
     """Whether it was recorded as long as the program ran."""
 
 
 class _Process:
-    """One process below the program, and the program that runs in it."""
+    """One process below the program, and the program it is running."""
 
     def __init__(self, status: ProcessStatus, is_certain: bool) -> None:
         self.pid = status.pid
@@ -110,7 +111,7 @@ class _Process:
         self.has_torch = False
 
     def see(self, status: ProcessStatus, hook: str, is_worker: bool) -> None:
-        """Read what the process runs now. ``is_worker``: it is the worker, or a fork of it."""
+        """Read what the process is running now. ``is_worker``: it is the worker, or a fork of it."""
         self.image = status.image
         words = _words(self.pid, "cmdline")
         self.command = " ".join(without_secrets(words).words)
@@ -128,11 +129,11 @@ class _Process:
 
 
 class Descendants:
-    """Follows what a worker starts, in a thread, from ``begin`` to ``program_ended``."""
+    """Follows the processes that a worker starts, in a thread, from ``begin`` to ``program_ended``."""
 
     _lock = threading.Lock()
     _watching = 0
-    """How many follow now: this process adopts as long as one does."""
+    """Number of followers: this process adopts orphans as long as there is one."""
 
     def __init__(self, mark: str, hook: str) -> None:
         """``mark`` is the value of MARK, and ``hook`` the folder on PYTHONPATH that records."""
@@ -144,11 +145,11 @@ class Descendants:
         self._hook = hook
         self._worker = 0
         self._images: set[str] = set()
-        """Images (``ProcessStatus.image``) that the worker's process has had, one for each program
-        it has run.
+        """Images (``ProcessStatus.image``) of the worker's process, one for each program it has
+        run.
         """
         self._own_image = ""
-        """Image of this process (``ProcessStatus.image``). A fork of it has the same until it runs
+        """Image of this process (``ProcessStatus.image``). A fork has the same image until it runs
         its own program.
         """
         self._marks = ""
@@ -162,7 +163,7 @@ class Descendants:
 
     def begin(self, worker: int, marks: Path | None) -> None:
         """Begin to follow the processes that ``worker`` starts. Recorded processes leave their
-        marks in the directory ``marks``; None when nothing is recorded.
+        marks in the directory ``marks``; None if nothing is recorded.
         """
         self._worker = worker
         self._marks = str(marks) if marks else ""
@@ -224,7 +225,7 @@ class Descendants:
         return descendants
 
     def end_all(self) -> list[Descendant]:
-        """End those outside of the worker's process group, and return those that there were."""
+        """End the processes outside of the worker's process group, and return them."""
         ended: dict[int, Descendant] = {}
         for _ in range(ROUNDS):
             alive = self.outside_the_group()
@@ -237,14 +238,14 @@ class Descendants:
         return list(ended.values())
 
     def stop(self) -> None:
-        """Follow nobody any more."""
+        """Stop following."""
         if self._thread is not None and not self._ended.is_set():
             self._ended.set()
             self._adopt(-1)
 
     def _adopt(self, change: int) -> None:
-        """Count one follower more or fewer, and adopt processes below us that lose their parent
-        (``prctl``) while there is any.
+        """Count one follower more or fewer, and, while there is any, adopt processes below this one
+        that lose their parent (``prctl``).
         """
         with Descendants._lock:
             Descendants._watching += change
@@ -276,7 +277,7 @@ class Descendants:
                     self._see(process, status)
 
     def _sort(self, statuses: dict[int, ProcessStatus]) -> None:
-        """Tell the program's processes from others."""
+        """Separate the program's processes from others."""
         new = [status for pid, status in sorted(statuses.items()) if pid not in self._processes]
         has_grown = True
         while has_grown:  # a parent may have a higher number than its child
@@ -302,8 +303,8 @@ class Descendants:
         return self._mark in _words(status.pid, "environ")
 
     def _may_be_programs(self, status: ProcessStatus) -> bool:
-        """Return whether it has become a child of ours and is none that we started, nor another
-        worker's: those have variables of ours. It may have been orphaned before it was seen.
+        """Return whether the process has become our child although neither we nor another worker
+        started it: those have our variables. It may have been orphaned before it was seen.
         """
         parent = self._processes.get(status.parent)
         if parent is not None:
@@ -344,7 +345,9 @@ class Descendants:
         return os.path.exists(mark_of(self._marks, image))
 
     def _outliving(self) -> list[_Process]:
-        """List what still runs and may come to compile: Pythons, and what starts other programs."""
+        """Return the processes that still run and may compile later: Pythons, and programs that
+        start others.
+        """
         processes = []
         for process in self._processes.values():
             status = status_of(process.pid)
@@ -365,8 +368,8 @@ def _all_processes() -> set[int]:
 
 
 def _words(pid: int, name: str) -> list[str]:
-    """Return the arguments or the environment of a process; nothing for one that is gone, or that
-    we may not look at.
+    """Return the arguments or the environment of a process; empty if it has ended, or may not be
+    read.
     """
     try:
         content = Path(f"/proc/{pid}/{name}").read_bytes()
@@ -391,7 +394,7 @@ def _has_torch(pid: int) -> bool:
 
 
 def _why_not_recorded(words: list[str], environment: list[str], hook: str) -> str:
-    """Return what keeps a Python from our hook: an option, or its environment."""
+    """Return what keeps a Python from loading our hook: an option, or its environment."""
     option = option_without_site(words[1:])
     if option:
         return f"it was started with {option}, which keeps Python from its environment"

@@ -1,5 +1,5 @@
-"""Sessions in temporary directories: made for each capture, and found again when whoever made them
-was killed.
+"""This module makes temporary directories for the sessions of captures, and finds those whose
+process was killed.
 
 A session that a worker writes is always in one of them, on a local disk: SQLite's write-ahead log
 does not work on network file systems.
@@ -36,7 +36,7 @@ SETTLED_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A temporary directory that a capture left and that nobody holds any more."""
+    """A temporary directory that a capture left and that is no longer locked."""
 
     directory: Path
     target: str
@@ -68,7 +68,7 @@ class Leftover:
 
 
 def new_directory() -> tuple[Path, Lock]:
-    """Make a directory and lock it. Raises SessionWriteError when there is no room for it."""
+    """Make a directory and lock it. Raises SessionWriteError if there is no room for it."""
     directory = new_temporary_folder(IN_USE_PREFIX)
     try:
         return directory, Lock(directory, is_own=True)
@@ -84,9 +84,7 @@ def note_reported(directory: Path) -> None:
 
 
 def leftovers() -> list[Leftover]:
-    """Return all leftovers of this user, the oldest first. Those in which nothing was captured are
-    removed.
-    """
+    """Return all leftovers of this user, the oldest first. Empty ones are removed."""
     found = []
     for directory in sorted(_directories(), key=_changed_at):
         with contextlib.suppress(OSError):  # held, or gone meanwhile
@@ -106,8 +104,8 @@ def leftovers() -> list[Leftover]:
 
 
 def news() -> list[str]:
-    """Return one line about all leftovers that were not told yet, which count as told from now on;
-    empty when there is nothing new.
+    """Return one line about all leftovers that were not reported yet, and count them as reported;
+    empty without new ones.
     """
     new = [leftover for leftover in leftovers() if not leftover.was_reported]
     for leftover in new:
@@ -150,7 +148,7 @@ def _changed_at(directory: Path) -> float:
 
 
 def _read(directory: Path) -> Leftover | None:
-    """Read a leftover; None when nothing was captured."""
+    """Read a leftover; None if nothing was captured."""
     session = directory / SESSION
     if not session.is_file() or session.is_symlink():
         return None

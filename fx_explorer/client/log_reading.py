@@ -1,5 +1,5 @@
-"""A log that is read in a process of its own, and followed as a capture is: the session grows
-meanwhile, and notices say how far it is.
+"""This module reads a log in a process of its own, and follows it like a capture: the session
+grows, and notices report the progress.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ READ = (
     "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.reading_process import main; "
     "sys.exit(main())"
 )
-"""The modules of this process, whatever lies in the directory that it was started in."""
+"""Command that starts the reading process with our own modules, whatever its working directory
+contains.
+"""
 
 UNTIL_IT_IS_GONE_S = 0.005
 """Between two looks at a process that has closed its pipes."""
@@ -33,17 +35,17 @@ STOPPED = "The reading of the log was stopped; what was found until then is kept
 
 
 class LogReadingProcess:
-    """Reads one log into a session in a temporary directory, which goes with ``discard``. The log
+    """Reads one log into a session in a temporary directory, which ``discard`` removes. The log
     itself is only read.
     """
 
     left_behind = ""
     is_temporary = False
-    """Nobody is asked when the app is left: everything is in the log."""
+    """Always false: leaving the app needs no question, because everything is in the log."""
 
     def __init__(self, log: Path, standard_input: int = -1, *, follows: bool = False) -> None:
-        """``standard_input`` is the descriptor of a log that comes from there. With ``follows`` the
-        reading continues with what a job adds, until it is stopped.
+        """``standard_input`` is the descriptor of a log from standard input. With ``follows`` the
+        reading continues with a job's additions, until it is stopped.
         """
         self._log = log
         self._follows = follows
@@ -61,9 +63,8 @@ class LogReadingProcess:
         self._looked_at = 0
 
     def begin(self) -> None:
-        """Create the session and start the process, which reads while nobody follows it yet. Raises
-        SessionWriteError when there is no room, and SessionError where a log that is followed
-        cannot be read.
+        """Create the session and start the process, which reads before it is followed. Raises
+        SessionWriteError if there is no room, and SessionError if a followed log cannot be read.
         """
         SessionWriter(self.session_path).close()
         if self._follows:
@@ -104,9 +105,8 @@ class LogReadingProcess:
             yield Notice.from_json(line.decode())
 
     async def wait(self) -> Outcome:
-        """Wait until the reading process has ended, and return its outcome. When the process itself
-        recorded none, the outcome is worked out from its exit code and its messages, and noted in
-        the session.
+        """Wait until the reading process has ended, and return its outcome. If the process itself
+        recorded none, it is derived from the exit code and messages, and stored in the session.
         """
         assert self._process is not None
         assert self._said is not None
@@ -131,7 +131,7 @@ class LogReadingProcess:
             writer.set_meta("outcome", outcome.to_json())
 
     async def cancel(self, grace_s: float = 0.0) -> Outcome:
-        """Stop reading; what was found is kept."""
+        """Stop reading; the data so far are kept."""
         if self._process is not None and self._process.poll() is None:
             self._was_stopped = True
             self._process.terminate()
@@ -148,10 +148,10 @@ class LogReadingProcess:
                 os.write(pipe.fileno(), b"%d\n" % compilation)
 
     def send(self, command: Command) -> None:
-        """Do nothing: a log has no program that could be told."""
+        """Do nothing: a log has no program to command."""
 
     def keep(self) -> None:
-        """Do nothing: what is kept is the log."""
+        """Do nothing: the data are kept in the log."""
 
     def discard(self) -> None:
         """Remove the session that was read, and end the process unless somebody follows it."""

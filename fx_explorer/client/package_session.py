@@ -1,5 +1,5 @@
-"""A session of an AOTInductor package: its code as documents, its binaries in a list. Nothing of it
-is loaded or run.
+"""This module makes a session of an AOTInductor package: its code as documents, its binaries in a
+list. No part of it is loaded or run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ weights), and only listed.
 """
 
 MOST_SHOWN = 2_000
-"""Texts of one package that become documents."""
+"""Most texts of one package that become documents."""
 
 NOT_THERE = "an AOTInductor package has no graphs: it is what was made of them"
 
@@ -83,7 +83,7 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
 
 @dataclass(slots=True)
 class PackagedCode:
-    """The wrapper of a model with its kernels, and torch's table of what each computes."""
+    """The wrapper of a model with its kernels, and torch's table of the nodes that each computes."""
 
     artifact: int = 0
     wrapper: str = ""

@@ -1,5 +1,5 @@
-"""How a capture ended, told from what is left of the worker: its last words, its exit status, and
-what we did to it.
+"""This module derives how a capture ended from the traces of the worker: its last message, its exit
+status, and our own actions on it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ STACK_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EndedWorker:
-    """What is known of a worker process that has ended."""
+    """The facts about a worker process that has ended."""
 
     returncode: int
     """The worker's exit status, or minus the signal's number."""
     last_words: str = ""
     """JSON of the Outcome the worker sent; empty when it died before."""
     activity: str = ""
-    """What it was doing, in its own words; empty when it never said anything."""
+    """Its last activity, as it reported; empty if it never reported any."""
     stacks: str = ""
     """Python stacks that faulthandler left behind."""
     stopped: StopReason = ""
@@ -72,14 +72,14 @@ class EndedWorker:
     last_output: str = ""
     """The worker's last line on stderr."""
     stopped_by: int = 0
-    """The signal that fx-explorer itself got, for which it ended the worker; 0 for none."""
+    """The signal that fx-explorer itself received and for which it ended the worker; 0 for none."""
     is_of_job: bool = False
-    """Whether torchrun started it, as one rank of a job."""
+    """Whether torchrun started fx-explorer, as one rank of a job."""
 
 
 def outcome_of(remains: EndedWorker) -> Outcome:
-    """Say how a capture ended. What we did to the worker counts first, then its last words, then
-    its exit status and what it was doing.
+    """Return how a capture ended. Our actions on the worker count first, then its last message,
+    then its exit status and activity.
     """
     doing = f" while {remains.activity}" if remains.activity else ""
     status = remains.returncode
@@ -153,9 +153,7 @@ def _of_ctrl_c(outcome: Outcome) -> Outcome:
 
 
 def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
-    """Return the row that keeps the stacks of a process that was killed or stopped; None when there
-    is nothing to keep.
-    """
+    """Return the row with the stacks of a process that was killed or stopped; None without stacks."""
     has_told = bool(remains.last_words) and not remains.stopped
     if outcome.kind not in ("killed", "timed_out") or has_told:
         return None
@@ -183,9 +181,7 @@ def with_problem(outcome: Outcome, problem: str) -> Outcome:
 
 
 def _where(stacks: str) -> str:
-    """Return ", in function (file:line)" for the main thread's innermost frame; empty when there is
-    none.
-    """
+    """Return ", in function (file:line)" for the main thread's innermost frame; empty without one."""
     main = stacks.rpartition("Current thread")[2] or stacks
     match = STACK_LINE.search(main)
     if match:
@@ -194,9 +190,8 @@ def _where(stacks: str) -> str:
 
 
 def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:
-    """Return what the command line ends with. ``run`` ends as the script itself would have under a
-    shell. ``stopped_by`` is the signal for which we cancelled it; 0 for none, which is taken as
-    Ctrl-C.
+    """Return the exit code of the command line. ``run`` ends as the script itself would under a
+    shell. ``stopped_by`` is the signal for which it was cancelled; 0 counts as Ctrl-C.
     """
     status = outcome.exit_code
     if outcome.kind in ("cancelled", "killed") and stopped_by:

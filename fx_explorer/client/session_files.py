@@ -34,8 +34,8 @@ def session_file(path: Path, *, force: bool = False, never: Sequence[Path] = ())
 
 
 def is_a_session(file: Path) -> bool:
-    """Return whether the file says in its first bytes that it is one of ours (SQLite's header holds
-    our application id).
+    """Return whether the file's first bytes mark it as one of our sessions (SQLite's header has our
+    application id).
     """
     with contextlib.suppress(OSError), open_outside(file) as opened:
         header = opened.read(_APPLICATION_ID_AT + 4)
@@ -53,8 +53,8 @@ def files_of(target: str) -> tuple[Path, ...]:
 
 
 def place_session(session: Path, output: OutputFile) -> None:
-    """Put the session, as one plain file, at ``output``, at once: a reader never sees half a file
-    there.
+    """Move the session, as one plain file, to ``output`` atomically: a reader never sees half a
+    file.
 
     It is copied, because the app may still be reading it where it is, and because the place may be
     on another file system. Only when there is no room for a copy is it moved. Raises
@@ -85,7 +85,7 @@ def place_session(session: Path, output: OutputFile) -> None:
 
 
 def copy_session(session: Path, output: OutputFile) -> None:
-    """Copy it whole, with what is still in the write-ahead log. Raises UsageError, OSError and
+    """Copy the session completely, including the write-ahead log. Raises UsageError, OSError and
     sqlite3.Error.
     """
     with output.partial() as beside:
@@ -105,8 +105,8 @@ def copy_session(session: Path, output: OutputFile) -> None:
 
 
 def writable_session(session: Path, folder: Path | None = None) -> Path:
-    """Return the session itself, or a copy in ``folder`` (a temporary one when none is given) when
-    it cannot be written to: compare the two to know.
+    """Return the session itself, or, if it cannot be written to, a copy in ``folder`` (a temporary
+    one by default). The paths differ for a copy.
     """
     # The directory counts too, since SQLite makes its log beside the session.
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):

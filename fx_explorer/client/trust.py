@@ -1,5 +1,5 @@
-"""Tells whose session it is, because code of a session that this user did not capture on this
-machine is run only after asking.
+"""This module decides whose session it is, because code of a session that this user did not capture
+on this machine is run only with consent.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ RUNS = (
     "This runs a program on this machine, with the files, expressions and options that the "
     "session names."
 )
-"""The question's text before a session's program is run: what will happen, and with what."""
+"""The question's text before a session's program is run: what will happen, and with which inputs.
+"""
 
 LOADS = (
     "Loading an ExportedProgram can run code of whoever made it: torch unpickles its constants and "
     "inputs, and its graph and guards may name any function."
 )
-"""The question's text before an ExportedProgram is loaded. It is asked whoever made the file,
-because that cannot be known.
+"""The question's text before an ExportedProgram is loaded. It is always asked, because the author
+cannot be known.
 """
 
 _captured: set[Path] = set()
@@ -77,8 +78,8 @@ def is_being_captured(session: Path) -> bool:
 
 
 def is_own_session(session: Path) -> bool:
-    """Return whether this user captured the session on this machine. Raises SessionError for what
-    is no session.
+    """Return whether this user captured the session on this machine. Raises SessionError if it is
+    not a session.
     """
     if is_being_captured(session):
         return True

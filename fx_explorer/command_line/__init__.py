@@ -1,3 +1,3 @@
-"""The subcommands share what is here: options, sessions they are given or capture first, narration,
-files they write.
+"""This package has what the subcommands share: options, sessions they are given or capture first,
+narration, output files.
 """

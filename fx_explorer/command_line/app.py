@@ -1,4 +1,4 @@
-"""The app is started here on what was given. Where there is no terminal, the overview is printed as
+"""This module starts the app for a command line. Without a terminal, the overview is printed as
 text.
 """
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 def explore(arguments: argparse.Namespace) -> int:
-    """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
-    that do not go with what was given.
+    """Show the app on a terminal, and otherwise print the overview. Raises UsageError for options
+    that do not fit the target.
     """
     log: Path | None = getattr(arguments, "reads_log", None)
     if log is None and is_of_ranks(arguments.target):
@@ -76,8 +76,8 @@ def explore(arguments: argparse.Namespace) -> int:
 
 
 def _explore_with_profile(arguments: argparse.Namespace) -> int:
-    """Show a session with the times of a profile; without a terminal, the overview with them.
-    Raises UsageError for what is no session, or grows while it is looked at.
+    """Show a session with the times of a profile; without a terminal, print the overview with them.
+    Raises UsageError if it is not a session, or grows meanwhile.
     """
     if arguments.follow:
         raise UsageError(
@@ -139,7 +139,7 @@ def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
 
 
 def describe_compared(left: Path, right: Path, names: tuple[str, str]) -> str:
-    """Return what ``fx-explorer diff`` says of two sessions or logs."""
+    """Return the text of ``fx-explorer diff`` for two sessions or logs."""
     from fx_explorer.instruments.diff.report import text_of_both
     from fx_explorer.instruments.ranks.reading import opened
 
@@ -164,8 +164,8 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 def _begin_reading(
     arguments: argparse.Namespace, log: Path, until: contextlib.ExitStack
 ) -> list[str]:
-    """Let the log be read while Textual is imported, and return what its beginning says. ``until``
-    ends it.
+    """Start reading the log while Textual is imported, and return a description of its beginning.
+    ``until`` ends it.
     """
     from fx_explorer.client.log_reading import LogReadingProcess
     from fx_explorer.command_line.logs import first_words
@@ -188,7 +188,7 @@ def _print_overview(reader: SessionReader) -> None:
 
 
 def app_for(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
-    """Make the app for a saved session, or for a target with what captures it."""
+    """Make the app for a saved session, or for a target with the functions that capture it."""
     from fx_explorer.trials import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
 
@@ -256,7 +256,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
 def _read_log(
     arguments: argparse.Namespace, log: Path, begun: list[LogReadingProcess]
 ) -> LogReadingProcess:
-    """Return what reads a log: at first the reading that has ``begun`` already, then new ones."""
+    """Return a reading of a log: first the one that has ``begun`` already, then new ones."""
     from fx_explorer.client.log_reading import LogReadingProcess
 
     if begun:
@@ -266,8 +266,8 @@ def _read_log(
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:
-    """Return where the app pauses by itself. Graph breaks are seen once Dynamo is through, before
-    Inductor is paid for, so it stops there.
+    """Return where the app pauses automatically. Graph breaks are known once Dynamo has finished,
+    before the cost of Inductor, so it pauses there.
     """
     if arguments.step:
         return "step"
@@ -310,8 +310,8 @@ def run_app(
     make_app: Callable[[Config], ExplorerApp],
     begin: Callable[[], list[str]] | None = None,
 ) -> int:
-    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there,
-    and below it what ``begin`` says; ``theme`` is what the command line says.
+    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is ready,
+    with the text from ``begin`` below it; ``theme`` is the command line's.
     """
     app = themed_app(title, theme, make_app, begin)
     app.run()
@@ -366,8 +366,8 @@ def themed_app(
 
 
 def keyboard_in_place_of_input() -> int:
-    """Let keys come from the terminal where the standard input is a log, and return the descriptor
-    of that.
+    """Read keys from the terminal if the standard input is a log, and return the descriptor of the
+    log.
     """
     log = os.dup(0)
     keyboard = os.open("/dev/tty", os.O_RDWR)

@@ -1,4 +1,6 @@
-"""Kernels are built before they are described: with builders of their own, narrated on stderr."""
+"""This module builds kernels before they are described: with builders of its own, narrated on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
 
 def required_gpu(reader: SessionReader) -> Gpu:
-    """Return the GPU of a session. Raises UsageError when it has none."""
+    """Return the GPU of a session. Raises UsageError without one."""
     gpu = session_gpu(reader)
     if gpu is None:
         raise UsageError(NOT_CAPTURED_FOR_A_GPU)
@@ -71,9 +73,7 @@ def required_gpu(reader: SessionReader) -> Gpu:
 
 
 def named(reader: SessionReader, name: str) -> list[model.Kernel]:
-    """Return the kernels of this name. Raises UsageError, with the names there are, when there is
-    none.
-    """
+    """Return the kernels of this name. Raises UsageError, with the existing names, without any."""
     kernels = kernels_named(reader, name)
     if not kernels:
         every = (
@@ -96,7 +96,7 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
 async def build_every(
     session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str
 ) -> None:
-    """Build all configurations of ``kernels``, for their resources. Raises WorkerError when nothing
+    """Build all configurations of ``kernels``, for their resources. Raises WorkerError if nothing
     can be built here.
     """
     async with BuilderPool(gpu, python) as builds:
@@ -110,7 +110,9 @@ async def build_every(
 
 
 def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
-    """Do what ``asyncio.run`` does, also where a loop is running: after a capture there is one."""
+    """Run a coroutine like ``asyncio.run``, also if a loop is running: after a capture there is
+    one.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

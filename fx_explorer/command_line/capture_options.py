@@ -70,7 +70,7 @@ def front_ends(text: str) -> tuple[str, ...]:
 
 
 def add_call_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add the options for the call: what is called, with which inputs, and where."""
+    """Add the options for the call: the function, its inputs, and the device."""
     parser.add_argument(
         "--call",
         metavar="EXPR",
@@ -248,9 +248,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
 
 
 def _gpu(name: str | None) -> Gpu | None:
-    """Return the GPU of this name; None without a name. Raises UsageError for one that is not
-    known.
-    """
+    """Return the GPU of this name; None without a name. Raises UsageError for an unknown one."""
     if name is None:
         return None
     from fx_explorer.gpus import find_gpu
@@ -262,7 +260,7 @@ GPU_BACKENDS = ("inductor", "regional_inductor")
 
 
 def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
-    """Raise UsageError for what cannot be done without the device."""
+    """Raise UsageError for options that need the device."""
     if gpu is None:
         if getattr(arguments, "no_weights", False):
             raise UsageError(

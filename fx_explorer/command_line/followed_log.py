@@ -1,4 +1,4 @@
-"""This module finds the log that ``--follow`` names: one that a job is writing."""
+"""This module finds the log that ``--follow`` names: a log that a job is writing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A command line names files as TARGET, A or B: this module finds what each is by its content,
-before anything of it is loaded.
+"""This module finds what kind of file TARGET, A or B names on a command line, by its content,
+before any of it is loaded.
 
 A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch
 says in it. An ``ExportedProgram`` is loaded by the worker, which can run code of whoever made it,
@@ -64,8 +64,8 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 def _resolved(
     command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Return a session made from the target, when that is a package or a log; None for any other
-    target, which is used as it is.
+    """Return a session made from the target, if that is a package or a log; None for any other
+    target, which is used directly.
     """
     if getattr(arguments, "follow", False):
         if getattr(arguments, "save", None):
@@ -161,8 +161,8 @@ SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules", "p
 def given_log(
     command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises
-    UsageError for what needs the program, or what only a capture finds out.
+    """Make a session of a TORCH_TRACE log, and return it; None if the app reads it. Raises
+    UsageError for options that need the program or a capture.
     """
     # All of them are not needed for Python files.
     from fx_explorer.command_line.logs import LogProgress
@@ -231,9 +231,7 @@ def _tries(arguments: argparse.Namespace) -> bool:
 def place_of_session(
     file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path:
-    """Return where the session that stands for ``file`` goes, which follows from the name of
-    ``file``.
-    """
+    """Return the place of the session for ``file``, derived from the name of ``file``."""
     folder = until.enter_context(temporary_folder())
     session = folder / f"{file.name.partition('.')[0].strip('-') or 'log'}.fxs"
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}

@@ -1,6 +1,5 @@
-"""Some commands ask something of X, where X is a saved session, or a target that is captured first,
-narrating on stderr. An option of capturing that is given with something already captured is
-refused.
+"""This module serves commands on X, where X is a saved session, or a target that is captured first,
+narrating on stderr. Options of capturing are refused for a session.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ __all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "check_program", "che
 
 
 def shown_name(arguments: argparse.Namespace, target: str = "") -> str:
-    """Return the name of ``target``, or of the command's only one."""
+    """Return the name of ``target``, or of the command's only target."""
     target = target or str(arguments.target)
     return str(getattr(arguments, "packages", {}).get(target, target))
 
 
 def is_of_package(arguments: argparse.Namespace) -> bool:
-    """Return whether the command's target is a session that was made of a package."""
+    """Return whether the command's target is a session made from a package."""
     return arguments.target in getattr(arguments, "packages", {})
 
 
@@ -63,7 +62,7 @@ def answer_from(
     answer: Callable[[SessionReader], None],
     output: Path | None = None,
 ) -> int | None:
-    """Let ``answer`` read the session that X is or becomes.
+    """Call ``answer`` with the session that X is, or that its capture makes.
 
     Returns the exit code the capture ended with, None for a saved session. ``output`` keeps the
     session of a target; raises UsageError for that of a session.
@@ -83,7 +82,9 @@ def answer_from(
 
 
 def refuse_gpu(arguments: argparse.Namespace) -> None:
-    """Raise UsageError: a session has the code of the GPU that it was captured for, or of none."""
+    """Raise UsageError, because a session has the code of the GPU that it was captured for, or of
+    none.
+    """
     given = ""
     if arguments.gpu is not None:
         given = "--gpu"
@@ -135,7 +136,7 @@ async def capture_first(
     answer: Callable[[SessionReader], None],
     output: Path | None = None,
 ) -> int:
-    """Capture, let ``answer`` read the session, and return the exit code the capture ended with.
+    """Capture, call ``answer`` with the session, and return the exit code of the capture.
 
     Nothing is answered for a target that could not be started. A command with ``--allow-nothing``
     ends with 2 without it where nothing was compiled, when it has answered. Without ``output`` the
@@ -188,7 +189,9 @@ async def capture_first(
 
 
 ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weights")
-"""What trials and builds of a saved session use, too, and what is refused with words of its own."""
+"""Options that trials and builds of a saved session use, too, and options that are refused with
+their own messages.
+"""
 
 
 @functools.cache
@@ -201,8 +204,8 @@ def _capture_options() -> tuple[argparse.Action, ...]:
 
 
 def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = ()) -> None:
-    """Raise UsageError for the first option given that says how to capture what is captured
-    already, and for any of ``also``.
+    """Raise UsageError for the first option of capturing that is given with a session, and for any
+    of ``also``.
     """
     given = getattr(arguments, "given", ())
     for action in _capture_options():
@@ -231,7 +234,7 @@ def check_program(arguments: argparse.Namespace) -> None:
 
 
 def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) -> None:
-    """Raise UsageError, which says what would happen, for a stranger's session without
+    """Raise UsageError, which says what would happen, for another user's session without
     ``--trust``.
     """
     if not arguments.trust and not is_own_session(session):

@@ -1,5 +1,5 @@
-"""``--help`` prints first what the command does and examples, then usage, options and the fine
-print. Headings are bold on a terminal.
+"""This module prints ``--help``: first what the command does and examples, then usage, options and
+the fine print. Headings are bold on a terminal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HelpParser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def short_usage(self) -> str:
-        """Return one line: with 40 options, a list of all of them hides what is needed."""
+        """Return one line: with 40 options, a complete usage would hide the important part."""
         if self.usage:
             return self.usage
         needed = (_shown(action) for action in self._actions if not action.option_strings)
@@ -68,12 +68,12 @@ class HelpParser(argparse.ArgumentParser):
 
 
 _BESIDE = re.compile(r"^(.*\S {2,})(?=\S)(.*)$")
-"""How a help is written: what something does stands beside it, after two spaces or more."""
+"""Matches a line of help with a description beside the option, after two spaces or more."""
 
 
 def _written(line: str) -> Line:
-    """Return a line as it is written in the help: an example, a command or an option with what it
-    does beside it, or a sentence.
+    """Return a line in the form of the help: an example, a command or an option with its
+    description, or a sentence.
     """
     beside = _BESIDE.match(line)
     if not beside:
@@ -108,7 +108,7 @@ def reflowed(text: str) -> str:
 
 
 def _is_full(line: str, following: str) -> bool:
-    """Return whether the first word of the following line had no room in this one."""
+    """Return whether the first word of the following line did not fit in this one."""
     return len(line) + 1 + len(following.split(" ", 1)[0]) > SOURCE_COLUMNS
 
 

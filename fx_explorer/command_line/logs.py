@@ -1,6 +1,4 @@
-"""This module shows what is read of a log: its progress, and its first words, before the app is
-there.
-"""
+"""This module shows the progress of reading a log, and its first events, before the app starts."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from fx_explorer.torch_texts.reports import BreakReport, parse_break
 
 
 class LogProgress(LiveLine):
-    """Shows on the line what is read of a log."""
+    """Shows the progress of reading a log on the live line."""
 
     def tell(self, progress: Progress) -> None:
         if self.is_due:
@@ -58,7 +56,7 @@ def first_words(log: Path) -> list[str]:
 
 
 def _first(blocks: Iterable[bytes], size_bytes: int) -> bytes:
-    """Return the beginning of what comes in blocks of any size."""
+    """Return the beginning of data that come in blocks of any size."""
     beginning = bytearray()
     for block in blocks:
         beginning += block
@@ -80,9 +78,7 @@ def _about(log_records: list[Record], size_bytes: int) -> str:
 
 
 def _held(log_records: list[Record], what: str) -> Iterator[str]:
-    """Yield how many compilations, breaks and recompiles there are, and where the first breaks
-    are.
-    """
+    """Yield the numbers of compilations, breaks and recompiles, and the places of the first breaks."""
     compilations: set[str] = set()
     recompiled: set[str] = set()
     breaks: list[BreakReport] = []
@@ -111,7 +107,7 @@ def _held(log_records: list[Record], what: str) -> Iterator[str]:
 
 
 def _place(report: BreakReport) -> str:
-    """Return the user's line of a break: that which called torch, for one within it."""
+    """Return the user's line of a break: for a break inside torch, the line that called torch."""
     outside = [(frame.file, frame.line) for frame in report.frames if not is_torch(frame.file)]
     file, line = report.file, report.line
     if outside and is_torch(report.file):

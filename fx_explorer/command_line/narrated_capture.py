@@ -1,5 +1,5 @@
-"""This module runs one capture for a command without a screen: it shows how it goes, reacts to
-Ctrl-C, and says how it ended.
+"""This module runs one capture for a command without a screen: it shows the progress, handles
+Ctrl-C, and reports how it ended.
 
 One line says what is being compiled right now: which function, why (again), in which phase, since
 when. Notices of the worker tell the phases; the names and the reasons are in the session, which is
@@ -70,8 +70,8 @@ def bar(stage: Stage) -> str:
 
 
 PHASES_FOLLOW_S = 0.3
-"""Seconds after a phase within which the next one is awaited: a backward that is compiled when it
-is first needed has an end of its own nowhere else.
+"""Seconds after a phase within which the next one is expected: a backward that is compiled at its
+first use has no other end.
 """
 
 
@@ -83,7 +83,7 @@ class _Phase:
 
 
 class BeingCompiled:
-    """Hears the notices of one capture and says what is compiled at the moment."""
+    """Receives the notices of one capture and describes the present compilation."""
 
     def __init__(self, session: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._session = session
@@ -94,12 +94,12 @@ class BeingCompiled:
         """
         self._latest: _Phase | None = None
         self._ended_s = 0.0
-        """When the latest phase ended, where none is open."""
+        """When the latest phase ended, if none is open."""
         self._running: dict[str, float] = {}
         """Compilations that have not ended → when they began."""
         self._compilations: dict[str, tuple[str, str] | None] = {}
-        """Name of each that the worker has reported → what is compiled, and why again; None while
-        the session does not say.
+        """Name of each compilation reported by the worker → (function, reason for a recompile);
+        None while the session does not have it.
         """
         self._program = ""
 
@@ -141,7 +141,7 @@ class BeingCompiled:
             self._ended_s = self._clock()
 
     def words(self) -> str:
-        """Return the line; what the program does where nothing is compiled."""
+        """Return the text of the line; the program's activity if nothing is compiled."""
         number = len(self._compilations)
         if number > 1:
             so_far = f" · {counted(number, 'compilation')} so far"
@@ -212,9 +212,9 @@ def follow(
     pass_through: bool,
     may_be_empty: bool = True,
 ) -> int:
-    """Capture and return the exit code. With ``pass_through`` the program's output goes where it
-    would go without us; otherwise it is part of the narration on stderr. Unless it
-    ``may_be_empty``, a session without compilations ends with 2.
+    """Capture and return the exit code. With ``pass_through`` the program's output goes to its
+    usual place; otherwise it is part of the narration on stderr. Unless it ``may_be_empty``, a
+    session without compilations ends with 2.
     """
     return asyncio.run(_follow(request, arguments, output, pass_through, may_be_empty))
 
@@ -226,7 +226,7 @@ async def _follow(
     pass_through: bool,
     may_be_empty: bool,
 ) -> int:
-    """Run the capture to its end, tell how it ended and where the session is, and return the exit
+    """Run the capture to its end, report how it ended and where the session is, and return the exit
     code.
     """
     progress = CaptureNarration(sys.stderr, pass_through=pass_through)
@@ -276,8 +276,8 @@ def _random_words(session: Path) -> Iterator[str]:
 
 def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarration) -> bool:
     """Return whether the target is to be built, because it raised in a graph that was only
-    inspected: then PyTorch's operators ran, and the compiled program may not raise. A script is not
-    run twice, nor can anything be built without a compiler: then it is said what to do.
+    inspected: PyTorch's operators ran there, and the compiled program may not raise. A script is
+    not run twice, and nothing can be built without a compiler: then the user is told what to do.
     """
     if not outcome.in_eager_graphs:
         return False
@@ -305,7 +305,7 @@ SCRIPT_ENDED = ("finished", "raised", "exited", "incomplete")
 
 
 def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: bool) -> int:
-    """Return the exit code of a capture that went well. It is said where nothing was compiled,
+    """Return the exit code of a successful capture. If nothing was compiled, the user is told,
     unless that ``may_be_empty``.
     """
     with SessionReader(session) as reader:
@@ -316,7 +316,7 @@ def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: 
 
 
 async def narrated(capture: Capture, progress: CaptureNarration) -> Outcome:
-    """Run a capture to its end, with narration; signals end it and keep what was captured."""
+    """Run a capture to its end, with narration; signals end it and keep its data."""
     try:
         with interrupts(capture, interrupts_program=capture.request.as_script):
             return await narrate_live(capture, progress)
@@ -325,7 +325,7 @@ async def narrated(capture: Capture, progress: CaptureNarration) -> Outcome:
 
 
 async def narrate_live(capture: Capture, progress: CaptureNarration) -> Outcome:
-    """Start a capture, follow it to its end, and show what is being compiled meanwhile."""
+    """Start a capture, follow it to its end, and show the present compilation meanwhile."""
     compiling = BeingCompiled(capture.session_path)
     progress.show_live(compiling.words)
     with ticking(progress):
@@ -338,7 +338,7 @@ async def narrate_live(capture: Capture, progress: CaptureNarration) -> Outcome:
 
 @contextlib.contextmanager
 def ticking(progress: CaptureNarration) -> Iterator[None]:
-    """Let the live line show inside the block that time passes."""
+    """Update the live line inside the block as time passes."""
     clock = asyncio.create_task(_tick(progress), name="clock")
     try:
         yield
@@ -354,8 +354,8 @@ async def _tick(progress: CaptureNarration) -> None:
 
 @contextlib.contextmanager
 def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and a closed terminal end the capture inside the block, and keep what was
-    captured. A script gets the first Ctrl-C itself, as it would alone.
+    """Make Ctrl-C, SIGTERM and a closed terminal end the capture inside the block, keeping its
+    data. A script receives the first Ctrl-C itself, as it would alone.
     """
     loop = asyncio.get_running_loop()
     # asyncio itself keeps no task alive.
@@ -387,7 +387,7 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
 
 
 def support_words(session: Path) -> list[str]:
-    """Say how much a backend other than Inductor supports, and which view shows more; nothing
+    """Describe how much a backend other than Inductor supports, and which view shows more; empty
     without one.
     """
     with SessionReader(session) as reader:
@@ -403,9 +403,8 @@ def support_words(session: Path) -> list[str]:
 
 
 def amounts(session: Path, elapsed_s: float) -> str:
-    """Say how long a capture took and how much it found:
-    ``in 9.1 s: 2 graphs, 1 graph break, 14 kernels``; of breaks that were hit more than once,
-    ``2 graph breaks, hit 3 times``.
+    """Describe the time and results of a capture: ``in 9.1 s: 2 graphs, 1 graph break, 14
+    kernels``; for breaks that were hit more than once, ``2 graph breaks, hit 3 times``.
     """
     with SessionReader(session) as reader:
         compiled_graphs = {graph.compilation for graph in reader.rows(Graph)}
@@ -423,8 +422,8 @@ def amounts(session: Path, elapsed_s: float) -> str:
 
 
 def closing_words(outcome: Outcome, session: Path, figures: str, *, is_complete: bool) -> str:
-    """Say in one or two lines how the capture ended, with its ``figures``, and where the session
-    is.
+    """Describe in one or two lines how the capture ended, with its ``figures``, and where the
+    session is.
     """
     if is_complete:
         where = f"session: {session} (look at it with: fx-explorer {session})"

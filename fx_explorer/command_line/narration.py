@@ -1,5 +1,5 @@
-"""Narration goes to stderr: one live line on a terminal, plain lines elsewhere, and the program's
-output between them.
+"""This module narrates on stderr: one live line on a terminal, plain lines elsewhere, and the
+program's output between them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CaptureNarration:
-    """Tells the user about a capture without a screen.
+    """Reports a capture to the user without a screen.
 
     Lines of the program are shown with escape sequences made visible, unless they pass through
     (``run``): then its bytes go to our stdout and stderr untouched, as they would without us.
@@ -34,7 +34,7 @@ class CaptureNarration:
         self._began = time.monotonic()
         self._shown = ""
         self._doing: Callable[[], str] = str
-        """Says what is being done, for the live line."""
+        """Returns the present activity, for the live line."""
         self._notes: set[str] = set()
         """Notes that were printed: each is printed once, the session counts."""
         self._is_output_lost = False
@@ -46,8 +46,8 @@ class CaptureNarration:
         return time.monotonic() - self._began
 
     def show(self, notice: Notice) -> None:
-        """Tell what stays of a notice: notes, each once, and without a live line what the worker
-        does.
+        """Print the lasting part of a notice: notes, each once, and without a live line the
+        worker's activity.
         """
         if (
             notice.kind == "worker" and not self._is_live and not self._pass_through
@@ -61,8 +61,8 @@ class CaptureNarration:
         self._redraw()
 
     def show_live(self, doing: Callable[[], str]) -> bool:
-        """Show what is being done in the live line, which asks again as time passes. Returns False
-        where there is none, and shows nothing then.
+        """Show the present activity in the live line, which calls ``doing`` again as time passes.
+        Returns False if there is no live line.
         """
         self._doing = doing
         self._redraw()
@@ -79,9 +79,7 @@ class CaptureNarration:
         self._redraw()
 
     def _pass(self, target: TextIO, chunk: bytes) -> None:
-        """Write what the program wrote. Where that is lost the program continues, and the session
-        has it.
-        """
+        """Write the program's output. If it is lost, the program continues, and the session has it."""
         if self._is_output_lost:
             return
         try:
@@ -134,7 +132,9 @@ EVERY_S = 0.1
 
 
 class LiveLine:
-    """Shows nothing where the output is no terminal, and for what is read at once."""
+    """One line of progress. Shows nothing if the output is not a terminal, and for data that are
+    read at once.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

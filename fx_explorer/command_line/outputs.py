@@ -1,4 +1,4 @@
-"""A command writes what it found to a file: ``-o``, ``--force``, and a name of its own for each
+"""This module has the output files of commands: ``-o``, ``--force``, and a separate name for each
 rank of a distributed run.
 """
 
@@ -20,12 +20,12 @@ RANKS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
-"""Variables of one process among several, and how many there are: torchrun's, then those of mpirun
+"""Variables for the rank of a process and the number of processes: torchrun's, then those of mpirun
 and srun.
 """
 
 START = 4096
-"""Number of bytes at the beginning of a file in which our own texts carry their sign."""
+"""Number of bytes at the beginning of a file in which our own texts have their sign."""
 
 
 def add_force_argument(parser: argparse._ActionsContainer) -> None:
@@ -37,8 +37,8 @@ def add_force_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def session_output(arguments: argparse.Namespace, default: str = "") -> Path | None:
-    """Return the session file of ``-o``, or the one called ``default``; each rank of a distributed
-    run has its own.
+    """Return the session file of ``-o``, or ``default``; each rank of a distributed run has its
+    own.
     """
     default_path = Path(default) if default else None
     path = arguments.output or default_path
@@ -48,8 +48,8 @@ def session_output(arguments: argparse.Namespace, default: str = "") -> Path | N
 def text_output(
     path: Path | None, what: str, sign: bytes, arguments: argparse.Namespace, option: str
 ) -> OutputFile | None:
-    """Return a place for a text of ours, which says ``sign`` near its beginning. Raises UsageError
-    when it cannot be written there.
+    """Return a place for a text of ours, which has ``sign`` near its beginning. Raises UsageError
+    if it cannot be written there.
     """
     if path is None:
         return None
@@ -66,8 +66,8 @@ def text_output(
 
 
 def of_this_rank(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the file of this rank: ``train.fxs`` → ``train.rank1.fxs`` in rank 1 of several. Ranks
-    that write one file lose all sessions but one.
+    """Return the file of this rank: ``train.fxs`` → ``train.rank1.fxs`` in rank 1 of several. If
+    ranks wrote one file, only one session would survive.
     """
     for rank, size in RANKS:
         number, processes = environment.get(rank, ""), environment.get(size, "")

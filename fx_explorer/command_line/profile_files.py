@@ -1,4 +1,5 @@
-"""``--profile``: a profile of torch.profiler is read, joined to the given session, and kept in it.
+"""This module handles ``--profile``: a profile of torch.profiler is read, joined to the given
+session, and stored in it.
 
 A session that cannot be written to is copied into a temporary directory first.
 """
@@ -34,8 +35,7 @@ def add_profile_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) -> Path:
-    """Return a session that has the profile: the one that is given, or a copy, which ``until``
-    removes.
+    """Return a session with the profile: the given one, or a copy, which ``until`` removes.
 
     Raises UsageError for a target that is no session, ProfileError for a file that is no profile.
     """
@@ -58,7 +58,7 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
 
 
 class _Progress:
-    """Says on a terminal how far the reading of a trace is."""
+    """Shows the progress of reading a trace on a terminal."""
 
     def __init__(self, trace: Path) -> None:
         self._name = printable(trace.name)

@@ -1,5 +1,5 @@
-"""Commands about the ranks of a job share what is here: the progress of reading their logs, and
-whether a directory holds such logs.
+"""This module is shared by commands about the ranks of a job: the progress of reading their logs,
+and whether a directory contains such logs.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TextIO
 from fx_explorer.command_line.narration import LiveLine
 
 FIRST_LINE_S = 2.0
-"""What is read sooner is not reported where the output is no terminal."""
+"""Seconds before the first progress line if the output is not a terminal."""
 
 MANY = 1_000
-"""So many files take minutes, which is said at once."""
+"""Number of files that take minutes, which is announced at once."""
 
 NEXT_LINE_S = 10.0
 
 
 class ReadingProgress(LiveLine):
-    """Shows a bar on one line of a terminal, which is gone at the end; elsewhere writes a line from
-    time to time.
+    """Shows a bar on one line of a terminal, which disappears at the end; otherwise prints a line
+    from time to time.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -47,8 +47,8 @@ class ReadingProgress(LiveLine):
 
 
 def _time_left(took_s: float, done: int, total: int) -> str:
-    """Return how long the others take at the speed so far; empty for less than a minute, and while
-    it is not known.
+    """Return the time for the remaining files at the present speed; empty for less than a minute,
+    and while it is not known.
     """
     if took_s < FIRST_LINE_S or not done:
         return ""

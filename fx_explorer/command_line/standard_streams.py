@@ -1,5 +1,5 @@
-"""The standard streams of the process work here whatever state the caller left them in: closed,
-full, or with nobody at their end.
+"""This module makes the standard streams of the process usable whatever state the caller left them
+in: closed, full, or without a reader.
 
 Output is data: where it is lost, the command has failed, and says so. Narration on standard error
 is for people: where nobody can read it, it is dropped, and the command does what it was asked for.
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def make_usable() -> None:
-    """Open what is closed, so that no file of ours takes the place of a standard stream, and let
-    nothing that is written to standard error raise. For a process of its own, when it begins.
+    """Open closed streams, so that no file of ours takes the number of a standard stream, and keep
+    writing to standard error from raising. For a process of its own, at its beginning.
     """
     for descriptor in (0, 1, 2):
         _open_if_closed(descriptor)
@@ -56,7 +56,7 @@ def _writer(raw: _Output | _Narration, before: TextIO | None) -> io.TextIOWrappe
 
 
 class _Output(io.FileIO):
-    """Remembers why it could not be written: Python's buffers forget what they could not pass
+    """Remembers why it could not be written: Python's buffers forget data that they could not pass
     on.
     """
 
@@ -73,7 +73,7 @@ class _Output(io.FileIO):
 
 
 class _Narration(io.FileIO):
-    """Standard error for narration: what cannot be written is dropped."""
+    """Standard error for narration: text that cannot be written is dropped."""
 
     def write(self, content: ReadableBuffer) -> int:
         try:
@@ -83,7 +83,7 @@ class _Narration(io.FileIO):
 
 
 def why_output_is_lost() -> str:
-    """Return why what was written to standard output does not arrive; empty where it does."""
+    """Return why the standard output is lost; empty if it arrives."""
     reason = ""
     try:
         sys.stdout.flush()
@@ -98,7 +98,7 @@ def why_output_is_lost() -> str:
 
 
 def drop_output() -> None:
-    """Give up what is left of the output: Python would complain again when it flushes it at its
+    """Drop the rest of the output: Python would report the error again when it flushes it at its
     end.
     """
     with suppress(OSError, ValueError):

@@ -46,13 +46,13 @@ ALLOWED = {
     "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
     "gaps": "that something torch did could not be recorded",
 }
-"""Name → help. Without the option each is a condition of its own that is not met
-(overview/checks.py).
-"""
+"""Name → help. Without the option, each is a condition that fails (overview/checks.py)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the conditions that can be asked for, what may be allowed, and what to write."""
+    """Add the conditions that can be checked, the exceptions that can be allowed, and the output
+    files.
+    """
     parser.epilog = EPILOG
     add_target_argument(parser)
     asked = parser.add_argument_group("conditions (one at least)")
@@ -155,8 +155,8 @@ def _option(condition: str) -> str:
 
 
 def _exit_code(reader: SessionReader) -> int:
-    """Return what the capture of a saved session ended with. A session without an ending was
-    killed, or continues: its numbers are of a part.
+    """Return the exit code of a saved session's capture. A session without an ending was killed, or
+    is still running: its numbers are partial.
     """
     outcome = reader.meta("outcome")
     if outcome is None:

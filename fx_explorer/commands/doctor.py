@@ -1,6 +1,6 @@
-"""``fx-explorer doctor`` says what works on this machine, one line each, with what to do about what
-does not. With ``--gpus`` it lists the GPUs that code can be made for; with ``--gpu NAME`` it says
-whether everything for one is there.
+"""This module is ``fx-explorer doctor``: it checks what works on this machine, one line each, with
+a remedy for each failure. With ``--gpus`` it lists the GPUs for which code can be made; with
+``--gpu NAME`` it checks everything that one needs.
 
 torch is asked in a process of its own, so that a broken one cannot break us. What concerns a GPU is
 asked of the interpreter that would do it (worker/gpu_check.py).
@@ -83,14 +83,14 @@ class DoctorCheck:
     state: State
     found: str
     advice: str = ""
-    """What to do; empty when there is nothing to do."""
+    """The remedy; empty if nothing needs to be done."""
 
 
 # the interpreter with torch
 
 
 def torch_checks(python: str) -> list[DoctorCheck]:
-    """Return what the interpreter that will run the user's program has."""
+    """Return the checks of the interpreter that will run the user's program."""
     answers = probe(python)
     if isinstance(answers, str):
         return [_no_python(f"{python}: {answers}")]
@@ -106,7 +106,7 @@ def _no_python(why: str) -> DoctorCheck:
 
 
 def probe(python: str) -> dict[str, Any] | str:
-    """Return what the interpreter says about itself, or why it says nothing."""
+    """Return the interpreter's answers about itself, or the reason why there are none."""
     try:
         ended = ask_python(python, "-c", PROBE, timeout_s=PROBE_TIMEOUT_S)
     except WorkerError as error:
@@ -119,8 +119,8 @@ def probe(python: str) -> dict[str, Any] | str:
 
 
 def judge_torch(python: str, answers: Mapping[str, Any]) -> Iterator[DoctorCheck]:
-    """Yield the checks of what an interpreter says about itself: its Python, torch, GPU, triton and
-    torch's cache.
+    """Yield the checks of an interpreter's answers: its Python, torch, GPU, triton and torch's
+    cache.
     """
     version = f"{answers['python']} ({python})"
     if tuple(answers["version_info"]) < OLDEST_PYTHON:
@@ -262,9 +262,7 @@ def _temporary_directory() -> DoctorCheck:
 
 
 def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
-    """Check that files can be made in ``directory``, or that it can be made, and that there is
-    room.
-    """
+    """Check that ``directory`` is writable, or can be made, and that there is room."""
     existing = directory
     while not os.path.isdir(existing) and existing != os.path.dirname(existing):
         existing = os.path.dirname(existing)
@@ -411,8 +409,8 @@ def _list_gpus(form: str) -> int:
 
 
 def lines_of(check: DoctorCheck, width: int | None) -> list[str]:
-    """Return the line of a check, ``✓ torch ok 2.13.0 (CPU)``, and the advice on a line of its
-    own, both in ``width`` cells.
+    """Return the line of a check, ``✓ torch ok 2.13.0 (CPU)``, and the remedy on a line of its own,
+    both in ``width`` cells.
     """
     mark = f"{MARKS[check.state]} {check.name:<12} {check.state:<8}"
     first, *rest = wrapped(Hanging(f"{mark} ", printable(check.found)), width)
@@ -477,9 +475,7 @@ def gpus_as_json() -> str:
 
 
 def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
-    """Return what this interpreter can do for ``gpu``; a check that did not pass is the last
-    one.
-    """
+    """Return the checks of this interpreter for ``gpu``; the first that fails is the last one."""
     try:
         ended = ask_python(python, str(CHECK), json.dumps(gpu.to_json()), timeout_s=TIMEOUT_S)
         checks = [_check(answer) for answer in ended.objects()]

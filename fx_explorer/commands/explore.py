@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
-    that do not go with what was given.
+    """Show the app on a terminal, and otherwise print the overview. Raises UsageError for options
+    that do not fit the target.
     """
     return explore(arguments)

@@ -1,5 +1,5 @@
-"""``fx-explorer graph X [NAME]``: a graph as the Python it stands for, as FX's own table, or as a
-script that runs it alone.
+"""This module is ``fx-explorer graph X [NAME]``: it prints a graph as Python code, as FX's own
+table, or as a script that runs it alone.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _answer(
 
 
 def _no_graph(reader: SessionReader) -> str:
-    """Say that there is no graph. A package of AOTInductor never has one: its documents are listed,
-    with what to do.
+    """Return a message that there is no graph. A package of AOTInductor never has one: its
+    documents are listed instead, with a remedy.
     """
     if (reader.meta("target") or {}).get("kind") != "package":
         return "No graph was recorded."
@@ -152,7 +152,7 @@ def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -
 
 
 def _graphs_called(graphs: list[Document], name: str) -> list[Document]:
-    """Return the graphs that a name fits: by number, else by title, by stage, or by words in it."""
+    """Return the graphs that match a name: by number, else by title, by stage, or by words in it."""
     wanted = name.lower()
     by_number = [graph for graph in graphs if str(graph.id) == name]
     by_title = [graph for graph in graphs if wanted in (graph.title.lower(), _whole_title(graph))]
@@ -178,8 +178,8 @@ def _has_words(graph: Document, words: list[str]) -> bool:
 
 
 def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, width: int) -> str:
-    """Return the table in ``width`` cells, names and arguments cut in the middle, below a line that
-    says which graph it is.
+    """Return the table in ``width`` cells, names and arguments shortened in the middle, below a
+    line that identifies the graph.
     """
     rows = [table_row(node) for node in reader.nodes(graph)]
     table = Table(COLUMNS, rows, elsewhere="-o FILE")

@@ -83,8 +83,8 @@ def _list(listed: list[Leftover]) -> None:
 
 
 def _recover(leftover: Leftover, output: Path) -> None:
-    """Move a leftover to its place. Only a free name is taken: an older session of the same target
-    is not exchanged for half of a new one.
+    """Move a leftover to its place. Only a free name is used: an older complete session of the same
+    target is not replaced by a partial new one.
     """
     place = replace(session_file(output), is_ours=never_ours)
     try:

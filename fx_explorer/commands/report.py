@@ -1,5 +1,5 @@
-"""``fx-explorer report X``: what happened, as a document on stdout or in a file. X is a target or a
-session.
+"""This module is ``fx-explorer report X``: it writes a document about a target or a session to
+stdout or to a file.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def add_measure_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
-    """Return ``answer``, given a session that has the times too. What cannot be measured is told,
-    and the rest answered.
+    """Return ``answer`` for a session that also has the times. If they cannot be measured, the user
+    is told, and the rest is answered.
     """
     if not arguments.measure_breaks:
         return answer
@@ -78,9 +78,7 @@ def _tell(text: str) -> None:
 
 
 SIGN = b'"fx-explorer/report/'
-"""This is in the first line of every report: a file that has it is one of ours, and may be
-replaced.
-"""
+"""Text in the first line of every report: a file with it is one of ours, and may be replaced."""
 
 
 EPILOG = """\
@@ -149,4 +147,4 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
 
 
 WRITERS = {"json": write_report, "text": write_text}
-"""Format → what writes it."""
+"""Format → the function that writes it."""

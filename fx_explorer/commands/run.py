@@ -28,7 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a script, which says itself how it compiles."""
+    """Add the options of a script, which itself decides how it compiles."""
     parser.epilog = EPILOG
     parser.add_argument(
         "target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`"
@@ -82,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def request_of_run(arguments: argparse.Namespace) -> CaptureRequest:
-    """Return the request. A script that runs as it would alone builds its kernels, unless their GPU
-    is not there.
+    """Return the request. A script builds its kernels, as it would alone, unless they are for a
+    virtual GPU.
     """
     if arguments.build is None:
         arguments.build = arguments.gpu is None

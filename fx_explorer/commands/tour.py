@@ -1,5 +1,5 @@
-"""``fx-explorer tour``: the app on a sample, with a guide that says what to look at and which key
-to press.
+"""This module is ``fx-explorer tour``: the app on a sample, with a guide that says where to look
+and which key to press.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Views and reports draw what is here: tables, trees and charts as data, and flame charts as text
-and SVG.
+"""This package has what views and reports draw: tables, trees and charts as data, and flame charts
+as text and SVG.
 """

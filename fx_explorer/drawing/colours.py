@@ -21,7 +21,7 @@ KERNEL_COLOURS = 8
 """Kinds ``kernel-0`` … of theme.py; every eighth kernel has the same."""
 
 MORE = "+"
-"""Stands behind the number of the first of several kernels."""
+"""Sign after the number of the first of several kernels."""
 
 
 def kernel_kind(kernel: int) -> str:
@@ -34,8 +34,8 @@ def kernel_number(kernel: int) -> NumberPiece:
 
 
 def kernel_numbers(kernels: Sequence[int]) -> NumberPiece:
-    """Return the number of a kernel in its colour, of several that of the first: ``3+``. It is one
-    piece, because each costs time at every row that is painted.
+    """Return the number of a kernel in its colour, or for several that of the first: ``3+``. It is
+    one piece, because each costs time in every painted row.
     """
     if not kernels:
         return "", "muted"
@@ -46,13 +46,13 @@ def kernel_numbers(kernels: Sequence[int]) -> NumberPiece:
 
 
 REGION_COLOURS = 10
-"""Kinds ``region-0`` … of theme.py; of more regions some share one."""
+"""Number of kinds ``region-0`` … of theme.py; if there are more regions, some share one."""
 
 SEGMENT = "segment "
 
 
 class RegionColours:
-    """Gives each name a kind of the palette. A name has the colour of its own, unless another
+    """Gives each name a kind of the palette. A name always has the same colour, unless another
     region of the session has that already.
     """
 

@@ -1,5 +1,5 @@
-"""A flame chart is drawn as rows of text, in pieces of one colour: what the terminal prints, what
-the app paints, and the chart above the rows of a view.
+"""This module lays out a flame chart as rows of text, in pieces of one colour, for the terminal,
+the app, and the chart above the rows of a view.
 
 A block begins with a thin bar, so that neighbours of one colour, or of none, can be distinguished.
 """
@@ -28,7 +28,7 @@ from fx_explorer.highlight import printable
 EDGE, POINTER = "▏", "▲"
 
 LEAST_CUT = 4
-"""Cells from which on the beginning of a name says more than nothing."""
+"""Least cells in which the beginning of a name is shown."""
 
 TICK_CELLS = 20
 
@@ -53,9 +53,8 @@ FlameRow = list[FlamePiece]
 def marked_chart(
     rows: Sequence[Sequence[FlameBlock]], width: int, height: int, steps: Collection[int]
 ) -> list[FlameRow]:
-    """Return the chart in ``height`` rows, with some steps marked. The last row points at them;
-    where there is no room for all levels, it says which ones are shown: those down to the marked
-    blocks.
+    """Return the chart in ``height`` rows, with some steps marked. The last row points at them; if
+    not all levels fit, it says which ones are shown: those down to the marked blocks.
     """
     steps = in_order(steps)
     placed = marked_blocks(rows, steps)
@@ -87,8 +86,8 @@ def _levels(marked: Marked, count: int, height: int) -> range:
 def row_of_blocks(
     blocks: Sequence[FlameBlock], lit: Collection[FlameBlock] = (), fill: str = ""
 ) -> FlameRow:
-    """Return a row of the chart. ``lit`` are marked; ``fill`` is what blocks are filled with beside
-    their names.
+    """Return a row of the chart. ``lit`` blocks are marked; ``fill`` is the character that fills
+    blocks beside their names.
     """
     row, cell = FlameRow(), 0
     for block in blocks:
@@ -114,8 +113,8 @@ def _is_meant(frame: FlameFrame | None, steps: Sequence[int]) -> bool:
 
 
 def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, levels: str) -> str:
-    """Return the row below the chart: a mark below each marked block, with its name where there is
-    one, and the levels that are shown at the side where no mark stands.
+    """Return the row below the chart: a mark below each marked block, with its name if there is
+    room, and the shown levels at the side without a mark.
     """
     cells = {_middle(block, steps) for block in marked}
     if levels and width - len(levels) - GAP >= TICK_CELLS:
@@ -143,8 +142,8 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
 
 
 def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
-    """Return the cell to point at: the middle of a block; its first or last where the steps stand
-    beside what the block is.
+    """Return the cell to point at: the middle of a block; its first or last if the steps are beside
+    the block's main frame.
     """
     if block.main is None or _is_meant(block.main, steps) or not block.is_open:
         return block.first + (block.cells - 1) // 2
@@ -154,9 +153,7 @@ def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
 
 
 def _pointed(cell: int, names: Sequence[str], room: int) -> str:
-    """Return the mark with the first of the names that fits beside it, else with the beginning of
-    the last.
-    """
+    """Return the mark with the first name that fits beside it, else with the beginning of the last."""
     left, right = max(0, cell - 1), max(0, room - cell - 2)
     name = next((name for name in names if cell_len(name) <= max(left, right)), names[-1])
     if cell_len(name) <= right or right >= left:
@@ -174,8 +171,8 @@ def _cut(text: str, room: int) -> str:
 
 
 def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
-    """Return what may be said of a marked block, the longest first: of merged steps, of the one
-    that is meant.
+    """Return the possible texts for a marked block, the longest first: for merged steps, of the
+    meant one.
     """
     within: list[FlameFrame] = []
     for frame in block.frames:
@@ -189,7 +186,7 @@ def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
 
 
 def _company(block: FlameBlock, frame: FlameFrame) -> str:
-    """Say what a frame shares its block with; empty where the block is its own."""
+    """Describe the other frames in a frame's block; empty if it has the block alone."""
     if block.main is None:
         return f", one of {block.steps_in_words}"
     if block.main is frame:
@@ -198,7 +195,7 @@ def _company(block: FlameBlock, frame: FlameFrame) -> str:
 
 
 class FlameChart:
-    """Draws a frame with all that lies within it, and marks what a row of the table stands for."""
+    """Draws a frame with all frames inside it, and marks those of a row of the table."""
 
     def __init__(
         self,
@@ -209,9 +206,9 @@ class FlameChart:
         noun: str = "step",
         part_of_screen: int = 6,
     ) -> None:
-        """``steps_of_rows``: for each row of the table the positions of the steps that it stands
-        for. ``tones``: kind of a frame → colour of the theme. ``noun``: what a step is called.
-        ``part_of_screen``: 6 for one row in six.
+        """``steps_of_rows``: for each row of the table the positions of its steps. ``tones``: kind
+        of a frame → colour of the theme. ``noun``: name of a step. ``part_of_screen``: 6 for one
+        row in six.
         """
         self._root = root
         self._steps = steps_of_rows
@@ -223,7 +220,7 @@ class FlameChart:
         return screen // self._part_of_screen
 
     def height(self, width: int) -> int:
-        """Return the rows that all of it takes: its levels, and what points at the marked
+        """Return the rows of the whole chart: its levels, and the row that points at the marked
         blocks.
         """
         return len(self._blocks(width)) + 1
@@ -237,9 +234,7 @@ class FlameChart:
         return [ChartPiece(text, self._tones.get(kind, ""), lit) for text, kind, lit in line]
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the row of the table that the block at a cell stands for; None where there is
-        none.
-        """
+        """Return the row of the table for the block at a cell; None without one."""
         blocks = self._blocks(width)
         levels = shown_levels(blocks, height, self._steps_of(row))
         if y >= len(levels):
@@ -255,7 +250,7 @@ class FlameChart:
         return self._steps[row]
 
     def _row_of(self, block: FlameBlock) -> int | None:
-        """Return the row of exactly its steps, else the row of its first step."""
+        """Return the row with exactly the block's steps, else the row of its first step."""
         steps = block.main.steps if block.main else block.steps
         for wanted in (frozenset(steps), frozenset(steps[:1])):
             for row in reversed(range(len(self._steps))):

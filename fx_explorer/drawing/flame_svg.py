@@ -1,5 +1,5 @@
-"""A flame chart is drawn as SVG that needs nothing beside it: a block for each frame, with what is
-known of it where the mouse rests.
+"""This module draws a flame chart as a self-contained SVG: a block for each frame, with its details
+when the mouse is over it.
 
 Letters beside the blocks are of a grey that can be read on white and on black.
 """
@@ -22,10 +22,10 @@ WIDTH, MARGIN, ROW, LINE = 1200, 10, 20, 16
 """The picture, its margin, a row of blocks and a line of letters, in pixels."""
 
 LETTER = 6.7
-"""Pixels from one letter to the next in the fonts that are asked for, at this size."""
+"""Pixels between letters in the requested fonts, at this size."""
 
 LEAST_CUT = 4
-"""Letters from which on the beginning of a name says more than nothing."""
+"""Least letters in which the beginning of a name is shown."""
 
 MANY, LEAST_PIXELS = 5_000, 0.05
 """In a chart of more than MANY frames, blocks narrower than LEAST_PIXELS are left out with all
@@ -160,7 +160,7 @@ def _legend(picture: FlamePicture, top: int) -> Iterator[tuple[int, str]]:
 
 
 def _fitting(name: str, letters: int) -> str:
-    """Return the longest form of a name that fits, or its beginning; empty where nothing does."""
+    """Return the longest form of a name that fits, or its beginning; empty if neither does."""
     for text in (name, short_name(name)):
         if cell_len(text) <= letters:
             return text
@@ -176,7 +176,7 @@ def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start")
 
 
 def _safe(text: str) -> str:
-    """Return the text in one line, with characters made visible that XML cannot have."""
+    """Return the text in one line, with characters that XML forbids made visible."""
     return _NOT_IN_XML.sub("\ufffd", printable(text))
 
 

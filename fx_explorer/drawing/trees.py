@@ -1,5 +1,5 @@
-"""Rows of these tables lie in each other: this module knows which rows are shown, where a folded
-one hides all that is in it.
+"""This module handles tables whose rows are a tree: which rows are shown when a folded one hides
+its descendants.
 
 Nothing here draws. A tree may have 10,000 rows, all of which are gone through at each key that
 folds: that takes 2 ms.
@@ -20,20 +20,20 @@ class Tree:
 
     depths: Sequence[int]
     keys: Sequence[str]
-    """What distinguishes a row from every other one, also when the table is made again."""
+    """Identity of each row, also when the table is made again."""
     names: Sequence[str]
-    """What a row is called in its place; its first cell has the whole name."""
+    """Name of each row inside its parent; its first cell has the whole name."""
     folded: frozenset[int]
-    """The rows that are folded until the user says otherwise."""
+    """The rows that are folded until the user changes that."""
     totals: Callable[[Sequence[int]], str]
-    """Writes what some rows of the same depth add up to."""
+    """Returns the text of the sums over some rows of the same depth."""
 
     def has_parts(self, at: int) -> bool:
         """Return whether this row contains others."""
         return at + 1 < len(self.depths) and self.depths[at + 1] > self.depths[at]
 
     def end(self, at: int) -> int:
-        """Return the row behind the last row inside this one."""
+        """Return the row after the last row inside this one."""
         depth = self.depths[at]
         for following in range(at + 1, len(self.depths)):
             if self.depths[following] <= depth:
@@ -66,7 +66,7 @@ def in_tree(tree: Tree, order: Sequence[int]) -> list[int]:
 
 
 def _rows_around(tree: Tree) -> list[int]:
-    """Return for each row the one it lies in; -1 for none."""
+    """Return for each row its parent; -1 for none."""
     around: list[int] = []
     open_rows: list[int] = []
     for at, depth in enumerate(tree.depths):
@@ -79,8 +79,8 @@ def _rows_around(tree: Tree) -> list[int]:
 
 
 class Folding:
-    """What the user folded and unfolded. It outlives the table, which is made again when the
-    session grows.
+    """The rows that the user folded and unfolded. It outlives the table, which is made again when
+    the session grows.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Folding:
 
 
 def row_around(tree: Tree, order: Sequence[int], at: int) -> int:
-    """Return the row that a shown one lies in; itself where that is not shown."""
+    """Return the parent of a shown row; the row itself if the parent is not shown."""
     around = _rows_around(tree)[at]
     if around not in order:
         return at

@@ -1,6 +1,6 @@
-"""A view is data: a line saying what it shows, a line saying what is worth noticing, and rows that
-lead somewhere. A chart may stand above its rows; where the libraries that draw plots (the extra
-``plots``) are not installed, the view says so.
+"""This module describes a view as data: a line on what it shows, a notice, and rows that lead
+somewhere. It may have a chart above the rows; if the libraries for plots (the extra ``plots``) are
+not installed, the view says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ChartPiece(NamedTuple):
 
     text: str
     tone: str = ""
-    """Its background, a colour of the theme as Textual writes it; empty for none."""
+    """Its background, a colour of the theme in Textual's notation; empty for none."""
     is_marked: bool = False
 
 
@@ -34,13 +34,13 @@ class Chart(Protocol):
         """Return how many of the rows of the screen it has at most."""
 
     def height(self, width: int) -> int:
-        """Return how many rows all of it takes."""
+        """Return the number of rows of the whole chart."""
 
     def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
         """Return it in so many rows, each ``width`` wide at most."""
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the row of the table that a cell stands for; None where it stands for none."""
+        """Return the row of the table for a cell; None without one."""
 
 
 NO_LIBRARY = (
@@ -53,8 +53,8 @@ SVG_SALT = "fx-explorer"
 
 
 Keeps = Literal["start", "end", "name"]
-"""What of a long cell is shown: its start; its end; or of a name the end, if it is a path with
-dots, else both ends with ``…`` in the middle.
+"""The part of a long cell that is shown: its start; its end; or for a name the end, if it is a path
+with dots, else both ends with ``…`` in the middle.
 """
 
 
@@ -75,13 +75,12 @@ class TableColumn:
     """Least width in cells. Below it, a less important column is left out."""
     max_width: int = 44
     priority: int = 0
-    """Where there is no room for all, columns with the highest number go first; those with 0
-    stay.
+    """If not all columns fit, those with the highest number are left out first; those with 0 stay.
     """
     keeps: Keeps = "start"
     """Which part of a long cell is shown."""
     total: Callable[[float], str] | None = None
-    """Writes the sum of the column's ``values``; None where a sum has no meaning."""
+    """Returns the text of the sum of the column's ``values``; None if a sum has no meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +95,29 @@ class Detail:
 class TableRow:
     cells: tuple[str, ...]
     place: Place | None = None
-    """Where enter goes; None when the row stands for no one place."""
+    """Place that enter leads to; None if the row has no single place."""
     detail: Callable[[], Detail] | None = None
-    """Makes the detail when the cursor comes to the row; None when nothing more is known."""
+    """Makes the detail when the cursor is on the row; None without one."""
     kind: str = ""
     """Kind of the first cell, where it differs from the column's."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Title of a column → the exact number behind the cell, for order and sums. What is a number in
-    another row already (the sum of a group, a storage that two values share) has none.
+    """Title of a column → the exact number of the cell, for sorting and sums. A number that is in
+    another row already (the sum of a group, a storage that two values share) is left out.
     """
     part: int = 0
-    """Rows of different kinds in one table stay apart when they are sorted: part 0 before part 1.
+    """Rows of different parts in one table stay separate when they are sorted: part 0 before part
+    1.
     """
     is_heading: bool = False
-    """Whether the row introduces those below it. It is left out while they stand in another order.
-    """
+    """Whether the row is a heading of those below it. It is left out in any other order."""
     find_place: Callable[[], Place | None] | None = None
     """Looks up ``place``, where a table has too many rows to look up all of them."""
     version: str = ""
-    """Name of the compilation that the row belongs to, such as ``0/1``; empty for none or
-    several.
-    """
+    """Name of the row's compilation, such as ``0/1``; empty for none or several."""
     narrows_to: RegionKey | None = None
-    """What enter narrows every view to, instead of going anywhere; None for most rows."""
+    """The region to which enter narrows every view, instead of leading to a place; None for most
+    rows.
+    """
 
 
 @runtime_checkable
@@ -132,34 +131,34 @@ class ReadWhenShown(Protocol):
 @dataclass(frozen=True, slots=True)
 class ViewTable:
     shows: str
-    """What the view shows, in one line."""
+    """One line on what the view shows."""
     notice: str
-    """What is worth noticing; empty when nothing is."""
+    """An important remark; empty without one."""
     origin: str
-    """Where the data came from."""
+    """Origin of the data."""
     columns: tuple[TableColumn, ...]
     rows: Sequence[TableRow]
     empty: str
-    """Why there are no rows, shown when there are none."""
+    """Text in place of rows, which says why there are none."""
     chart: Chart | None = None
     """A picture of the rows, shown above them."""
     svg: Callable[[], str] | None = None
-    """Draws the picture of the view as SVG, which a key saves; None where the view has no picture.
-    Raises UsageError where what draws it is not installed, or nothing is to be drawn.
+    """Draws the picture of the view as SVG, which a key saves; None if the view has no picture.
+    Raises UsageError if the library for it is not installed, or if there is nothing to draw.
     """
     opens: Callable[[int], ViewTable | None] | None = None
-    """Makes the table of what lies within a row, which enter opens and escape leaves again; None
-    for a row with nothing in it.
+    """Makes the table of the rows inside a row, which enter opens and escape leaves; returns None
+    for a row without any.
     """
     searched: Callable[[str], ViewTable] | None = None
-    """Makes the table of the rows with some words, where more of a row is searched than is shown;
-    None where its cells are all.
+    """Makes the table of the rows with some words, if the search covers more than the cells; None
+    otherwise.
     """
     versions: Mapping[str, str] = field(default_factory=dict)
     """Name of a compilation → the function, for functions that were compiled more than once."""
     tree: Tree | None = None
-    """How the rows lie in each other; None where they do not."""
+    """The tree of the rows; None if they are not a tree."""
     within: Callable[[SessionReader, RegionKey], Sequence[int] | None] | None = None
-    """Finds the rows that belong to a region, ascending; None where rows belong to none."""
+    """Returns the rows of a region, ascending; None if rows do not belong to regions."""
     only: Sequence[int] | None = None
-    """The rows that it is narrowed to; None for all."""
+    """The rows to which it is narrowed; None for all."""

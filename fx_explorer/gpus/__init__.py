@@ -1,5 +1,5 @@
-"""The GPUs that code can be generated for without having them: one TOML file each, every number
-with its source.
+"""This package has the GPUs for which code can be generated without having them: one TOML file
+each, every number with its source.
 """
 
 from fx_explorer.gpus.device import gpu_like

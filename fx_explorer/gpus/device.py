@@ -1,5 +1,5 @@
-"""The GPU that a session was recorded on: one of those described here, or what torch read off the
-device.
+"""This module finds the GPU on which a session was recorded: one that is described here, or one
+from the properties that torch read from the device.
 
 ``torch.cuda.get_device_properties()`` tells sizes, counts and clocks. What it does not tell are
 limits of the architecture (``Limits`` below), and peak FLOP/s, which nobody reads off a device.
@@ -36,9 +36,9 @@ READ_OFF = {
 
 
 def gpu_like(device_name: str, properties: Mapping[str, object]) -> Gpu | None:
-    """Return the GPU of a device, from ``properties``, which were recorded of it and are empty in
-    sessions that have none. None when nothing is known of it: no GPU, or one of a compute
-    capability or architecture that limits.py does not list.
+    """Return the GPU of a device, from its recorded ``properties``, which are empty in some
+    sessions. None if it is not known: no GPU, or one of a compute capability or architecture that
+    limits.py does not list.
     """
     described = gpu_of_device(device_name)
     if (
@@ -63,8 +63,8 @@ def _limits(properties: Mapping[str, object]) -> Limits | None:
 def gpu_of_properties(
     device_name: str, properties: Mapping[str, object], limits: Limits
 ) -> Gpu | None:
-    """Return a GPU with the numbers that torch read off the device. A number of 0 is not known, as
-    its source says: bandwidth, where the driver tells no clock or bus.
+    """Return a GPU with the numbers that torch read from the device. A number of 0 is not known, as
+    its source says: the bandwidth, if the driver does not report clock or bus.
     """
     fields = [field for field in READ_OFF if field not in limits.numbers]
     numbers = {field: _number(properties, READ_OFF[field]) for field in fields}
@@ -143,13 +143,13 @@ BLOCKS_OF_CAPABILITY = {
     (12, 0): 24,
     (12, 1): 24,
 }
-"""The most blocks on a multiprocessor: the one limit that torch's properties leave out (CUDA C++
-Programming Guide).
+"""Most blocks on a multiprocessor: the one limit that torch's properties lack (CUDA C++ Programming
+Guide).
 """
 
 
 def nvidia_limits(capability: tuple[int, int]) -> Limits | None:
-    """Return the limits of a compute capability; None for one that is not listed above."""
+    """Return the limits of a compute capability; None if it is not listed above."""
     if capability not in BLOCKS_OF_CAPABILITY:
         return None
     if capability >= (8, 0):
@@ -189,7 +189,7 @@ each of 4 SIMD units.
 
 
 def amd_limits(arch: str) -> Limits | None:
-    """Return the limits of an architecture; None for one that is not listed above.
+    """Return the limits of an architecture; None if it is not listed above.
 
     They are not read off the device, because ROCm's releases differ in what they report of
     registers and local memory.

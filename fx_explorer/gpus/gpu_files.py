@@ -29,9 +29,7 @@ def known_gpus() -> tuple[str, ...]:
 
 
 def find_gpu(name: str) -> Gpu:
-    """Return the GPU of that name, or the one that the TOML file at that path describes. Raises
-    UsageError.
-    """
+    """Return the GPU of that name, or of the TOML file at that path. Raises UsageError."""
     if name.lower() in known_gpus():
         return read_gpu(HERE / f"{name.lower()}.toml")
     path = Path(name)
@@ -45,8 +43,8 @@ def find_gpu(name: str) -> Gpu:
 
 
 def _did_you_mean(name: str) -> str:
-    """Return a suggestion: ``(did you mean h100?)`` for ``H-100`` and ``NVIDIA H100``; nothing for
-    the name of another card.
+    """Return a suggestion: ``(did you mean h100?)`` for ``H-100`` and ``NVIDIA H100``; empty for
+    another card's name.
     """
     words = _words(name)
     for known_name in known_gpus():
@@ -57,8 +55,8 @@ def _did_you_mean(name: str) -> str:
 
 @functools.cache
 def gpu_of_device(device_name: str) -> Gpu | None:
-    """Return the GPU that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None
-    when it is none of ours.
+    """Return the GPU for a real card, by ``torch.cuda.get_device_name()``; None if it is not
+    described here.
     """
     for gpu in map(find_gpu, known_gpus()):
         if _words(gpu.device_name) == _words(device_name):
@@ -75,7 +73,7 @@ def _words(device_name: str) -> tuple[str, ...]:
 
 
 def read_gpu(path: Path) -> Gpu:
-    """Read a GPU's file. Raises UsageError, with the name of what is wrong."""
+    """Read a GPU's file. Raises UsageError, with the name of the invalid entry."""
     try:
         entries = read_toml(path)
     except FileNotFoundError as error:
@@ -128,8 +126,8 @@ def _known() -> Iterator[str]:
 
 def _plain_name(name: object) -> object:
     """Return the name if it is a plain word, because a directory is named after it. Raises
-    ValueError for a path. A value of another type is returned as it is; the check of types refuses
-    it.
+    ValueError for a path. A value of another type is returned unchanged, since the check of types
+    refuses it.
     """
     if isinstance(name, str) and not re.fullmatch(r"\w[\w.+-]*", name):
         raise ValueError(

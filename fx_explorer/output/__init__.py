@@ -1,3 +1,3 @@
-"""Answers are printed with what is here: a table whose columns are declared once, and its text,
-markdown, CSV and JSON.
+"""This package prints results: a table whose columns are declared once, as text, markdown, CSV and
+JSON.
 """

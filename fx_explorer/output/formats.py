@@ -1,4 +1,4 @@
-"""This module writes a table as markdown and CSV, and what a program reads as JSON."""
+"""This module writes a table as markdown and CSV, and JSON for other programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fx_explorer.output.table import Cells, Column, Table
 
 
 def in_markdown(text: str) -> str:
-    """Return a text that markdown shows as it is in the cell of a table, and in a list."""
+    """Return a text escaped so that markdown shows it unchanged in a table cell and in a list."""
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -28,7 +28,7 @@ def markdown_table(table: Table) -> list[str]:
 
 
 def _markdown_mark(column: Column) -> str:
-    """Return what stands below the title of a column: numbers are aligned at the right."""
+    """Return the line below a column's title, which aligns numbers to the right."""
     return "---:" if column.is_number else "---"
 
 
@@ -37,8 +37,8 @@ def _markdown_row(row: Cells) -> str:
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return the lines, the header first. A text is one line and safe to print, whatever is in it:
-    names may come from a program or from a file of somebody's.
+    """Return the lines, the header first. Each text is put on one line and made safe to print:
+    names may come from a program or from another user's file.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -55,8 +55,8 @@ def _safe_cell(cell: object) -> object:
 
 
 def csv_of_objects(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return a line for each object, with the names of the first as the header; an empty line where
-    there is none.
+    """Return a line for each object, with the names of the first as the header; an empty line
+    without objects.
     """
     header = list(rows[0]) if rows else []
 

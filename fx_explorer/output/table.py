@@ -1,5 +1,5 @@
-"""A table declares its columns once, for whoever writes it: as text (``text.py``), markdown or CSV
-(``formats.py``).
+"""This module has tables, whose columns are declared once for all formats: text (``text.py``),
+markdown and CSV (``formats.py``).
 
 The declaration needs the standard library only: what declares one also runs in the user's
 interpreter.
@@ -19,8 +19,8 @@ Cells = Sequence[str]
 """The texts of a row, one for each column."""
 
 Narrowing = Literal["never", "cut", "wrapped"]
-"""What may become of a cell for want of room: nothing; it is cut in the middle, as names are, whose
-ends tell them apart; or it continues under itself, as sentences do.
+"""What may happen to a cell that is too long: nothing; it is shortened in the middle, as names are,
+whose ends distinguish them; or it is wrapped under itself, as sentences are.
 """
 
 
@@ -30,24 +30,21 @@ class Column:
 
     title: str
     is_number: bool = False
-    """Whether its cells stand to the right."""
+    """Whether its cells are aligned to the right."""
     narrowing: Narrowing = "never"
     least: int = 0
     """Cells below which it is not narrowed while another column may be left out instead."""
     priority: int = 0
-    """Where there is no room for all, columns with the highest number are left out first; those
-    with 0 stay.
+    """If not all columns fit, those with the highest number are left out first; those with 0 stay.
     """
     is_always_shown: bool = False
-    """Whether text has it also where it is empty in every row: that there is nothing is an answer,
-    too.
-    """
+    """Whether text shows it even if it is empty in every row, because that is an answer, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of texts under the titles of their columns. In text, a column that is empty in every row
-    is not shown, unless it says otherwise.
+    is left out, unless it says otherwise.
     """
 
     columns: Sequence[Column]
@@ -55,7 +52,7 @@ class Table:
     indent: int = 0
     """Cells before each line of the text."""
     note: str = ""
-    """A line right below the rows, such as how many more there are."""
+    """A line directly below the rows, such as the number of further ones."""
     elsewhere: str = IN_JSON
     """Where the columns are for which a terminal has no room."""
     has_titles: bool = True

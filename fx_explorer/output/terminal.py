@@ -1,5 +1,5 @@
-"""This module prints to a person, in the width of the terminal, with sentences that continue under
-where they began. What a program reads is a line for each, however long.
+"""This module prints to a person, in the width of the terminal, with sentences wrapped under their
+beginning. For other programs each sentence is one line, however long.
 
 The help needs it, which starts at once: it imports nothing heavy.
 """
@@ -17,20 +17,20 @@ LEAST_PROSE = 24
 """Cells in which a sentence can still be read."""
 
 INDENT = 4
-"""Indentation, in cells, of a sentence that begins on a line of its own because there is no room
+"""Indentation, in cells, of a sentence that begins on a line of its own because it does not fit
 beside its head.
 """
 
 
 def terminal_width(otherwise: int = 80) -> int:
-    """Return the columns of the terminal, also where a pager reads in place of a person;
-    ``otherwise`` where there is none.
+    """Return the columns of the terminal, also if the output goes to a pager; ``otherwise`` without
+    a terminal.
     """
     return shutil.get_terminal_size((otherwise, 24)).columns
 
 
 def width_for(out: object) -> int | None:
-    """Return the columns of the terminal that ``out`` writes to; None where a program reads."""
+    """Return the columns of the terminal that ``out`` writes to; None if a program reads it."""
     is_terminal = getattr(out, "isatty", lambda: False)()
     if not is_terminal:
         return None
@@ -53,12 +53,10 @@ def heading(text: str, out: object) -> str:
 
 
 class Hanging(NamedTuple):
-    """A sentence whose further lines are indented to its own beginning, behind the text
-    before it.
-    """
+    """A sentence whose further lines are indented to its own beginning, after its head."""
 
     head: str
-    """What stands before it, with the gap between them."""
+    """The text before it, including the gap."""
     sentence: str
 
     def __str__(self) -> str:
@@ -66,7 +64,7 @@ class Hanging(NamedTuple):
 
 
 Line = str | Hanging
-"""A sentence that continues under its own indentation, or one that hangs."""
+"""A sentence wrapped under its own indentation, or a hanging one."""
 
 
 def wrapped(line: Line, width: int | None) -> list[str]:

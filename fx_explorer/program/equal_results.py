@@ -90,7 +90,7 @@ class ResultDifference:
     limit: float = 0.0
     """Largest error that still counts as ``within_error``."""
     note: str = ""
-    """What else is to be known, as a clause: why it differs, or what it was compared with."""
+    """Further facts, as a clause: why it differs, or what it was compared with."""
     is_another_kind: bool = False
     """Whether it is missing, new, or of another shape or dtype."""
 
@@ -101,7 +101,7 @@ class ResultDifference:
 
     @property
     def severity(self) -> tuple[int, float, float]:
-        """Return what sorts differences, the worst last."""
+        """Return the sort key of differences, the worst last."""
         rank = ("equal", "within_error", "differs").index(self.kind)
         if not self.limit:  # it was not compared with one, as nothing excuses it
             share_of_limit = math.inf if self.kind == "differs" else 0.0
@@ -126,9 +126,8 @@ def compare_result(
     exact: torch.Tensor | None = None,
     precision: Precision | None = None,
 ) -> ResultDifference:
-    """Return how a result stands to eager's. ``exact`` is that of the more exact run, in float64
-    where possible; without one the rule is the cosine similarity, as in ``same``. All are on the
-    CPU.
+    """Compare a result with eager mode's. ``exact`` is the more exact run's, in float64 if
+    possible; without it the rule is the cosine similarity, as in ``same``. All are on the CPU.
 
     Raises RuntimeError and NotImplementedError for kinds of tensors that torch cannot compare.
     """
@@ -174,8 +173,8 @@ def tolerance_of(dtype: torch.dtype) -> float:
 
 
 def largest_difference(result: torch.Tensor, eager: torch.Tensor) -> float:
-    """Return the largest absolute difference of two results of one shape; infinite where only one
-    of the two is finite.
+    """Return the largest absolute difference of two results of one shape; infinite if only one of
+    the two is finite.
     """
     return _Pair(result, eager).difference("equal").largest
 
@@ -233,8 +232,8 @@ class _Pair:
         return ResultDifference(kind, float(self.apart[place]), place, there)
 
     def not_finite(self, is_excused: torch.Tensor) -> ResultDifference | None:
-        """Return the difference where only one of the two is finite, or they are not in the same
-        way.
+        """Return the difference if only one of the two is finite, or they are infinite in different
+        ways.
         """
         is_wrong = ~self.is_finite & ~self.is_same & ~is_excused
         count = int(is_wrong.sum())
@@ -246,7 +245,7 @@ class _Pair:
 
 
 def _compare_errors(pair: _Pair, exact: torch.Tensor, precision: Precision) -> ResultDifference:
-    """Hold the error of a result against eager's own."""
+    """Compare the error of a result with that of eager mode."""
     near_exact = (pair.result - exact).abs() <= LOOSE * (1 + exact.abs())
     is_better = ~pair.eager.isfinite() & pair.result.isfinite() & exact.isfinite() & near_exact
     not_finite = pair.not_finite(is_better)
@@ -299,8 +298,9 @@ def _limit(pair: _Pair, exact: torch.Tensor, eager_error: float, precision: Prec
 
 
 def _multiplier(pair: _Pair) -> float:
-    """Return how many times eager's error is allowed (``get_multiplier`` in ``same``). Its larger
-    ones for small tensors are for a few models that the harness names, and are not taken here.
+    """Return the factor by which eager mode's error may be exceeded (``get_multiplier`` in
+    ``same``). Its larger factors for small tensors are for a few models that the harness names, and
+    are not used here.
     """
     shape = pair.eager.shape
     is_of_one_by_one = len(shape) == 4 and shape[-1] == shape[-2] == 1
@@ -343,7 +343,7 @@ def _compare_exactly(
 
 
 def _another_kind(result: torch.Tensor | None, eager: torch.Tensor | None) -> str:
-    """Return what makes a result one of another kind, as a clause; empty where nothing does."""
+    """Return why a result is of another kind, as a clause; empty if it is not."""
     if result is None:
         return "is missing"
     if eager is None:

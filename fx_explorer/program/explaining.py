@@ -1,5 +1,5 @@
-"""Show an exception: printed as Python would, or in one line for messages. This works for
-exceptions that misbehave too.
+"""This module shows an exception, printed as Python would, or in one line for messages, even if its
+methods misbehave.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print the error to stderr, through the program's own ``sys.excepthook`` as Python does it;
-    through Python's when that one fails.
+    """Print the error to stderr, through the program's own ``sys.excepthook``, or through Python's
+    if that fails.
     """
     try:
         sys.excepthook(type(error), error, error.__traceback__)
@@ -63,9 +63,7 @@ def ran_in_a_graph(error: BaseException) -> bool:
 
 
 def class_name(value: object) -> str:
-    """Return the class's name as Python wrote it: a metaclass of the program's may say something
-    else, or raise.
-    """
+    """Return the class's original name: a metaclass of the program's may return another, or raise."""
     return shortened(str(_NAME.__get__(type(value))), MAX_NAME)
 
 
@@ -91,7 +89,7 @@ def shown(value: object) -> str:
 
 
 def whole_text(error: BaseException) -> str:
-    """Return the traceback; of a very long one, its beginning and its end."""
+    """Return the traceback; for a very long one, its beginning and its end."""
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Cancelled:

@@ -26,7 +26,7 @@ from fx_explorer.session.untrusted.pt2_archive import Pt2Archive, read_pt2
 Say = Callable[[str], None]
 
 MOST_SAID = 300
-"""Characters of torch's own message."""
+"""Most characters of torch's own message."""
 
 
 def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target:
@@ -69,8 +69,8 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
 
 
 def _as_exported(program: Any, module: torch.nn.Module, arguments: Arguments) -> Arguments:
-    """Return the arguments in the places in which the program was exported with them: it takes no
-    positional one by name.
+    """Return the arguments in the form in which the program was exported: it accepts no positional
+    argument by name.
     """
     count = len(_children(_children(program.call_spec.in_spec)[0]))
     names = list(inspect.signature(module.forward).parameters)[len(arguments.args) : count]
@@ -151,8 +151,8 @@ def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
 
 
 def _first_sentence(line: str) -> str:
-    """Return what was said, without what torch adds of bugs of its own, and without the attributes
-    of a whole node.
+    """Return the message without torch's remarks on its own bugs, and without the attributes of a
+    whole node.
     """
     said = line.partition(". This is an internal")[0].partition(", inputs=[")[0]
     return said.rstrip(".")[:MOST_SAID]

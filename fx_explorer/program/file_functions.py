@@ -26,9 +26,9 @@ from fx_explorer.program import loading
 
 
 def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of torch.compile with the filter in the place of its name. A mode
-    becomes the options that it stands for, because torch takes no options beside a mode. Raises
-    TargetError for a filter that is not there.
+    """Return the arguments of torch.compile with the filter in place of its name. A mode is
+    replaced by its options, because torch accepts no options beside a mode. Raises TargetError for
+    an unknown filter.
     """
     options = arguments.get("options") or {}
     if GUARD_FILTER not in options:
@@ -52,7 +52,7 @@ def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def guard_filter(name: object) -> GuardFilter:
     """Return one of torch's own filters by its name in ``torch.compiler``, or the function of
-    ``file.py:function``. Raises TargetError when there is none.
+    ``file.py:function``. Raises TargetError without one.
     """
     known = known_filters()
     if not isinstance(name, str):
@@ -68,8 +68,8 @@ def guard_filter(name: object) -> GuardFilter:
 
 
 def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
-    """Return the filter, which raises TargetError where it raises or its answer is none. Dynamo
-    makes an error of its own of that, whose context it is (``told_by_us``).
+    """Return the filter, wrapped to raise TargetError if it raises or returns an invalid answer.
+    Dynamo makes its own error of that, with ours as its context (``told_by_us``).
     """
 
     @functools.wraps(function)
@@ -122,12 +122,12 @@ def _list_filters(known: dict[str, GuardFilter]) -> str:
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 MOST_NAMES = 20
-"""Most callables that a message lists when the wanted one does not exist."""
+"""Most callables that a message lists if the requested one does not exist."""
 
 
 def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
-    """Return the function of ``file.py:function``; None where it is not spelled like that. ``what``
-    says what it is to be. Raises TargetError where there is none, and where the file raises.
+    """Return the function of ``file.py:function``; None for any other spelling. ``what`` says what
+    it is for. Raises TargetError if there is none, and if the file raises.
     """
     match = _IN_FILE.fullmatch(spelled)
     if not match:
@@ -181,7 +181,7 @@ def _callables_in(module: ModuleType, file: Path) -> str:
 
 
 def _is_of(module: ModuleType, value: object) -> bool:
-    """Return whether a module made a value: its functions, its classes, and their objects."""
+    """Return whether a module defines a value: its functions, its classes, and their objects."""
     if isinstance(value, functools.partial):
         value = value.func
     made_in = getattr(value, "__module__", None) or type(value).__module__

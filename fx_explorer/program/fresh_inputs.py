@@ -1,5 +1,5 @@
-"""This module makes other inputs than the example's: those of an expression, another batch, and
-more of the same shapes and types, to compare a changed program with the original.
+"""This module makes inputs other than the example's: from an expression, with another batch size,
+and more of the same shapes and types, to compare a changed program with the original.
 
 A change may hold for the example inputs alone. Negated, larger and smaller inputs, NaN and the
 largest integers make a branch that depends on a tensor's content go the other way, and show what
@@ -39,7 +39,7 @@ class CalledTarget:
         return self.target.callable
 
     def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return (args, kwargs) of an expression; of an empty one, the example inputs with twice
+        """Return (args, kwargs) of an expression; for an empty one, the example inputs with twice
         the batch.
 
         Raises TargetError when it is no expression or names what is not there, and whatever the
@@ -75,7 +75,7 @@ class CalledTarget:
 
 @dataclass(frozen=True)
 class Script:
-    """Makes inputs for a script that has run, of which the example inputs are not known."""
+    """Makes inputs for a script that has run, whose example inputs are not known."""
 
     place: TargetPlace
     request: CaptureRequest
@@ -120,7 +120,7 @@ def _silent(activity: str) -> None:
 
 def with_twice_the_batch(arguments: Arguments) -> Arguments:
     """Return the arguments with every tensor repeated whose first size is that of the first tensor.
-    Raises TargetError when there is none.
+    Raises TargetError without one.
     """
     return _with_another_batch(
         arguments, lambda tensor: torch.cat((tensor.detach(), tensor.detach()))
@@ -155,24 +155,22 @@ SEEDS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One call that both programs make."""
+    """One call that both compared programs make."""
 
     words: str
     """The inputs, in words."""
     arguments: Arguments
     goes_on: bool = False
-    """Whether the call begins with the state that the one before left, instead of the first
-    state.
-    """
+    """Whether the call begins with the state after the call before, instead of the first state."""
     has_other_sizes: bool = False
     unlike_example: str = ""
-    """In words, in what the call is unlike the example beside its values: gradients, a mode."""
+    """Describes how the call differs from the example apart from its values: gradients, a mode."""
     training: bool | None = None
-    """The mode that modules are put into; None leaves each in its own."""
+    """The training mode for all modules; None leaves each in its own."""
 
     @property
     def compiled_anew_for(self) -> str:
-        """Return in words for what a compiled program may be recompiled; empty for nothing."""
+        """Return the reason for a possible recompile by this call; empty without one."""
         if not self.unlike_example and self.has_other_sizes:
             return "other sizes"
         return self.unlike_example
@@ -212,8 +210,8 @@ them is 0, and a small term that is added to it is lost in the other order.
 
 
 def _large_number(dtype: torch.dtype) -> float:
-    """Return a number far beyond those that the dtype can tell from the next integer. Its square
-    does not overflow in float32.
+    """Return a number far beyond those that the dtype can distinguish from the next integer. Its
+    square does not overflow in float32.
     """
     return min(1e10, torch.finfo(dtype).max / 8)
 
@@ -236,7 +234,7 @@ any size may treat that size like the others.
 
 def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.Tensor:
     """Return a copy of the tensor changed by ``common``, with its first element changed by
-    ``single``. A comparison that tells the elements of the example apart then tells the first one
+    ``single``. A comparison that distinguishes elements of the example then separates the first one
     from the others, at any threshold.
     """
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
@@ -369,8 +367,8 @@ def _all_half(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _moderate(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the example's integers made larger: the first by 100, the others by so much that their
-    sum stays below about 1,000.
+    """Return the example's integers increased: the first by 100, the others so that their sum stays
+    below about 1,000.
 
     A loop that would not end with large integers ends with these. They still show where a Python
     integer differs from one of 64 bits.

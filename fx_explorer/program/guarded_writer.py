@@ -1,5 +1,5 @@
-"""A ``GuardedWriter`` is the session writer of the worker: it remembers the first write that
-failed, and writes a session of its own in a forked child.
+"""This module has ``GuardedWriter``, the session writer of the worker: it remembers the first write
+that failed, and writes a separate session in a forked child.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fx_explorer.session import SessionWriter
 
 
 class GuardedWriter(SessionWriter):
-    """A writer that stops at the first write that fails, so that a full disk does not stop the
-    user's program. ``failure`` then says why.
+    """A writer that stops at the first failed write, so that a full disk does not stop the user's
+    program. ``failure`` then has the reason.
     """
 
     def __init__(self, path: str | Path, children: Path | None = None) -> None:
         """``children`` is the directory for the sessions of forked processes. Without it they are
-        not kept.
+        not stored.
         """
         self.failure: SessionWriteError | None = None
         self.children = children
@@ -51,8 +51,8 @@ class GuardedWriter(SessionWriter):
             raise
 
     def _move_to_child(self) -> None:
-        """Begin a session of its own in a forked child, when the first row comes: most children
-        never write one.
+        """Begin a separate session in a forked child, at its first row: most children never write
+        one.
 
         SQLite connections must not be used across a fork, nor closed (sqlite.org/howtocorrupt.html,
         "carrying an open database").
@@ -65,8 +65,8 @@ class GuardedWriter(SessionWriter):
         describe_process(self, "forked")
 
     def set_meta(self, key: str, value: object) -> None:
-        """Write as usual, but only note a failed write in ``failure``: meta is written outside the
-        recorder's own safety net.
+        """Write as usual, but only record a failed write in ``failure``: meta is written outside
+        the recorder's error handling.
         """
         with contextlib.suppress(SessionWriteError):
             super().set_meta(key, value)

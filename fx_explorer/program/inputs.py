@@ -1,4 +1,4 @@
-"""Example inputs: made from what a file or an expression offers into arguments of a call, on the
+"""This module turns example inputs, from a file or an expression, into arguments of a call, on the
 right device.
 """
 
@@ -22,7 +22,7 @@ class Arguments:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] | None = None
     origin: str = ""
-    """Where the arguments come from, in words: ``example_inputs``, ``--inputs``,
+    """Origin of the arguments, in words: ``example_inputs``, ``--inputs``,
     ``fx_explorer_target()``.
     """
 
@@ -40,8 +40,8 @@ class Arguments:
         return f"({', '.join(shown)})"
 
     def advice(self) -> str:
-        """Return what to do where a call with these arguments has failed and they may not be what
-        the user meant; empty where nothing speaks for that.
+        """Return a remedy if a call with these arguments has failed and the user may have meant
+        others; empty without a sign of that.
         """
         if self.origin not in OFFERED or self.keywords:
             return ""
@@ -72,7 +72,7 @@ class Arguments:
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
         """Return the arguments with ``change`` applied to every tensor. A tensor that is passed
-        twice stays one.
+        twice stays a single tensor.
         """
         changed: dict[int, torch.Tensor] = {}
 
@@ -87,7 +87,7 @@ class Arguments:
         )
 
     def with_numbers(self, change: Callable[[Any], Any]) -> Arguments | None:
-        """Return the arguments with ``change`` applied to every Python number and flag; None when
+        """Return the arguments with ``change`` applied to every Python number and flag; None if
         that changes nothing.
         """
         changed = tuple(_map_numbers(value, change) for value in self.args)
@@ -103,7 +103,7 @@ OFFERED = ("example_inputs", "get_inputs()", "--inputs")
 
 
 def as_arguments(inputs: object, origin: str) -> Arguments:
-    """Make arguments of what the user offers.
+    """Make arguments from the user's inputs.
 
     A tuple or list is positional, a dict (or Hugging Face's BatchEncoding) goes by name, a function
     is called for them, and anything else is the one argument.
@@ -130,7 +130,7 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
 
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters without a default; none when the signature is unknown."""
+    """Return the names of the parameters without a default; empty if the signature is unknown."""
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         parameters = inspect.signature(called).parameters.values()
@@ -162,8 +162,8 @@ def tensors(value: object) -> Iterator[torch.Tensor]:
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return the tensor on ``device``. One that requires grad stays a leaf, so that it gets a
-    gradient.
+    """Return the tensor on ``device``. A tensor that requires grad stays a leaf, so that it
+    receives a gradient.
     """
     if tensor.is_leaf:
         return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
@@ -171,15 +171,15 @@ def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def with_grad(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy that requires grad, where the dtype can have one."""
+    """Return a copy that requires grad, if the dtype allows it."""
     if tensor.requires_grad or not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor
     return tensor.detach().clone().requires_grad_()
 
 
 def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a value with each tensor in it changed, in containers and dataclasses too. The value
-    itself stays as it is.
+    """Return a value with each tensor in it changed, also in containers and dataclasses. The value
+    itself is not changed.
     """
     if isinstance(value, torch.Tensor):
         return change(value)
@@ -213,9 +213,7 @@ def _map_numbers(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _numbers(value: object) -> Iterator[bool | int | float]:
-    """Yield the numbers in Python's own containers. Numbers in other objects may be no
-    arguments.
-    """
+    """Yield the numbers in Python's own containers. Numbers in other objects may not be arguments."""
     if type(value) in (bool, int, float):
         yield value  # type: ignore[misc]
     elif type(value) is dict:
@@ -227,8 +225,8 @@ def _numbers(value: object) -> Iterator[bool | int | float]:
 
 
 def _holds_others(value: object) -> bool:
-    """Return whether this is no argument by itself, most likely: a generator, a view of a dict, a
-    set, a data set or its loader.
+    """Return whether the value is probably a collection of arguments: a generator, a view of a
+    dict, a set, a data set or its loader.
     """
     if isinstance(value, torch.Tensor | torch.nn.Module | Mapping) or hasattr(value, "__array__"):
         return False

@@ -1,5 +1,5 @@
-"""This module loads the user's code: a file or module to look into, a script to run as ``python
-script.py`` would, or a text that is run in place of a file's own, to try a change of the program.
+"""This module loads the user's code: a file or module to inspect, a script to run as ``python
+script.py`` would, or a text that runs in place of a file's own, to try a change of the program.
 
 A text is run under the file's name: imports, ``load_file`` and whoever asks ``linecache`` for a
 source line (Dynamo, tracebacks, the recorder) get it. The file on disk stays as it is, and so does
@@ -65,9 +65,7 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
 
 
 def package_of(path: Path) -> tuple[Path, str]:
-    """Return the directory that holds the file's outermost package, and the file's dotted name from
-    there.
-    """
+    """Return the directory of the file's outermost package, and the file's dotted name from there."""
     parts, folder = [path.stem], path.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
@@ -76,8 +74,8 @@ def package_of(path: Path) -> tuple[Path, str]:
 
 
 def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
-    """Import a module by its dotted name, the working directory first. Raises TargetError when
-    there is none.
+    """Import a module by its dotted name, the working directory first. Raises TargetError if it
+    does not exist.
     """
     sys.argv[:] = [name, *arguments]
     sys.path.insert(0, os.getcwd())
@@ -92,7 +90,7 @@ def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
 
 
 def check_package(module: str) -> None:
-    """Raise TargetError where there is no package of a module, before torch is imported, which
+    """Raise TargetError if the package of a module does not exist, before torch is imported, which
     takes seconds. Nothing is imported.
     """
     package = module.partition(".")[0]
@@ -157,8 +155,8 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
 
 
 def parameters_of(path: Path, name: str) -> list[str]:
-    """Return the parameters without a default of a function of the file, or of the ``forward`` of a
-    class; none where they are not known.
+    """Return the parameters without a default of a function in the file, or of a class's
+    ``forward``; empty if they are not known.
     """
     try:
         body: Sequence[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body
@@ -184,7 +182,7 @@ def names_bound(text: str) -> set[str]:
 
 
 def members_bound(text: str) -> set[str]:
-    """Return what the classes of a file of this text bind: ``Net.forward``. Raises SyntaxError."""
+    """Return the names that the classes in this text bind: ``Net.forward``. Raises SyntaxError."""
     members = set()
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.ClassDef):
@@ -193,8 +191,8 @@ def members_bound(text: str) -> set[str]:
 
 
 def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
-    """Yield (name, kind of statement) for each name that the statements bind at the level of the
-    module. What a test of ``__name__`` guards is left out.
+    """Yield (name, kind of statement) for each name that the statements bind at module level. Code
+    inside a test of ``__name__`` is left out.
     """
     for statement in statements:
         kind = type(statement)
@@ -233,7 +231,7 @@ _texts: dict[str, str] = {}
 
 def install_texts(texts: Mapping[str, str]) -> None:
     """Run these texts in place of the files' own from now on in this process. Modules that are
-    imported already stay what they are.
+    imported already do not change.
     """
     if not texts:
         return
@@ -245,14 +243,14 @@ def install_texts(texts: Mapping[str, str]) -> None:
 
 
 def installed_text_of(path: str) -> str | None:
-    """Return the text that stands for the file; None for a file that is run as it is."""
+    """Return the text in place of the file's; None for an unchanged file."""
     if _texts:
         return _texts.get(os.path.realpath(path))
     return None
 
 
 class _OverlayFinder(importlib.abc.MetaPathFinder):
-    """Finds what other finders find, and replaces the loader of a file that has another text."""
+    """Finds modules through the other finders, and replaces the loader of a file with another text."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

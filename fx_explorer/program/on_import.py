@@ -1,4 +1,5 @@
-"""Do something right after the user's program has imported a module, as if the import had done it.
+"""This module calls a function right after the user's program has imported a module, as if the
+import had done it.
 
 A script must be the first to import torch: what it puts into ``os.environ`` before that
 (``TORCH_LOGS``, ``OMP_NUM_THREADS``, ``CUDA_VISIBLE_DEVICES``) is read by the import.
@@ -32,7 +33,7 @@ def after_import(
 
 
 class _AfterImportFinder(MetaPathFinder):
-    """Wraps the loader that other finders give for the module, and then leaves ``sys.meta_path``.
+    """Wraps the loader that other finders return for the module, and then leaves ``sys.meta_path``.
     It finds nothing itself.
     """
 

@@ -1,5 +1,5 @@
-"""The place of a target: the file or module and the object that ``TARGET`` names. Parses the file
-and runs nothing.
+"""This module finds the place of a target: the file or module and the object that ``TARGET`` names.
+It parses the file and runs nothing.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class TargetPlace:
 
 
 def locate(request: CaptureRequest) -> TargetPlace:
-    """Return the place of the request's target. Raises TargetError when there is no such file, or
-    the words cannot be a target.
+    """Return the place of the request's target. Raises TargetError if there is no such file, or the
+    text cannot be a target.
     """
     file, name = split_target(request.target)
     if file is None:
@@ -104,7 +104,7 @@ def _similar(file: Path) -> str:
 
 
 def offers_target(file: Path) -> bool:
-    """Return whether the file says what to compile; otherwise it is a script."""
+    """Return whether the file defines what to compile; otherwise it is a script."""
     names = top_level_names(file)
     has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
     if names.get("get_inputs") is ast.FunctionDef and KERNELBENCH_MODELS & names.keys():
@@ -116,8 +116,8 @@ def nothing_compiled(
     place: TargetPlace, ended: Outcome, known: str, given: Sequence[str] = ()
 ) -> str:
     """Return the message for a program that ended well and compiled nothing, with what could be
-    compiled. ``known`` is the reason, if there is one, and ``given`` what the program gave to
-    torch.compile: that is meant, and not what the file defines first.
+    compiled. ``known`` is the reason, if any, and ``given`` the callables that the program passed
+    to torch.compile, which take precedence over the file's first one.
     """
     shown = place.shown
     if place.file is None or not place.is_script:

@@ -1,5 +1,5 @@
-"""Turn a value into what another process can read and compare: numbers and texts as they are,
-tensors as copies.
+"""This module turns a value into a form that another process can read and compare: numbers and
+texts unchanged, tensors as copies.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ NumPy's numbers) are not among them.
 """
 
 _LONGEST = 10_000
-"""Characters of a text. A digest stands for a longer one."""
+"""Most characters of a text. A longer one is replaced by a digest."""
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy on the CPU that nobody else can change; for an object of an unknown type, the
+    """Return a copy on the CPU that no other code can change; for an object of an unknown type, the
     name of its type.
     """
     if isinstance(value, torch.Tensor):
@@ -44,9 +44,8 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def copy_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return plain, dense copies of what a tensor is made of, by what is to be added to its name:
-    of a nested one its components, of a subclass that wraps others these, of any other one copy of
-    the whole.
+    """Return plain, dense copies of a tensor's parts, by the suffix for its name: for a nested one
+    its components, for a subclass that wraps others these, for any other one copy of the whole.
     """
     if tensor.is_nested:
         parts = {f"[{i}]": part for i, part in enumerate(tensor.detach().unbind())}
@@ -62,7 +61,7 @@ def copy_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def atom(value: Any) -> Any:
-    """Return the value as one of Python's own types. A digest stands for a long text or number."""
+    """Return the value as one of Python's own types. A long text or number is replaced by a digest."""
     if value is None:
         return None
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)

@@ -1,4 +1,4 @@
-"""How the worker ends: cancelling, exit codes, and what Python itself does at the end of a
+"""This module ends the worker: cancelling, exit codes, and Python's own actions at the end of a
 script.
 """
 
@@ -25,7 +25,7 @@ even while C code runs.
 
 STOP_FILE = "stop"
 """File beside the session that the client leaves before it sends SIGTERM (client/process.py). A
-SIGTERM without it is the program's own affair.
+SIGTERM without it is the program's own.
 """
 
 _stop_file: Path | None = None
@@ -39,8 +39,8 @@ class Cancelled(BaseException):
 
 
 def watch(session: Path) -> None:
-    """Turn the client's SIGTERM into Cancelled, and leave stacks beside the session when a signal
-    hits. Any other SIGTERM ends the process, as it would without us.
+    """Turn the client's SIGTERM into Cancelled, and write stacks beside the session at a signal.
+    Any other SIGTERM ends the process, as it would without us.
 
     A program that sets its own SIGTERM handler keeps it; the client then kills the process after a
     grace period.
@@ -58,7 +58,9 @@ def watch(session: Path) -> None:
 
 
 def stop() -> None:
-    """Raise Cancelled in the main thread. For another thread, which the client has told to stop."""
+    """Raise Cancelled in the main thread. It is called from another thread, when the client
+    requests a stop.
+    """
     global _is_asked_to_stop
     _is_asked_to_stop = True
     os.kill(os.getpid(), signal.SIGTERM)
@@ -72,8 +74,8 @@ def _cancel(number: int, frame: FrameType | None) -> None:
 
 
 def _unwatch() -> None:
-    """Undo ``watch`` in a forked child, so that it dies of SIGTERM as usual: ``multiprocessing``
-    ends its workers that way.
+    """Undo ``watch`` in a forked child, so that SIGTERM ends it as usual: ``multiprocessing`` ends
+    its workers that way.
     """
     faulthandler.unregister(signal.SIGTERM)
     if signal.getsignal(signal.SIGTERM) is _cancel:
@@ -97,7 +99,7 @@ def exit_status(leaving: SystemExit) -> int:
 
 
 def status(leaving: SystemExit) -> int:
-    """Return the status that ``python`` would end with. Writes nothing."""
+    """Return the exit status of ``python`` for this exception. Writes nothing."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
@@ -106,7 +108,7 @@ def status(leaving: SystemExit) -> int:
 
 
 def finish_as_python() -> None:
-    """Join threads, then run exit handlers: what Py_FinalizeEx does that a program can notice.
+    """Join threads, then run exit handlers: the part of Py_FinalizeEx that a program can notice.
 
     (See Python/pylifecycle.c. Objects that still live are not destroyed, which Python does not
     promise either.)
@@ -116,7 +118,7 @@ def finish_as_python() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """Flush what the program printed, and end without waiting for anybody."""
+    """Flush the program's output, and end without waiting for other threads."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(
             OSError, ValueError, AttributeError

@@ -1,5 +1,5 @@
-"""A process that the program started, or forked before it had torch, is recorded from its first use
-of torch.compile on, into a session of its own.
+"""This module records a process that the program started, or forked before it had torch, from its
+first use of torch.compile on, into a session of its own.
 
 It does not begin earlier: a process that loads data imports torch too, and must not pay for a
 recorder that it has no use for.
@@ -75,8 +75,8 @@ def _begin(directory: Path, beginning: Beginning) -> None:
 
 
 def request_of_children(request: CaptureRequest) -> CaptureRequest:
-    """Return the request for a process of the program's: the program's own, but without its
-    arguments, without waiting at gates and without a virtual GPU.
+    """Return the request for a child process of the program: the program's own, but without its
+    arguments, gates and virtual GPU.
     """
     return replace(
         request,

@@ -1,6 +1,5 @@
-"""This module explains in one sentence what torch raises because it was told to be strict
-(fullgraph, fail_on_recompile, error_on_recompile), or because a backend returned nothing that can
-be called.
+"""This module explains in one sentence errors of torch in its strict modes (fullgraph,
+fail_on_recompile, error_on_recompile), or for a backend whose result cannot be called.
 
 torch: torch/_dynamo/exc.py (``Unsupported``, ``RecompileError``), torch/_dynamo/eval_frame.py
 (``fail_callback``). Of a backend's result torch says only that "compiler_fn did not return
@@ -31,8 +30,8 @@ _GUARD = re.compile(r"^[^\S\n]*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILIN
 
 
 def target_error_of(error: BaseException) -> BaseException:
-    """Return the TargetError that an error of torch's was made of, as of one that is raised while
-    Dynamo asks a guard filter of the request; else the error itself.
+    """Return the TargetError that caused an error of torch's, such as one from a guard filter of
+    the request that Dynamo calls; else the error itself.
     """
     found: BaseException | None = error
     seen: set[int] = set()
@@ -121,8 +120,8 @@ _COMPILER, _RESULT = "compiler_fn", "compiled_fn"
 
 
 def not_callable(failed: BaseException) -> str:
-    """Return which backend returned what, for a BackendCompilerFailed; empty where it failed in
-    another way.
+    """Return which backend returned which invalid result, for a BackendCompilerFailed; empty if it
+    failed in another way.
     """
     error = getattr(failed, "inner_exception", None)
     if not isinstance(error, AssertionError) or _TORCHS_WORDS not in str(error):
@@ -140,7 +139,7 @@ def not_callable(failed: BaseException) -> str:
 
 
 def _name_and_place(backend: Any) -> str:
-    """Return ``mine (mine.py:3)``: its function beneath what torch put around it."""
+    """Return ``mine (mine.py:3)``: the function inside torch's wrapper."""
     from fx_explorer.capture.backends.users_backend import functions_of  # which imports torch
 
     functions = list(functions_of(backend))

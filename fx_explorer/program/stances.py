@@ -1,5 +1,5 @@
-"""Set the compiler stances that the request asks for, and call the target often enough to show what
-they do.
+"""This module sets the compiler stances of the request, and calls the target often enough to show
+their effect.
 
 torch: torch/_dynamo/eval_frame.py, ``_callback_from_stance``.
 """
@@ -89,7 +89,7 @@ _WHY = {
 
 
 def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
-    """Return which option in force kept torch from compiling, and where it was set; empty when none
+    """Return which option in force kept torch from compiling, and where it was set; empty if none
     did.
     """
     for option in options:
@@ -107,8 +107,8 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
 
 
 def given_and_not_called(given: Mapping[str, CallSite]) -> str:
-    """Return a sentence on the functions that were given to torch.compile, with the lines, and of
-    which nothing was compiled; empty where none were given.
+    """Return a sentence on the functions that were passed to torch.compile and not compiled, with
+    the lines; empty without any.
     """
     if not given:
         return ""
@@ -130,9 +130,9 @@ def _describe_call(name: str, place: CallSite) -> str:
 
 
 def result_never_called(place: CallSite) -> str:
-    """Return why what the call of torch.compile at ``place`` returned is never called, as the
-    source shows: it is thrown away, or bound to a name that is nowhere called or handed on. Empty
-    where the source does not show it.
+    """Return why the result of the torch.compile call at ``place`` is never called, according to
+    the source: it is discarded, or bound to a name that is nowhere called or passed on. Empty if
+    the source does not show it.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(place.file)))
@@ -160,15 +160,15 @@ def result_never_called(place: CallSite) -> str:
 
 
 def _is_compile_call(value: ast.expr) -> bool:
-    """Return whether the value is what ``torch.compile(…)`` returns, and not a decorator."""
+    """Return whether the value is the result of ``torch.compile(…)``, and not a decorator."""
     if not isinstance(value, ast.Call) or not value.args:
         return False
     return ast.unparse(value.func).split(".")[-1] == "compile"
 
 
 def _is_handed_on(scope: ast.AST, name: str, binding: ast.stmt) -> bool:
-    """Return whether anything else is done with ``name`` after the binding than to ask for an
-    attribute other than ``forward``.
+    """Return whether ``name`` is used after the binding other than for an attribute that is not
+    ``forward``.
     """
     asked = set()
     reads = []

@@ -1,4 +1,5 @@
-"""Find what to compile and with which inputs, for every form of target that a user can give.
+"""This module finds what to compile and with which inputs, for every form of target that a user can
+give.
 
 A file may offer, in this order: ``fx_explorer_target()``; ``model`` or ``get_model()`` with
 ``example_inputs``; one ``nn.Module`` subclass that can be built without arguments, with
@@ -35,9 +36,7 @@ class Target:
     callable: Callable[..., Any]
     arguments: Arguments
     scope: Mapping[str, Any] = field(default_factory=dict)
-    """Names of the module that the target was found in; empty for a target that was given as an
-    object.
-    """
+    """Names of the target's module; empty for a target that was given as an object."""
 
     @property
     def kind(self) -> Literal["module", "function"]:
@@ -101,8 +100,8 @@ class OfferingModule:
         self.say = say
 
     def target(self) -> Target:
-        """Return the target that a file offers: by ``--call``, by the name given, by
-        ``fx_explorer_target``, by ``model`` or ``get_model``, else its only class.
+        """Return the target of a file: by ``--call``, by the given name, by ``fx_explorer_target``,
+        by ``model`` or ``get_model``, else its only class.
         """
         if self.request.call:
             made = self.evaluate(self.request.call, "--call")
@@ -240,7 +239,7 @@ class OfferingModule:
         return Target(name, function, Arguments(origin="its defaults"))
 
     def evaluate(self, expression: str, option: str) -> Any:
-        """Return the value of a command-line expression in the module's names. ``torch`` is there
+        """Return the value of a command-line expression in the module's names. ``torch`` is defined
         even if the module lacks it.
         """
         self.say(f"evaluating {option} {expression!r}")
@@ -265,8 +264,8 @@ class OfferingModule:
             raise
 
     def what_is_here(self) -> str:
-        """Return one or two sentences that name the file's models and functions, and how to point
-        at one.
+        """Return one or two sentences that name the file's models and functions, and how to select
+        one.
         """
         models = [name for name, value in self.names.items() if isinstance(value, torch.nn.Module)]
         functions = []
@@ -299,8 +298,8 @@ def _init_inputs(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
 
 
 def _may_make_a_model(function: Any) -> bool:
-    """Return whether a function called ``model`` may be what makes the model: it can be called
-    without arguments, and none of its parameters is said to be a tensor.
+    """Return whether a function called ``model`` may make the model: it can be called without
+    arguments, and none of its parameters is annotated as a tensor.
     """
     if not inspect.isfunction(function) or required_parameters(function):
         return False

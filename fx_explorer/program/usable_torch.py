@@ -1,5 +1,5 @@
-"""Import torch, and say what is wrong with one that is broken, half installed, or of an unknown
-release.
+"""This module imports torch, and explains the problem if it is broken, partly installed, or of an
+unknown release.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def importing_the_compiler() -> Iterator[None]:
 
 
 def describe_locale() -> str:
-    """Return what an ASCII locale does to torch, as a sentence; empty for any other locale."""
+    """Return the effect of an ASCII locale on torch, as a sentence; empty for any other locale."""
     if not _is_ascii():
         return ""
     return (
@@ -116,8 +116,8 @@ def _in_utf8() -> Iterator[None]:
 
 
 def place_of_torch() -> str:
-    """Return the directory torch was imported from, or would be; else ``nowhere`` or ``an unknown
-    place``.
+    """Return the directory from which torch was, or would be, imported; else ``nowhere`` or ``an
+    unknown place``.
     """
     known = sys.modules.get("torch")
     try:

@@ -1,5 +1,5 @@
-"""Which files and modules are the user's own. Python's, torch's, installed ones and ours are
-not.
+"""This module decides which files and modules are the user's own. Python's, torch's, installed ones
+and ours are not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 @functools.lru_cache(maxsize=16384)
 def is_users_file(path: str) -> bool:
-    """Return whether a file is the user's. One that does not exist (``<string>``) is: exec and
+    """Return whether a file is the user's. A path that does not exist (``<string>``) is: exec and
     notebooks make such functions. But the code of a graph (torch/fx/graph_module.py) is torch's.
     """
     if not path or path.startswith(("<frozen", "<eval_with_key>")):
@@ -72,7 +72,7 @@ def _is_installed(real: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _pythons() -> tuple[str, ...]:
-    """Return the folders of the standard library. Packages that lie in them were installed."""
+    """Return the folders of the standard library. Packages in them were installed."""
     return tuple(os.path.realpath(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
 
 
@@ -84,14 +84,14 @@ def _is_below(path: str, folder: str) -> bool:
 
 @dataclass(frozen=True)
 class UsersCode:
-    """The code that is looked into: the user's own files, and installed files that hold the target
-    or a change.
+    """The code that is inspected: the user's own files, and installed files with the target or a
+    change.
     """
 
     folders: frozenset[str] = frozenset()
     _known: dict[str, tuple[object, bool]] = field(default_factory=dict, compare=False, repr=False)
-    """Name → (module, whether it is looked into). Answers are kept, since a process with torch has
-    some 3,000 modules, and they are asked for before and after each call.
+    """Name → (module, whether it is inspected). It is a cache, since a process with torch has about
+    3,000 modules, which are checked before and after each call.
     """
 
     def has(self, path: str) -> bool:
@@ -119,8 +119,8 @@ class UsersCode:
         return known[1]
 
     def _is_of_a_file(self, module: ModuleType) -> bool:
-        """Return whether the module comes from a file. ``torch.ops`` and others name one that does
-        not exist.
+        """Return whether the module comes from a file. ``torch.ops`` and others name a file that
+        does not exist.
         """
         file = getattr(module, "__file__", None)
         return isinstance(file, str) and os.path.isabs(file) and self.has(file)

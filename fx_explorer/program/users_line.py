@@ -16,9 +16,9 @@ _NOT_THE_USERS = tuple(
 
 
 def users_line(above: int, within: str = "") -> tuple[str, int]:
-    """Return the file and number of the innermost line that is neither torch's nor ours, ``above``
-    frames above this one or further; ("", 0) where there is none, as within a backward. ``within``
-    names a function beyond whose call nothing is looked for.
+    """Return the file and number of the innermost line that is neither torch's nor ours, at least
+    ``above`` frames above this one; ("", 0) without one, as within a backward. ``within`` names a
+    function at whose call the search ends.
     """
     frame = sys._getframe(above)
     while frame is not None and frame.f_code.co_name != within:

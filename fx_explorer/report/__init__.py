@@ -1,3 +1,3 @@
-"""Reports describe a session to somebody who is not looking at the app: documents made from the
-answers of ``fx_explorer.analysis``.
+"""This package writes reports on a session for readers without the app: documents made from the
+results of ``fx_explorer.analysis``.
 """

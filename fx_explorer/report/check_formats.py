@@ -1,5 +1,5 @@
-"""This module writes a check in the forms that CI systems read: JUnit XML, one test case a
-condition, and workflow commands of GitHub Actions, annotations at the lines of a pull request.
+"""This module writes a check in the formats of CI systems: JUnit XML, one test case per condition,
+and workflow commands of GitHub Actions, annotations at the lines of a pull request.
 
 JUnit XML has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family
 ``xunit1``) have in common. Format and escapes of the annotations: docs.github.com, "Workflow
@@ -22,8 +22,8 @@ SUITE = "fx-explorer check"
 def junit_xml(
     checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float
 ) -> str:
-    """Return the document. A run that did not end well is one more test case, with an error: the
-    numbers are of a part of it then.
+    """Return the document. A run that did not end well is a further test case, with an error: its
+    numbers are partial.
     """
     problem = _problem(outcome)
     counts = {
@@ -82,7 +82,7 @@ def _problem(outcome: Outcome | None) -> str:
 
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, in any way of writing it (W3C, production [2] Char)."""
+"""Matches characters that XML 1.0 cannot contain in any form (W3C, production [2] Char)."""
 
 
 def xml_safe(text: str) -> str:
@@ -93,9 +93,7 @@ def xml_safe(text: str) -> str:
 
 
 def annotation_lines(check: Check) -> Iterator[str]:
-    """Yield one line for each place of a check that failed. GitHub shows the first ten of a
-    step.
-    """
+    """Yield one line for each place of a failed check. GitHub shows the first ten of a step."""
     for finding in check.findings:
         message = f"{check.measured} ({check.option})"
         if finding.text:

@@ -1,5 +1,5 @@
-"""This module writes compilations for the JSON report, with their other variants, what was changed
-by hand, and the totals of all.
+"""This module writes compilations for the JSON report, with their other variants, changes by hand,
+and the totals of all.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def compilation(reader: SessionReader, row: model.Compilation) -> Json:
 
 
 def other_variant(reader: SessionReader, other: OtherVariant) -> Json:
-    """Return the JSON of another variant. ``kernels`` are all kernels that run when it does, shared
-    ones included; ``graphs`` are its own only.
+    """Return the JSON of another variant. ``kernels`` are all kernels that it runs, including
+    shared ones; ``graphs`` are only its own.
     """
     variant = other.variant
     graphs = reader.rows(model.Graph, compilation=variant.id)
@@ -98,7 +98,7 @@ def other_variant(reader: SessionReader, other: OtherVariant) -> Json:
 
 
 def intervention(reader: SessionReader, row: model.Intervention) -> Json:
-    """Return what the user changed at a gate, and how many nodes the graph had before and after."""
+    """Return the user's change at a gate, and how many nodes the graph had before and after."""
     graphs = reader.by_ids(model.Graph, (row.before, row.after))
     sizes = {graph.id: graph.node_count for graph in graphs}
     owners = [owner.name for owner in reader.by_ids(model.Compilation, [row.compilation])]
@@ -115,7 +115,7 @@ def intervention(reader: SessionReader, row: model.Intervention) -> Json:
 
 
 def _measured(reader: SessionReader, variant: model.Compilation) -> Json:
-    """Return what was measured of a variant, by what was run; empty when nothing was."""
+    """Return the measurements of a variant, by what was run; empty without any."""
     return {
         what: {"median_s": row.median_s, "iqr_s": row.iqr_s, "runs": row.runs, "device": row.device}
         for what, row in measured(reader, variant).items()
@@ -183,9 +183,7 @@ def _kernel(
 
 
 def _written_at(reader: SessionReader, kernel: model.Kernel) -> Json | None:
-    """Return where a Triton kernel of the user's own is in the user's file; None for any other
-    kernel.
-    """
+    """Return the place of a user's Triton kernel in the user's file; None for any other kernel."""
     place = definition(reader, kernel.artifact)
     if not place:
         return None
@@ -204,8 +202,8 @@ def _sources(nodes: Iterable[model.Node], paths: dict[int, str]) -> list[Json]:
 
 
 def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> list[Json]:
-    """Return the configurations of a kernel: for a virtual GPU those that somebody has asked for,
-    else those that a real one built and ran.
+    """Return the configurations of a kernel: for a virtual GPU those that were requested, else
+    those that a real one built and ran.
     """
     if gpu and kernel.language == "triton":
         rows = candidates(reader, kernel, gpu)
@@ -226,7 +224,7 @@ def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
 
 
 def _config(candidate: Candidate, is_pick_known: bool) -> Json:
-    """Return one configuration; null stands for what is not known."""
+    """Return one configuration; null means not known."""
     build = candidate.build
     occupancy = _occupancy(candidate.occupancy) if candidate.occupancy else None
     is_picked = build.is_picked if is_pick_known else None
@@ -262,8 +260,8 @@ def _occupancy(occupancy: Occupancy) -> Json:
 
 
 def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> Json | None:
-    """Return the estimate for a GPU; ``gpu`` is the virtual one. It is None where too little is
-    known of the GPU, and where Inductor estimated no bytes.
+    """Return the estimate for a GPU; ``gpu`` is the virtual one. It is None if too little is known
+    of the GPU, or if Inductor estimated no bytes.
     """
     shown_gpu = gpu or card(reader)
     if shown_gpu is None or kernel.estimated_bytes < 0:

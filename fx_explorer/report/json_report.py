@@ -49,7 +49,7 @@ from fx_explorer.session import SessionReader
 
 
 def cuda_graphs_of_report(reader: SessionReader) -> dict[str, object] | None:
-    """Return what happened to each graph; None where no CUDA graphs were asked for."""
+    """Return what happened to each graph; None if no CUDA graphs were requested."""
     graphs = cuda_graphs(reader)
     if not graphs.asked and not graphs.graphs:
         return None
@@ -79,8 +79,8 @@ def _reason(reason: Reason) -> dict[str, object]:
 
 
 def environment(reader: SessionReader) -> dict[str, object]:
-    """Return the environment as recorded. ``gpu`` is the virtual one the capture was made for, null
-    without one; ``gpu_present`` is the machine's own.
+    """Return the recorded environment. ``gpu`` is the virtual GPU of the capture, null without one;
+    ``gpu_present`` is the machine's own.
     """
     # A session that was cut off before the program began has no environment.
     recorded: dict[str, object] = dict(reader.meta("environment") or {})
@@ -98,9 +98,7 @@ def environment(reader: SessionReader) -> dict[str, object]:
 
 
 def target(reader: SessionReader) -> dict[str, object]:
-    """Return what was captured, by the name that the user typed where the worker did not come to
-    know it.
-    """
+    """Return the captured target, by the name that the user typed if the worker did not find it."""
     recorded: dict[str, object] = dict(reader.meta("target") or {})
     request = reader.meta("request") or {}
     return {
@@ -116,8 +114,8 @@ Json = dict[str, object]
 
 
 def json_report(reader: SessionReader) -> Json:
-    """Return everything that the session knows, in figures. All of it comes from one moment, also
-    while the session is being written.
+    """Return the whole session in figures. All of it is read from one moment, even if the session
+    is being written.
     """
     with reader.snapshot():
         return {
@@ -167,13 +165,13 @@ def _links(reader: SessionReader) -> dict[str, Json]:
 
 
 def _bench(reader: SessionReader) -> Json | None:
-    """Return the session's last bench; None when it has none."""
+    """Return the session's last bench; None without one."""
     figures = bench_figures(reader)
     return bench_object(figures) if figures else None
 
 
 def _ledger(reader: SessionReader) -> Json | None:
-    """Return the session's last ledger; None when it has none."""
+    """Return the session's last ledger; None without one."""
     figures = ledger_figures(reader)
     return ledger_object(figures) if figures else None
 
@@ -212,7 +210,7 @@ def linked(coverage: LinkCoverage) -> Json:
 
 
 def child_process(process: model.ChildProcess) -> Json:
-    """Return one process, and what was compiled in it."""
+    """Return one process, with its compilations."""
     return {
         "pid": process.pid or None,
         "beginning": process.beginning,
@@ -229,7 +227,7 @@ def child_process(process: model.ChildProcess) -> Json:
 
 
 def bytecode_run(reader: SessionReader) -> Json | None:
-    """Return the recorded run of bytecode; None when nothing was recorded."""
+    """Return the recorded run of bytecode; None without one."""
     record = read_record(reader)
     if record is None:
         return None
@@ -249,8 +247,8 @@ def bytecode_run(reader: SessionReader) -> Json | None:
 
 
 def symbol(explained_symbol: ExplainedSymbol) -> Json:
-    """Return a dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where
-    it is not known who fixed it.
+    """Return a dynamic size; ``became`` is null for a size that stayed dynamic, ``fixed_at`` null
+    if the place of the specialization is not known.
     """
     symbol = explained_symbol.symbol
     fixed = explained_symbol.specialized
@@ -278,9 +276,7 @@ MOST_NODES = 500_000
 
 
 def stages_of_report(reader: SessionReader) -> list[Json] | None:
-    """Return the stages of all compilations; None where there are so many that it would take
-    long.
-    """
+    """Return the stages of all compilations; None if there are too many."""
     nodes = sum(graph.node_count for graph in reader.rows(model.Graph))
     if nodes > MOST_NODES or reader.count(model.Compilation) > MOST_COMPILATIONS:
         return None

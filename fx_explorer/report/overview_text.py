@@ -1,4 +1,4 @@
-"""This module writes the overview as plain text, where there is no terminal: the same facts as the
+"""This module writes the overview as plain text, if there is no terminal: the same facts as the
 first view of the app.
 """
 
@@ -18,7 +18,7 @@ WIDTH = 100
 
 def overview_text(reader: SessionReader, columns: int | None = None) -> str:
     """Return one paragraph per fact, with details indented and a blank line between topics.
-    ``columns`` are those of the terminal; None where a program reads.
+    ``columns`` are those of the terminal; None sets no limit.
     """
     lines: list[str] = []
     topic = ""

@@ -1,5 +1,5 @@
-"""This module finds what an expression or a function does with names: which it reads, which it
-binds, whether it only computes.
+"""This module finds the names that an expression or a function reads and binds, and whether it has
+no side effects.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _ACTING = frozenset(
 
 
 def is_pure(expression: cst.CSTNode) -> bool:
-    """Return whether it only computes, as far as its text shows: such an expression may be computed
-    in vain.
+    """Return whether it has no side effects, according to its text, so that it may be computed
+    needlessly.
     """
     return not any(_acts(node) for node in walk(expression))
 
@@ -90,8 +90,8 @@ def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
 
 
 def read(node: cst.CSTNode) -> list[str]:
-    """Return the names that the expression reads, each once, in order; not attributes, keywords,
-    nor what it binds itself.
+    """Return the names that the expression reads, each once, in order; without attributes,
+    keywords, and names that it binds itself.
     """
     bound: set[str] = set()
     for inner in walk(node):
@@ -197,8 +197,8 @@ def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:
 
 
 def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
-    """Return ``int``, ``float``, ``bool`` or ``str`` where the parameter of the function around it
-    says so.
+    """Return ``int``, ``float``, ``bool`` or ``str`` if the enclosing function's parameter has that
+    annotation.
     """
     function = code.function(expression)
     params = function.params.params if function else ()
@@ -229,8 +229,8 @@ def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
 
 
 def new_name(code: Code, wanted: str) -> str:
-    """Return ``wanted``, or ``wanted`` with a number behind it, so that the file does not use it
-    yet.
+    """Return ``wanted``, or ``wanted`` with a number appended, so that it is a new name in the
+    file.
     """
     used = {node.value for node in code.all(cst.Name)} | set(dir(builtins))
     name, number = wanted, 1

@@ -1,5 +1,5 @@
-"""A ``Code`` is a Python file as text and syntax tree at once: it says where a node stands and what
-it is called, and edits the text at that place.
+"""This module has ``Code``, a Python file as text and syntax tree at once: it finds a node's place
+and name, and edits the text there.
 
 Edits are made in the text, at the offsets that libcst gives: comments, blank lines and everything
 else stay as they are.
@@ -24,7 +24,7 @@ Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """``text`` in place of what stands from offset ``start`` to ``stop``."""
+    """An edit that replaces the text from offset ``start`` to ``stop`` by ``text``."""
 
     start: int
     stop: int
@@ -32,7 +32,7 @@ class Splice:
 
 
 def spliced(text: str, splices: Sequence[Splice]) -> str:
-    """Return the text with all splices made; they must not overlap. Those at one offset come in
+    """Return the text with all splices applied; they must not overlap. Splices at one offset keep
     their order.
     """
     pieces, position = [], 0
@@ -44,8 +44,8 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
 
 @lru_cache(maxsize=16)
 def parsed(text: str) -> Code:
-    """Parse a file. Raises libcst.ParserSyntaxError, and RecursionError for what libcst would not
-    survive. It takes some milliseconds per hundred lines, once per text.
+    """Parse a file. Raises libcst.ParserSyntaxError, and RecursionError for text that would crash
+    libcst. It takes some milliseconds per hundred lines, once per text.
     """
     _check_depth(text)
     return Code(text)
@@ -58,9 +58,7 @@ look at the stack: a million empty lines or 3,000 brackets end the process (libc
 
 
 def _check_depth(text: str) -> None:
-    """Refuse a text that is nested too deeply, by Python's own parser, which has limits and says
-    so.
-    """
+    """Refuse a text that is nested too deeply, by Python's own parser, which has limits."""
     if len(text) > LONGEST or text.count("\n") > MOST_LINES:
         raise RecursionError("too long to be edited")
     try:
@@ -117,14 +115,14 @@ class Code:
         )
 
     def line_start(self, line: int) -> int:
-        """Return the offset at which a line begins; also for the line behind the last one."""
+        """Return the offset at which a line begins; also for the line after the last one."""
         return min(self._line_starts[line - 1], len(self.text))
 
     def _offset(self, line: int, column: int) -> int:
         return min(self._line_starts[line - 1] + column, len(self.text))
 
     def source(self, node: cst.CSTNode) -> str:
-        """Return the node as it is written, in its parentheses."""
+        """Return the source text of the node, including its parentheses."""
         return self.module.code_for_node(node).strip()
 
     def indent(self, node: cst.CSTNode) -> str:
@@ -174,7 +172,7 @@ class Code:
             node = above
 
     def around(self, node: cst.CSTNode, kind: type[NodeT]) -> NodeT | None:
-        """Return the innermost one of this kind that holds the node, within its function."""
+        """Return the innermost node of this kind around the node, within its function."""
         for above in self.ancestors(node):
             if isinstance(above, kind):
                 return above
@@ -183,7 +181,7 @@ class Code:
         return None
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the innermost function around the node; None where it is in none."""
+        """Return the innermost function around the node; None without one."""
         for above in self.ancestors(node):
             if isinstance(above, cst.FunctionDef):
                 return above
@@ -195,18 +193,14 @@ class Code:
         return [above for above in around if not isinstance(above, cst.Module)][-1]
 
     def siblings(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-        """Return the lines of the block that the node, a line or a compound statement, is one
-        of.
-        """
+        """Return the lines of the block that contains the node, a line or a compound statement."""
         block = self.parent(node)
         if not isinstance(block, cst.IndentedBlock | cst.Module):
             return ()
         return block.body
 
     def line_of(self, statement: Statement) -> cst.CSTNode | None:
-        """Return the line that is this statement in its block; None when it shares its line with
-        others.
-        """
+        """Return the line that consists of this statement; None if it shares its line with others."""
         if isinstance(statement, cst.BaseCompoundStatement):
             return statement if self.siblings(statement) else None
         line = self.parent(statement)
@@ -217,9 +211,8 @@ class Code:
     # names
 
     def name_of(self, node: cst.CSTNode) -> str:
-        """Return the dotted name by which torch and others know it: ``gb`` after
-        ``from torch._dynamo import graph_break as gb`` is ``torch._dynamo.graph_break``. Empty for
-        what has no name.
+        """Return the dotted name as other files import it: ``gb`` after ``from torch._dynamo import
+        graph_break as gb`` is ``torch._dynamo.graph_break``. Empty without a name.
         """
         name = get_full_name_for_node(node) if isinstance(node, cst.Name | cst.Attribute) else None
         first, dot, rest = (name or "").partition(".")
@@ -227,14 +220,14 @@ class Code:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Name in this file → what it was imported as: ``np`` → ``numpy``; also in functions and
-        under conditions.
+        """Name in this file → the imported name: ``np`` → ``numpy``; also in functions and under
+        conditions.
         """
         return self._names_imported(self._ranges)
 
     @cached_property
     def imported_always(self) -> dict[str, str]:
-        """Return what ``imported`` says, for imports at the level of the module only."""
+        """Return the same as ``imported`` for imports at module level only."""
         statements: list[cst.CSTNode] = []
         for line in self.module.body:
             if isinstance(line, cst.SimpleStatementLine):
@@ -242,7 +235,7 @@ class Code:
         return self._names_imported(statements)
 
     def _names_imported(self, nodes: Iterable[cst.CSTNode]) -> dict[str, str]:
-        """Return name in this file → what it was imported as, for the imports among these nodes."""
+        """Return name in this file → the imported name, for the imports among these nodes."""
         names: dict[str, str] = {}
         for node in nodes:
             if isinstance(node, cst.Import):
@@ -262,7 +255,7 @@ class Code:
         return names
 
     def find(self, node: cst.CSTNode, kind: type[NodeT]) -> list[NodeT]:
-        """Return all of this kind in the node, outermost first, except what is in the body of a
+        """Return all nodes of this kind in the node, outermost first, except those in the body of a
         compound statement.
         """
         nodes: list[NodeT] = []

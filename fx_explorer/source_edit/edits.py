@@ -1,6 +1,5 @@
-"""These functions edit a file's text: a statement is removed, wrapped or written again, a line is
-put before it, an import is added. What a user selects is lines, and what can be edited is
-statements: which whole statements some lines are is found here too.
+"""This module edits a file's text: a statement is removed, wrapped or replaced, a line is inserted
+before it, an import is added. It also finds the whole statements on selected lines.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
 
 
 def wrapped(code: Code, header: str, *lines: cst.CSTNode) -> list[Splice]:
-    """Put statements that follow each other in a block one level deeper, under ``header``."""
+    """Put consecutive statements of a block one level deeper, under ``header``."""
     start = code.line_start(code.first_line(lines[0]))
     splices = [Splice(start, start, f"{code.indent(lines[0])}{header}{code.newline}")]
     for line in lines:
@@ -64,7 +63,7 @@ def wrapped(code: Code, header: str, *lines: cst.CSTNode) -> list[Splice]:
 
 
 def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice]:
-    """Move these lines one level deeper, except those that begin in a string."""
+    """Move these lines one level deeper, except those that begin inside a string."""
     fixed = _lines_in_strings(code, node)
     lines = [
         line for line in range(first, last + 1) if line not in fixed and _text(code, line).strip()
@@ -73,8 +72,8 @@ def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice
 
 
 def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
-    """Return the text of ``body`` one level higher, in place of the compound statement; empty when
-    it cannot be moved.
+    """Return the text of ``body`` one level higher, in place of the compound statement; empty if it
+    cannot be moved.
     """
     if not isinstance(body, cst.IndentedBlock) or not body.body:
         return ""
@@ -123,7 +122,7 @@ def after_imports(code: Code, text: str) -> Splice:
 
 
 def imports(code: Code, *modules: str) -> list[Splice]:
-    """Add what is missing of ``import MODULE``."""
+    """Add missing lines of ``import MODULE``."""
     missing = [name for name in modules if code.imported_always.get(name) != name]
     return _added_imports(code, [f"import {name}" for name in missing])
 
@@ -203,7 +202,7 @@ _Blocks = (
 
 
 def code_of(source: str, path: str) -> Code:
-    """Parse a source. Raises UsageError for what cannot be parsed."""
+    """Parse a source. Raises UsageError if it cannot be parsed."""
     try:
         return parsed(source)
     except (cst.ParserSyntaxError, RecursionError) as error:
@@ -225,8 +224,8 @@ def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int
 
 
 def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.CSTNode]:
-    """Return the statements that these lines are, all of one block. Raises UsageError when the
-    lines cut through one, are not in one function, or share a line with what is not chosen.
+    """Return the statements on these lines, all in one block. Raises UsageError if the lines cut
+    through a statement, are not in one function, or also contain other statements.
     """
     where = f"lines {first} to {last} of {path}"
     function = _function(code, where, first, last)
@@ -285,8 +284,8 @@ def _innermost(
 
 
 def _blocks(statement: cst.CSTNode) -> list[Sequence[cst.CSTNode]]:
-    """Return the blocks of a compound statement, those of its ``elif`` and ``else`` among them; not
-    of functions and classes.
+    """Return the blocks of a compound statement, including its ``elif`` and ``else``; not of
+    functions and classes.
     """
     if isinstance(statement, cst.FunctionDef | cst.ClassDef):
         return []

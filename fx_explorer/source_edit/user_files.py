@@ -1,6 +1,5 @@
-"""This module compares the user's files as a change has them, as a session has them, and as they
-are on disk now: whether each is still the text that an edit was made for, and how that text is
-encoded.
+"""This module compares the user's files in a change, in a session, and on disk: whether each still
+has the text for which an edit was made, and its encoding.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class FileEdit:
 
     @property
     def diff(self) -> str:
-        """Return a unified diff that ``patch -p1`` and ``git apply`` take in the working directory,
-        or else in ``/``.
+        """Return a unified diff that ``patch -p1`` and ``git apply`` accept in the working
+        directory, or else in ``/``.
         """
         path = str(relative(self.path)).lstrip("/")
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
@@ -37,9 +36,7 @@ class FileEdit:
 
 
 def relative(path: str) -> Path:
-    """Return the path relative to the working directory when the file lies below it, else as it
-    is.
-    """
+    """Return the path relative to the working directory if the file is below it, else unchanged."""
     file, here = Path(path), Path.cwd()
     if not file.is_relative_to(here):
         return file
@@ -86,7 +83,7 @@ def read(path: str) -> SourceOnDisk:
 
 
 def changed_on_disk(edit: FileEdit) -> str:
-    """Say what is in the way of using the edit; empty when the file is as it was captured."""
+    """Return why the edit cannot be used; empty if the file is as it was captured."""
     try:
         line = first_changed_line(edit.path, edit.before)
     except UsageError as error:
@@ -120,12 +117,12 @@ def _ended(text: str) -> str:
 
 
 MOST_FILES = 300
-"""Most files that are looked after. A look at one takes some microseconds, once a second."""
+"""Most files that are checked. A check takes some microseconds, once a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedFile:
-    """A file of the user's, as it was captured."""
+    """A user's file, as it was captured."""
 
     id: int
     """Id of its SourceFile in the session."""
@@ -143,14 +140,14 @@ class ChangedFile:
 
 
 def captured_files(reader: SessionReader) -> list[CapturedFile]:
-    """Return the user's own files that a session has the text of."""
+    """Return the user's own files whose text is in the session."""
     rows = reader.rows(SourceFile, is_user=True, limit=MOST_FILES)
     return [CapturedFile(row.id, row.path, reader.text(row.text)) for row in rows if row.text]
 
 
 class FilesNow:
-    """Looks at files again and again, and reads those whose size or time of change is another one
-    than at the last look. What counts is the text: a file that was only touched is as it was.
+    """Checks files repeatedly, and reads those whose size or time has changed since the last check.
+    Only the text counts: a file that was merely touched is unchanged.
     """
 
     def __init__(self, files: Sequence[CapturedFile]) -> None:
@@ -159,9 +156,8 @@ class FilesNow:
         self._lines: dict[str, int] = {}
 
     def changed(self) -> tuple[ChangedFile, ...]:
-        """Return the files with another text now. One that is not there, or cannot be read, is not
-        among them: a session may come from another machine, and some editors take a file away for a
-        moment.
+        """Return the files with another text now. A missing or unreadable file is left out: a
+        session may come from another machine, and some editors remove a file for a moment.
         """
         changed = []
         for file in self.files:

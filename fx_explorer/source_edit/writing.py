@@ -1,6 +1,6 @@
-"""This module writes edits to the user's files, with a backup beside each: line ends, encoding and
-mode stay what they are. Several edits of one file are put in one text, hunk by hunk; of two edits
-of the same line one cannot be made, and is named.
+"""This module writes edits to the user's files, with a backup beside each, keeping line ends,
+encoding and mode. Several edits of one file are merged hunk by hunk; of two edits of the same line
+one is refused, and named.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fx_explorer.source_edit.user_files import FileEdit, SourceOnDisk, changed_o
 
 
 def write_edits(edits: Sequence[FileEdit]) -> list[Path]:
-    """Write each to its file, and return the backups. Nothing is written unless all of them are.
+    """Write each edit to its file, and return the backups. Either all files are written or none.
 
     Raises UsageError when a file is no longer what it was when captured, or cannot be written.
     """
@@ -84,8 +84,8 @@ def _encoded(edit: FileEdit, now: SourceOnDisk, file: Path) -> bytes:
 
 
 def _with_ends(edit: FileEdit, now: SourceOnDisk) -> list[str]:
-    """Return the lines with their ends. Lines that stay keep the ends they have; a new one ends as
-    the line before it does, the last one as the last one did.
+    """Return the lines with their ends. Unchanged lines keep their ends; a new one ends as the line
+    before it does, and a new last line as the old one.
     """
     before = edit.before.removesuffix("\n").split("\n")
     after = edit.after.removesuffix("\n").split("\n")
@@ -119,7 +119,7 @@ class NewContent:
 
 
 def write_all(contents: Sequence[NewContent]) -> list[Path]:
-    """Write each, and return the backups. Raises UsageError, with every file as it was, when one
+    """Write each file, and return the backups. Raises UsageError, with every file unchanged, if one
     cannot be written.
 
     Each has its backup beside it before a byte is changed.
@@ -140,7 +140,9 @@ def write_all(contents: Sequence[NewContent]) -> list[Path]:
 
 
 def _undo(contents: Sequence[NewContent], backups: list[Path]) -> str:
-    """Make each file what it was, and say so. A backup goes only when its file is whole again."""
+    """Restore each file, and describe that. A backup is removed only when its file is complete
+    again.
+    """
     lost = []
     # What has no backup yet was not touched.
     for content, backup in zip(contents, backups, strict=False):
@@ -157,8 +159,8 @@ def _undo(contents: Sequence[NewContent], backups: list[Path]) -> str:
 
 
 def _write(file: Path, before: bytes, after: bytes) -> None:
-    """Write the new content. Nothing is cut off before everything is written: on a full disk what
-    was there still fits.
+    """Write the new content. The old content is cut off only after the whole new one is written: on
+    a full disk the old content still fits.
     """
     # Links were resolved before: one that is here now was put in between.
     with os.fdopen(os.open(file, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0) as opened:
@@ -189,8 +191,8 @@ def _fill(descriptor: int, content: bytes) -> None:
 
 
 def _back_up(content: NewContent) -> Path:
-    """Keep the old content as ``model.py.orig``; ``model.py.orig2`` when there is one, and so on: a
-    backup is never written over.
+    """Store the old content as ``model.py.orig``; ``model.py.orig2`` if that exists, and so on: a
+    backup is never overwritten.
     """
     number = 1
     while True:
@@ -216,7 +218,7 @@ def _back_up(content: NewContent) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Hunk:
-    """Lines ``first`` to ``last`` of the file, from 0 and less the last one, are replaced."""
+    """A replacement of lines ``first`` to ``last`` of the file, from 0 and without the last one."""
 
     first: int
     last: int
@@ -227,17 +229,17 @@ class _Hunk:
         return (self.first, self.last, self.lines) == (other.first, other.last, other.lines)
 
     def is_in_the_way_of(self, other: _Hunk) -> bool:
-        """Return whether another change is in the way of this one. Lines put at one place are
-        placed below each other.
+        """Return whether this change and another conflict. Lines inserted at the same place are put
+        below each other.
         """
         return self.first < other.last and other.first < self.last
 
 
 class MergedEdits:
-    """The text of one file with several edits that were each made for it alone."""
+    """The text of one file with several edits that were each made for the original."""
 
     def __init__(self, first: FileEdit) -> None:
-        """``first`` is any edit of the file, for its path and its text before; none is in it
+        """``first`` is any edit of the file, for its path and its original text; it is not applied
         yet.
         """
         self._path, self._before = first.path, first.before
@@ -248,8 +250,8 @@ class MergedEdits:
         return FileEdit(self._path, self._before, self._with(self._hunks))
 
     def add(self, edit: FileEdit, title: str) -> str:
-        """Add an edit. Returns in words why that cannot be done; empty when it is done. ``title``
-        says whose it is, for when the next one is in its way.
+        """Add an edit. Returns why that is impossible; empty on success. ``title`` names it in case
+        the next one conflicts with it.
         """
         new = [hunk for hunk in _hunks(edit, title) if not self._has(hunk)]
         for hunk in new:

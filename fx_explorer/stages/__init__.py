@@ -1,4 +1,5 @@
-"""``Stages`` runs torch.compile stage by stage from Python, with what the app shows as the answers.
+"""This package has ``Stages``, which runs torch.compile stage by stage from Python, with the app's
+content as results.
 
 ``Precompile`` (precompile/) is the other way to take the stages apart: it hands over functions that
 run, of a model that is one graph. ``Stages`` is for looking, changing and comparing, and takes any

@@ -1,5 +1,5 @@
-"""``Stages`` is the same engine that the app steps with (capture/stepping/stepper.py), as an object
-in the user's own process.
+"""This module has ``Stages``, the same engine that the app steps with
+(capture/stepping/stepper.py), as an object in the user's own process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ that gate is still ahead.
 
 
 class StageError(FxExplorerError):
-    """A stage failed for some graph. ``view`` has what there is; the other graphs went on."""
+    """Raised when a stage failed for some graph. ``view`` has the results so far; the other graphs
+    continued.
+    """
 
     def __init__(self, message: str, view: StageView) -> None:
         super().__init__(message)
@@ -67,7 +69,7 @@ class StageError(FxExplorerError):
 
 
 class Stages:
-    """torch.compile on one model, stage by stage: look at each, change what follows, go back and
+    """torch.compile on one model, stage by stage: inspect each, change later ones, go back and
     compile another variant.
 
     ``dynamo()`` runs the model on the inputs, and its backward unless ``train`` is false or nothing
@@ -209,8 +211,8 @@ class Stages:
         lines: tuple[int, int] = (0, 0),
         configs: Mapping[str, object] | None = None,
     ) -> str:
-        """Mark a region for ``regional_inductor`` in the Dynamo graphs it fits, and say what it
-        holds.
+        """Mark a region for ``regional_inductor`` in the Dynamo graphs that it fits, and describe
+        it.
 
         ``nodes`` are names of Dynamo nodes, ``module`` is a path (``layers.0.mlp``), ``lines`` the
         first and last of ``file``. ``configs`` are ``torch._inductor.config`` entries for this
@@ -252,7 +254,7 @@ class Stages:
         passes: tuple[PassFile, ...] = (),
     ) -> StageView:
         """Compile another variant of a compilation (default: the first) from ``gate`` on, without
-        repeating what comes before.
+        repeating earlier stages.
 
         ``direction`` and ``region`` lower only that again. Returns what Inductor made of it;
         ``view.variants[0].saved_s`` are the seconds not spent again. Raises UsageError for what
@@ -275,13 +277,13 @@ class Stages:
     # what there is
 
     def view(self, stage: StageName, variant: str = "") -> StageView:
-        """Any stage again, of all compilations or of one variant (``0/0~1``)."""
+        """Return any stage again, for all compilations or for one variant (``0/0~1``)."""
         if not variant:
             return self._view(stage)
         return self._view(stage, self._row(variant))
 
     def overview(self) -> str:
-        """Tell what happened, in plain words: the first screen of the app."""
+        """Return a description of what happened, in plain words: the first screen of the app."""
         return overview_text(self._reader)
 
     def graph_module(
@@ -306,8 +308,8 @@ class Stages:
         return snapshot(graph)
 
     def close(self) -> None:
-        """Complete the session, one plain file. Nothing can be compiled afterwards; what was
-        returned can still be read.
+        """Complete the session as one plain file. Nothing can be compiled afterwards; earlier
+        results can still be read.
         """
         self._is_closed = True
         self._reader.close()
@@ -422,7 +424,7 @@ def _check_gate(gate: str, allowed: Collection[Gate] = GATES) -> None:
 
 
 def _no_notices(notice: Notice) -> None:
-    """Hear nothing: everything is in the session, and nobody listens meanwhile."""
+    """Ignore a notice: everything is in the session."""
 
 
 def _temporary_session(owner: Stages) -> Path:

@@ -1,5 +1,5 @@
-"""A ``StageView`` shows what a stage made, read from the session by the functions that the app
-reads it with.
+"""This module has ``StageView``, which shows the result of a stage, read from the session as the
+app does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Shown:
 
     @property
     def variant(self) -> str:
-        """Name of the compilation, or of the other variant, that made it: ``0/0``, ``0/0~1``."""
+        """Name of the compilation or variant that made it: ``0/0``, ``0/0~1``."""
         return self.document.owner
 
     @property
@@ -75,8 +75,8 @@ class StageView:
 
     @property
     def shown(self) -> list[Shown]:
-        """Graphs and texts in the order of the stages, those a variant shares with the one it set
-        out from included.
+        """Graphs and texts in the order of the stages, including those that a variant shares with
+        the one from which it began.
         """
         documents: list[Document] = []
         for variant in self.variants:
@@ -107,7 +107,7 @@ class StageView:
 
     @property
     def saved_tensors(self) -> list[model.SavedTensor]:
-        """What the forward keeps for the backward."""
+        """The tensors that the forward saves for the backward."""
         saved: list[model.SavedTensor] = []
         for variant in self.variants:
             saving = saving_variant(self.reader, variant).id
@@ -123,7 +123,7 @@ class StageView:
 
     @property
     def missing(self) -> dict[str, str]:
-        """Compilation or variant → why it has nothing of this stage."""
+        """Compilation or variant → why it has no result of this stage."""
         made = {shown.variant for shown in self.shown}
         missing = {}
         for variant in self.variants:

@@ -1,5 +1,5 @@
-"""This module reads what torch writes of one question to one of its caches: the answer, the key,
-and the components that the key is a hash of.
+"""This module reads torch's record of a look-up in one of its caches: the result, the key, and the
+components that are hashed into the key.
 
 ``fx_graph_cache_hit`` and its like (torch/_inductor/compile_fx.py), ``aotautograd_cache_hit`` and
 its like (torch/_functorch/_aot_autograd/autograd_cache.py). A component is a line
@@ -38,14 +38,14 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class CacheRecord:
-    """One question to a cache."""
+    """One look-up in a cache."""
 
     cache: Cache
     outcome: Outcome
     key: str
     """Empty where the cache was not asked."""
     components: tuple[Component, ...]
-    """In torch's order. AOTAutograd's cache lists none in torch 2.13."""
+    """Components in torch's order. AOTAutograd's cache lists none in torch 2.13."""
     reason: str
     """Why the cache was not asked, in torch's words."""
     saved_s: float
@@ -57,7 +57,7 @@ def is_cache_record(name: str) -> bool:
 
 
 def parse_cache_record(name: str, text: str) -> CacheRecord | None:
-    """Take a record apart; None where it is none. What it lacks stays empty."""
+    """Parse a record; None if it is not one. Missing parts are empty."""
     named = _NAME.fullmatch(name)
     try:
         content: Any = json.loads(text)

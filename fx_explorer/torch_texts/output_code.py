@@ -30,21 +30,20 @@ class PrintedCall:
     line: int
     """Line of the call in the module, from 1."""
     handle: str = ""
-    """``triton_poi_fused_relu_0:3``; empty where torch wrote none."""
+    """``triton_poi_fused_relu_0:3``; empty if torch wrote none."""
     sources: tuple[str, ...] = ()
-    """Nodes that the comment above the call names: Dynamo's, or those of the graph itself that come
-    from none.
+    """Nodes in the comment above the call: Dynamo's, or those of the graph itself without a source.
     """
 
 
 @dataclass(slots=True)
 class PrintedKernel:
-    """A kernel, or one call of a library."""
+    """A kernel, or one library call."""
 
     name: str
     language: KernelLanguage
     first_line: int
-    """The line of the module where its code starts; of a library call, its own line."""
+    """First line of its code in the module; for a library call, its own line."""
     source: str = ""
     calls: list[PrintedCall] = field(default_factory=list)
     fragment: tuple[str, ...] = ()
@@ -102,8 +101,8 @@ def direction_of(code: str) -> Direction:
 
 
 def read_kernels(code: str) -> list[PrintedKernel]:
-    """Return the kernels of a module in the order of their first call; those that nothing calls
-    come last. Each library call is one of its own.
+    """Return the kernels of a module in the order of their first call; uncalled ones come last.
+    Each library call is a kernel of its own.
     """
     lines = code.split("\n")
     generated = {kernel.name: kernel for kernel in _generated(lines)}
@@ -187,8 +186,8 @@ _CPP = re.compile(r"^extern \"C\"\s.*?\b(?P<name>cpp_\w+)\(")
 
 def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
     """Return the kernels and library calls in the order of their first call. ``kernels`` is the
-    file of C++ kernels. Each library call is one of its own; a kernel whose code is in neither text
-    has an empty source.
+    file of C++ kernels. Each library call is a kernel of its own; a kernel whose code is in neither
+    text has an empty source.
     """
     sources = {
         kernel.name: kernel for kernel in (*_triton_kernels(wrapper), *_cpp_kernels(kernels))

@@ -1,5 +1,5 @@
-"""This module reads the text of a graph, line by line: its inputs, its nodes, what it returns, and
-the graphs nested in it.
+"""This module reads the text of a graph, line by line: its inputs, nodes, outputs, and nested
+graphs.
 
 torch prints nodes in torch/fx/graph.py (``CodeGen._gen_python_code``): a call of an operator as
 ``torch.ops.aten.mul.Tensor(a, 2)``, a method as ``x.sum()``, a module as ``self.fc(x)``, an
@@ -24,7 +24,7 @@ from fx_explorer.torch_texts import bounded
 
 @dataclass(frozen=True, slots=True)
 class PrintedNode:
-    """A node, with what its text says. Its fields are those of ``model.Node``."""
+    """A node, with the content of its text. Its fields are those of ``model.Node``."""
 
     name: str
     op: str
@@ -49,7 +49,7 @@ class Value(NamedTuple):
     stride: tuple[str, ...] | None = None
     device: str = ""
     text: str = ""
-    """Of a value that is not one tensor, the annotation itself: ``Sym(s77)``."""
+    """For a value that is not a single tensor, the annotation itself: ``Sym(s77)``."""
 
 
 _TENSOR = re.compile(
@@ -58,7 +58,7 @@ _TENSOR = re.compile(
 
 
 def value_of(annotation: str) -> Value:
-    """Return what ``f32[8, s77][s77, 1]cuda:0`` says."""
+    """Return the parsed annotation ``f32[8, s77][s77, 1]cuda:0``."""
     match = _TENSOR.fullmatch(annotation)
     if not match:
         return Value(text=annotation)
@@ -111,8 +111,8 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.In
 
 
 def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
-    """Return what an expression does, in a graph whose earlier nodes are ``known``; None where it
-    is none that torch prints.
+    """Return the operation of an expression, in a graph whose earlier nodes are ``known``; None if
+    torch does not print such expressions.
     """
     overload = _OVERLOAD.fullmatch(expression)
     if overload:
@@ -174,7 +174,7 @@ def _call(function: ast.expr, arguments: str, known: dict[str, int]) -> Operatio
 
 def _path(node: ast.expr) -> str:
     """Return ``self.layers.0`` for ``getattr(self.layers, "0")``, and the dotted name of any other
-    attribute; empty for what is neither.
+    attribute; empty for other expressions.
     """
     if isinstance(node, ast.Name):
         return node.id
@@ -197,7 +197,7 @@ def _path(node: ast.expr) -> str:
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*(?:'|\\?\Z)|\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)", re.S)
 
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?! ?=[^=])")
-"""A name that is no attribute and no keyword."""
+"""Matches a name that is neither an attribute nor a keyword."""
 
 
 def inputs_in(text: str, known: dict[str, int]) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ _INPUT = re.compile(
 )
 
 _DECLARED = re.compile(r"\b(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
-"""An input of a joint graph, of which the header names only the two groups."""
+"""Matches an input of a joint graph, whose header names only the two groups."""
 
 _ALL_DECLARED = re.compile(r"\w+: \"[^\"]*\"(?:; \w+: \"[^\"]*\")*;?")
 
@@ -260,13 +260,13 @@ _IN_PLACE_NAMES = {
 }  # fmt: skip
 
 _PLACE = re.compile(r"[# ]*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+)")
-"""What is said of a line of the program before its code."""
+"""Matches the place of a line of the program, before its code."""
 
 _NO_PLACE = "# No stacktrace found for following nodes"
 
 
 def read_graphs(text: str) -> list[PrintedGraph]:
-    """Return the graphs of a text; those nested in one are its children."""
+    """Return the graphs of a text, with nested graphs as children."""
     reader = _Reader(text.split("\n"))
     return reader.graphs()
 

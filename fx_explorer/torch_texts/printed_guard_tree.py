@@ -22,14 +22,14 @@ class PrintedCheck:
     kind: str
     """torch's class of check: ``TENSOR_MATCH``."""
     source: str
-    """What it looks at: ``L['x']``; empty for state and sizes."""
+    """The checked source: ``L['x']``; empty for state and sizes."""
     value_type: str
     code: str
     note: str
     """torch's remark: the user's code, and ``FILE:LINE in FUNCTION`` with the end of the path."""
 
     is_of_sizes: bool = False
-    """Whether it relates sizes: such checks stand beside the tree, and are run last."""
+    """Whether it relates sizes: such checks are outside of the tree, and run last."""
 
 
 _LINE = re.compile(r"(?P<depth>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<rest>.*))?$")
@@ -39,7 +39,7 @@ _SOURCE = re.compile(r"source=(?P<source>.+?), accessed_by=")
 _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>, tag_safe=")
 
 _CHECK_TYPE = re.compile(r", type=<.*$")
-"""What torch adds to a check of a type or of an object for its readers."""
+"""Matches torch's addition for readers to a check of a type or of an object."""
 
 _LATENCY = re.compile(r"^Guard latency = (?P<microseconds>[\d.]+) us", re.M)
 
@@ -52,13 +52,11 @@ _LIBRARY = re.compile(r"^__(?:import_|builtins)")
 
 
 _OF_SEVERAL_LINES = ("DIMENSION_DYNAMIC_MARKING_GUARD",)
-"""Checks of several conditions, each of which torch prints on a line of its own."""
+"""Checks of several conditions, each of which torch prints on its own line."""
 
 
 def read_checks(text: str) -> Iterator[PrintedCheck]:
-    """Yield the checks of a printed tree, in its order; what one check asks in several lines is
-    one.
-    """
+    """Yield the checks of a printed tree, in its order; a check over several lines is one."""
     waiting: PrintedCheck | None = None
     for check in _lines(text):
         if (
@@ -110,8 +108,8 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
 
 
 def latency_us(text: str) -> float | None:
-    """Return how long torch measured one pass through the tree, in microseconds; None where it does
-    not say.
+    """Return torch's measured time of one pass through the tree, in microseconds; None if it is not
+    there.
     """
     match = _LATENCY.search(text)
     if not match:

@@ -1,4 +1,4 @@
-"""This module reads what torch says of where kernels are from: two tables, both JSON.
+"""This module reads torch's records of where kernels come from: two tables, both JSON.
 
 ``kernel_information.json`` lies in the packages of AOTInductor (torch/_inductor/debug.py,
 ``create_kernel_information_json``), and ``inductor_provenance_tracking_node_mappings.json`` in
@@ -22,11 +22,11 @@ NODE_MAPPINGS = "inductor_provenance_tracking_node_mappings.json"
 
 @dataclass(frozen=True, slots=True)
 class KernelOrigin:
-    """One call of a kernel or of a library, and what it computes."""
+    """One call of a kernel or of a library, with the nodes it computes."""
 
     name: str
     call: int
-    """torch's number of the call; 0 where it has none."""
+    """torch's number of the call; 0 without one."""
     computes: tuple[str, ...]
     """Nodes of the graph after Inductor's passes."""
     made_of: tuple[str, ...]
@@ -44,7 +44,7 @@ class KernelOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """One of torch's provenance tables, parsed: which nodes each kernel computes."""
+    """One of torch's provenance tables, parsed: the nodes that each kernel computes."""
 
     kernels: tuple[KernelOrigin, ...]
     without_kernel: tuple[str, ...] = ()

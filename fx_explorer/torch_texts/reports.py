@@ -1,5 +1,5 @@
-"""This module takes apart what torch reports of a compilation that did not go through as a whole:
-graph breaks, recompiles, failures, and the user's stacks in them, in Python's traceback format.
+"""This module parses torch's reports on incomplete compilations: graph breaks, recompiles,
+failures, and the user's stacks in them, in Python's traceback format.
 
 The report of a graph break is the ``dynamo_graph_break_reason`` record
 (torch/_dynamo/symbolic_convert.py, ``log_graph_break``; exc.py, ``format_graph_break_message``).
@@ -38,7 +38,9 @@ def parse_stack(text: str) -> tuple[Frame, ...]:
 _PLACE = re.compile(
     r"^Graph break(?: \([^)\n]*\))? in user code at (?P<file>.+):(?P<line>\d+)$", re.M
 )
-"""In brackets TORCH_LOGS says that it printed the user's stack before, for the same break."""
+"""Matches the place of a graph break. In brackets TORCH_LOGS may say that it printed the user's
+stack before.
+"""
 
 _BACKEND = re.compile(
     r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n"
@@ -87,7 +89,7 @@ _REST_SKIPPED = re.compile(
 @dataclass(frozen=True, slots=True)
 class BreakReport:
     registry_id: str
-    """``GB0059``; empty when the report names none."""
+    """``GB0059``; empty if the report has none."""
     reason: str
     explanation: str
     hints: tuple[str, ...]
@@ -100,11 +102,11 @@ class BreakReport:
     itself before.
     """
     skips_rest: bool = False
-    """Whether it says that the rest of the function is skipped, behind a graph that is compiled."""
+    """Whether it says that the rest of the function is skipped, after a graph that is compiled."""
 
 
 def parse_break(report: str) -> BreakReport:
-    """Take a report apart. What it lacks stays empty; ``reason`` is then its first line."""
+    """Parse a report. Missing parts are empty; ``reason`` is then its first line."""
     of_backend = _BACKEND.match(report)
     if of_backend:
         return _backend_report(report, of_backend)
@@ -134,8 +136,8 @@ def parse_break(report: str) -> BreakReport:
 
 
 def _backend_report(report: str, match: re.Match[str]) -> BreakReport:
-    """Take apart the report of a failed backend. It has the exception with its traceback, then the
-    user's stack where torch has one; the graph is the whole function.
+    """Parse the report of a failed backend. It has the exception with its traceback, then the
+    user's stack if torch has one; the graph is the whole function.
     """
     trace, _, below = report[match.end() :].partition("\n==========")
     lines = [line for line in trace.splitlines() if line.strip()]
@@ -194,7 +196,7 @@ class RecompileReason:
 
 
 def parse_reason(text: str) -> RecompileReason:
-    """Take a reason apart. What it lacks stays empty."""
+    """Parse a reason. Missing parts are empty."""
     of, _, failed = text.partition(": ")
     first, _, below = failed.partition("\n")
     code = _CODE.search(first) if len(first) <= LONGEST_LINE else None
@@ -211,10 +213,10 @@ _ABOUT = re.compile(
 
 
 def what_failed(reason: str) -> str:
-    """Return what a guard failed on: ``tensor 'x' size mismatch at index 0``,
-    ``___check_obj_id(g.__code__``, ``k`` for ``0/3: k == 2  # …``. It is equal for guards that
-    failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation
-    of a function.
+    """Return the condition on which a guard failed: ``tensor 'x' size mismatch at index 0``,
+    ``___check_obj_id(g.__code__``, ``k`` for ``0/3: k == 2 # …``. It is the same for guards on one
+    thing with different values. It is cheap, because it is called for every compilation of a
+    function.
     """
     match = _ABOUT.match(bounded(reason))
     if not match:
@@ -244,9 +246,8 @@ _STAGE_OF_FILE: tuple[tuple[str, Stage], ...] = (
     ("_inductor/async_compile.py", "kernel"),
     ("_inductor/runtime/", "kernel"),
 )
-"""Beginning of a file in torch → the stage whose code it holds. What several stages call has no
-entry: the driver (``compile_fx.py``) and the decompositions stand in tracebacks of earlier stages,
-too.
+"""Beginning of a file in torch → its stage. Files that several stages use are left out: the driver
+(``compile_fx.py``) and the decompositions are in tracebacks of earlier stages, too.
 """
 
 _RAISED_BY_BACKEND = re.compile(
@@ -255,8 +256,8 @@ _RAISED_BY_BACKEND = re.compile(
 
 
 def failed_stage(traceback: str) -> Stage:
-    """Return the latest stage whose code was running: the backend, where torch says no more than
-    that it raised, and Dynamo, which calls all others, where no other was.
+    """Return the latest stage whose code was running: the backend, if torch only says that it
+    raised, and Dynamo, which calls all others, if there was no other.
     """
     reached: set[Stage] = {"dynamo"}
     for frame in _FRAME_OF_FAILURE.finditer(traceback):

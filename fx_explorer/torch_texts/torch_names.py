@@ -1,4 +1,4 @@
-"""This module says what torch's names stand for: the events by which torch times itself
+"""This module has the meanings of torch's names: the events by which torch times itself
 (``dynamo_timed``, torch/_dynamo/utils.py), and operators that compute nothing (views, sizes, and
 memory without content).
 """

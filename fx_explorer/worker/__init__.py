@@ -1,3 +1,3 @@
-"""The worker process: finds the user's target, runs it under the recorder, says how it ended.
-Nobody imports it.
+"""This package is the worker process, which finds the user's target, runs it under the recorder,
+and reports how it ended. No other package imports it.
 """

@@ -41,8 +41,8 @@ def _names() -> list[str]:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """Return what is known of a backend: ``missing`` says what keeps it from being used here, and
-    is empty where nothing is known to.
+    """Return the facts about a backend: ``missing`` says what keeps it from being used here, and is
+    empty if nothing is known to.
     """
     row: dict[str, Any] = {
         "name": name,
@@ -142,7 +142,7 @@ NEEDS: dict[str, Callable[[], str]] = {
     "openxla_eval": _a_module("torch_xla", "torch_xla"),
     "tvm": _a_module("tvm", "apache-tvm"),
 }
-"""Backend → a function that says what is missing for it here; an empty text when nothing is."""
+"""Backend → a function that returns what it needs and lacks here; empty if nothing."""
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from fx_explorer.session.bounds import shortened
 from fx_explorer.session.undisturbed import Descriptor, moved_up, undisturbed
 
 LAST_WORDS_FILE = "outcome.json"
-"""File beside the session that says how the capture ended, where the pipe is gone."""
+"""File beside the session with the outcome of the capture, if the pipe is closed."""
 
 MAX_NOTICE = 20_000
 MAX_MESSAGE = 4_000
@@ -31,7 +31,7 @@ _read, _write = os.read, os.write
 """The functions as they are before the program can replace them."""
 
 MAX_SHOWN = 200
-"""Most characters shown of a line that is no command."""
+"""Most characters shown of a line that is not a command."""
 
 
 class Channel:
@@ -47,12 +47,12 @@ class Channel:
         self._lock = threading.Lock()
         self._unread = b""
         self.give: Callable[[Command], bool] = lambda command: False
-        """Passes a command for a gate on; returns False when nothing waits at one."""
+        """Passes a command to a gate; returns False if none waits."""
         os.register_at_fork(after_in_child=self._close_in_child)
 
     def send(self, notice: Notice) -> None:
-        """Write one line. Do nothing if the pipe is gone, because the program closed every
-        descriptor or the client died: the client notices by itself.
+        """Write one line. Do nothing if the pipe is closed, because the program closed every
+        descriptor or the client died: the client notices that itself.
         """
         self._is_sent(notice)
 
@@ -67,7 +67,7 @@ class Channel:
         return not line
 
     def send_outcome(self, outcome: Outcome) -> None:
-        """Send the outcome through the pipe, or leave it in a file beside the session when the
+        """Send the outcome through the pipe, or leave it in a file beside the session if the
         program has closed the pipe.
         """
         text = json.dumps(
@@ -91,13 +91,13 @@ class Channel:
         return request
 
     def obey(self) -> None:
-        """Follow commands from now on, in a thread that does not show up among the program's own
+        """Follow commands from now on, in a thread that is not listed among the program's own
         (``threading``).
         """
         _thread.start_new_thread(self._obey, ())
 
     def _obey(self) -> None:
-        """Pass commands on as they come. When nobody waits for one, an abort or quit ends the work,
+        """Pass commands on as they come. If no gate waits for one, an abort or quit ends the work,
         and any other is refused.
         """
         while line := self._read_line():

@@ -1,4 +1,4 @@
-"""Check that everything a virtual GPU needs is there (``fx-explorer doctor --gpu``).
+"""This module checks that everything a virtual GPU needs exists (``fx-explorer doctor --gpu``).
 
 Called as ``python …/worker/gpu_check.py GPU-AS-JSON``, by path, in the interpreter that is asked
 about. Prints one JSON line per check: its name, whether it passed, and what was found or is wrong.
@@ -25,7 +25,7 @@ class Say(Protocol):
     """Reports the result of one check."""
 
     def __call__(self, name: str, passed: bool, found: str, advice: str = "") -> None:
-        """Report a check. ``advice`` says what is worth a look although the check passed."""
+        """Report a check. ``advice`` is a remark although the check passed."""
 
 
 class Failed(Exception):
@@ -89,8 +89,7 @@ def check(gpu: Gpu, say: Say) -> None:
 
 @contextlib.contextmanager
 def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
-    """Report the check in the block. What is appended to the list was found; ``what`` introduces a
-    failure.
+    """Report the check in the block. The list receives its findings; ``what`` introduces a failure.
 
     Raises Failed after a check that did not pass.
     """
@@ -137,8 +136,8 @@ def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
 
 
 def _attention() -> str:
-    """Return what attention is compiled to. Raises Failed when it is decomposed, which a build
-    without CUDA does silently.
+    """Return the operator to which attention is compiled. Raises Failed if it is decomposed, as a
+    build without CUDA does silently.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""How the user's program ended, in words, and which of our own faults happened meanwhile. They are
+"""This module describes how the user's program ended, and our own errors during the run, which are
 never reported as the program's.
 """
 
@@ -38,7 +38,7 @@ ONLY_IN_EAGER_MODE = (
 
 
 class Outcomes:
-    """Makes the outcome of one request, from what happened to the program and to us."""
+    """Makes the outcome of one request, from the program's end and our own errors."""
 
     def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress
@@ -49,9 +49,9 @@ class Outcomes:
         self.program: Outcome | None = None
         """How the user's program ended; None while it runs."""
         self.is_cancelled = False
-        """Whether the client asked us to stop, rather than the user at a gate."""
+        """Whether the client requested the stop, and not the user at a gate."""
         self._fault = ""
-        """Our own fault that happened while a script went on; empty when there was none."""
+        """Our own error during a script's run; empty without one."""
 
     def of_program(self, program: Callable[[], None]) -> Outcome:
         """Run the program and return its outcome, whatever it does. The traceback of an exception
@@ -65,11 +65,11 @@ class Outcomes:
         self._fault = text
 
     def note_fault(self, error: BaseException) -> None:
-        """Note a fault of our own. The program continues."""
+        """Record an error of our own. The program continues."""
         self._fault = self._describe_fault(error)
 
     def of_fault(self, error: BaseException) -> Outcome:
-        """Return the outcome for a fault of our own outside the user's program."""
+        """Return the outcome for an error of our own outside the user's program."""
         text = self._describe_fault(error)
         if self.program:
             return replace(self.program, kind="incomplete", message=text)
@@ -160,14 +160,14 @@ class Outcomes:
         return Outcome("raised", text, 1, in_eager_graphs=was_in_eager_graph)
 
     def _note_raised_inspecting(self, text: str) -> None:
-        """Note it in the session now: at a pause there is no outcome yet. A failed write shows in
-        ``failure``.
+        """Record it in the session at once: at a pause there is no outcome yet. A failed write is
+        in ``failure``.
         """
         with contextlib.suppress(SessionWriteError):
             self._progress.writer.set_meta("raised_inspecting", text)
 
     def _was_in_eager_graph(self, error: BaseException) -> bool:
-        """Return whether a graph was running that is only inspected, or the backward of one."""
+        """Return whether an only inspected graph, or the backward of one, was running."""
         request = self._progress.request
         if request.build or request.gpu or not isinstance(error, Exception):
             return False
@@ -225,8 +225,8 @@ def _is_users(file: str) -> bool:
 
 
 def _is_at_end(code: CodeType, line: int) -> bool:
-    """Return whether ``line`` ends the function. True where it cannot be told: no source, a lambda,
-    a comprehension.
+    """Return whether ``line`` ends the function. True if that is not known: no source, a lambda, a
+    comprehension.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
@@ -250,7 +250,7 @@ def _position_of(line: int, body: Sequence[ast.stmt]) -> int | None:
 
 
 def is_last(body: Sequence[ast.stmt], line: int) -> bool:
-    """Return whether nothing but definitions comes after the statement at ``line`` in the block."""
+    """Return whether only definitions follow the statement at ``line`` in the block."""
     at = _position_of(line, body)
     if at is None:
         return False

@@ -1,4 +1,4 @@
-"""This module keeps what is known of a request while the worker carries it out, and sends it to the
+"""This module has the state of a request while the worker carries it out, and sends it to the
 client and the session.
 
 A program may replace functions of Python's that our code in its process needs too: ``freezegun``
@@ -52,8 +52,8 @@ IMPORTING_TORCH = "importing torch"
 
 
 class RequestProgress:
-    """The request, the session, the pipes and what is being done. ``activity`` is shown to the user
-    and in error messages.
+    """The request, the session, the pipes and the present activity. ``activity`` is shown to the
+    user and in error messages.
     """
 
     def __init__(self, request: CaptureRequest, writer: GuardedWriter, channel: Channel) -> None:
@@ -66,7 +66,7 @@ class RequestProgress:
         self._process = getpid()
 
     def say(self, activity: str) -> None:
-        """Tell the client what happens now."""
+        """Report the present activity to the client."""
         self.activity = activity
         self.writer.set_meta("progress", activity)
         self.channel.send(Notice("worker", text=activity))
@@ -75,7 +75,7 @@ class RequestProgress:
         self.channel.send(Notice("note", text=text))
 
     def describe(self, target: Target, train: bool) -> None:
-        """Record what is compiled; ``train`` says whether backward is run."""
+        """Record the compiled target; ``train`` says whether the backward runs."""
         name = f"{Path(self.place.shown).name}:{target.name}"
         self._describe(
             name, target.kind, train, target.name, sum(p.numel() for p in target.parameters())
@@ -90,8 +90,8 @@ class RequestProgress:
         return getpid() != self._process
 
     def watch_children(self) -> None:
-        """Notice the processes that the program starts or forks from now on. They record what they
-        compile.
+        """Track the processes that the program starts or forks from now on. They record their own
+        compilations.
         """
         request = request_of_children(self.request).to_json()
         self.writer.children = children.watch(Path(self.request.session), request)
@@ -143,7 +143,9 @@ _OWNERS: tuple[Any, ...] = (
 _MODULES: tuple[Any, ...] = tuple(owner for owner in _OWNERS if not isinstance(owner, type))
 
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
-"""Python's own builtins for this file alone: its functions find them whatever the program does."""
+"""Python's own builtins for this file alone, so that its functions work whatever the program
+replaces.
+"""
 
 _SKIPPED = frozenset(
     (
@@ -165,15 +167,15 @@ def _functions_of(owner: Any) -> dict[str, Any]:
 
 
 class OriginalFunctions:
-    """Python's own functions, kept before anything of the user's has run."""
+    """Python's own functions, stored before any of the user's code has run."""
 
     def __init__(self) -> None:
         self._known = [(owner, _functions_of(owner)) for owner in _OWNERS]
         self._meta_path, self._path = list(sys.meta_path), list(sys.path)
 
     def replaced(self) -> list[str]:
-        """Return the names of what the program has replaced or removed: functions and classes
-        (``builtins.len``) and parts of the import system.
+        """Return the names of functions and classes (``builtins.len``) and parts of the import
+        system that the program has replaced or removed.
         """
         names = [f"{_name(owner)}.{name}" for owner, name, _ in self.others()]
         gone = [module.__name__ for module in _MODULES if _is_gone(module)]
@@ -186,9 +188,7 @@ class OriginalFunctions:
         return names
 
     def in_words(self) -> str:
-        """Return a sentence that names the functions the program has replaced; empty when there are
-        none.
-        """
+        """Return a sentence with the functions that the program has replaced; empty without any."""
         names = self.replaced()
         if not names:
             return ""
@@ -198,15 +198,13 @@ class OriginalFunctions:
         return f"The program has replaced or removed {shown}, which fx-explorer needs, too"
 
     def in_place(self) -> OriginalsInPlace:
-        """Return a context manager that puts Python's own functions back inside its block.
+        """Return a context manager that restores Python's own functions inside its block.
         Afterwards the program's are back: its exit handlers may need them.
         """
         return OriginalsInPlace(self)
 
     def put_back(self) -> list[tuple[Any, str, object]]:
-        """Put Python's own functions in their places. Returns the functions the program had put
-        there.
-        """
+        """Restore Python's own functions. Returns the program's replacements."""
         others = list(self.others())
         now = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in others]
         for owner, name, value in others:
@@ -220,7 +218,7 @@ class OriginalFunctions:
             sys.modules[module.__name__] = module
 
     def others(self) -> Iterator[tuple[Any, str, Any]]:
-        """Yield (owner, name, Python's own object) for each one that was replaced."""
+        """Yield (owner, name, Python's own object) for each replaced one."""
         for owner, known in self._known:
             there = vars(owner)
             for name, value in known.items():
@@ -229,7 +227,7 @@ class OriginalFunctions:
 
 
 class OriginalsInPlace:
-    """Puts Python's own functions back inside the block. It uses nothing that the program may have
+    """Restores Python's own functions inside the block. It uses nothing that the program may have
     replaced.
     """
 

@@ -1,4 +1,4 @@
-"""The recording of one request, and what is done with it once the program has ended."""
+"""This module has the recording of one request, and the steps after the program has ended."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RequestRecording:
     def __init__(
         self, progress: RequestProgress, gpu: VirtualGpu | None, until: contextlib.ExitStack
     ) -> None:
-        """``gpu`` is the virtual GPU that code is made for. ``until`` is closed when nothing more
-        is to be recorded.
+        """``gpu`` is the virtual GPU for which code is made. ``until`` is closed when the recording
+        ends.
         """
         self._progress = progress
         self._gpu = gpu
@@ -42,14 +42,14 @@ class RequestRecording:
         self.recording: Recording | None = None
         """The recording; None before torch has been imported."""
         self.kept_target: KeptTarget | None = None
-        """The target as it was before its first call, for other front ends than Dynamo."""
+        """The target as it was before its first call, for front ends other than Dynamo."""
         self._ended: Callable[[], Outcome] = lambda: Outcome("finished")
         self._finish_stepping: Callable[[], None] = lambda: None
-        """Lets the client step through what is left to compile, once the program has ended."""
+        """Lets the client step through the remaining compilations, after the program has ended."""
 
     def begin(self) -> None:
-        """Record whatever is compiled from now on. torch has been imported, and nothing was
-        compiled yet.
+        """Record all compilations from now on. torch has been imported, but nothing was compiled
+        yet.
         """
         request, writer, channel = (
             self._progress.request,
@@ -106,11 +106,11 @@ class RequestRecording:
             add_catalogue(writer, options, only=only)
 
     def stop(self) -> None:
-        """Stop recording what is compiled."""
+        """Stop recording compilations."""
         self._until.close()
 
     def finish(self, ended: Callable[[], Outcome]) -> None:
-        """Step through what was recorded, once the program has ended.
+        """Step through the recorded graphs, after the program has ended.
 
         Where its steps are wanted, the program is run once more. ``ended`` gives the outcome that
         is told once all is captured.
@@ -130,7 +130,7 @@ class RequestRecording:
             add_workspaces(self.recording)
 
     def why_nothing_compiled(self, ended: Outcome) -> str:
-        """Return what kept the program from compiling anything, as far as it is known."""
+        """Return why the program compiled nothing, as far as it is known."""
         place, directory = self._progress.place, self._progress.writer.children
         if directory and any(directory.glob("*.fxs")):
             return (
@@ -174,8 +174,8 @@ class RequestRecording:
             self._progress.note(str(error))
 
     def _at_hand(self) -> None:
-        """Note that everything has been captured, so that readers of the session see a complete one
-        meanwhile.
+        """Record that everything has been captured, so that readers of the session see it as
+        complete.
         """
         if self._progress.request.stay:
             self._progress.writer.set_meta("outcome", self._ended().to_json())

@@ -52,16 +52,14 @@ class ScriptProgram:
         outcomes: Outcomes,
         until: contextlib.ExitStack,
     ) -> None:
-        """``until`` is closed when nothing more is to be watched."""
+        """``until`` is closed when the watching ends."""
         self._progress = progress
         self._request = progress.request
         self._recorded = recorded
         self._outcomes = outcomes
         self._until = until
         self._verifying: VerifyingScript | None = None
-        """Runs the programs that the captured run is compared with; None when nothing is
-        compared.
-        """
+        """Runs the programs with which the captured run is compared; None without a comparison."""
         self._seen = ScriptRun()
 
     def begin(self) -> None:
@@ -84,7 +82,7 @@ class ScriptProgram:
         script()
 
     def offer_again(self) -> None:
-        """Make it possible to ask what its compiled functions would do with other inputs."""
+        """Make it possible to check other inputs of its compiled functions."""
         if self._recorded.recording:
             from fx_explorer.program.fresh_inputs import Script
 
@@ -164,8 +162,8 @@ LONGEST_S = 200.0
 
 @dataclass(frozen=True)
 class SeenRun:
-    """Result of one run of a script: the values that were seen (``ScriptRun.plain``), the error
-    that ended it, or why it could not be run.
+    """Result of one run of a script: the observed values (``ScriptRun.plain``), the error that
+    ended it, or why it could not run.
     """
 
     seen: Mapping[str, Any] = field(default_factory=dict)
@@ -174,8 +172,8 @@ class SeenRun:
 
 
 class LaterRun(ChildProgram):
-    """One more run of a script, after those before it have ended: two at once could be in each
-    other's way, for instance in files.
+    """A further run of a script, after the earlier ones have ended, because simultaneous runs could
+    conflict, for instance in files.
     """
 
     def __init__(
@@ -214,8 +212,8 @@ class LaterRun(ChildProgram):
 
 
 class VerifyingScript:
-    """The runs of a script that the captured one is compared with. It is a context manager: none of
-    them outlives the block.
+    """The runs of a script with which the captured one is compared. As a context manager it ends
+    them all with the block.
 
     The original runs before the captured one, without torch.compile. The others run after it, each
     where it is needed: the original once more, where something differs, to know what is something

@@ -1,4 +1,6 @@
-"""Set up a capture for a GPU that is not there, and say how it is emulated (device_queries.py)."""
+"""This module sets up a capture for a virtual GPU, and describes how it is emulated
+(device_queries.py).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class VirtualGpu:
-    """Does what a request's virtual GPU needs, at the right moments."""
+    """Carries out the steps for a request's virtual GPU, at the right moments."""
 
     def __init__(self, gpu: Gpu, progress: RequestProgress) -> None:
         self._gpu = gpu
@@ -57,8 +59,8 @@ class VirtualGpu:
             emulation.become_fake(reason)
 
     def finish(self) -> None:
-        """Record, once the program has run, what could not be chosen without the device, and what
-        the program's files ask about devices. Say where it was given numbers that stand for others.
+        """After the program has run, record the choices that needed the device, and the questions
+        about devices in the program's files. Report the placeholders that it was given.
         """
         if self._emulation and self._emulation.placeholders:
             first, *others = self._emulation.placeholders
@@ -87,8 +89,8 @@ class VirtualGpu:
                 self._progress.note(f"{text}; --no-weights captures it as there")
 
     def in_plain_words(self, error: BaseException) -> str:
-        """Return what to say of an error that the program would not have had on a real GPU; empty
-        for any other.
+        """Return an explanation of an error that the program would not have had on a real GPU;
+        empty for any other.
         """
         if "torch" not in sys.modules:
             return ""

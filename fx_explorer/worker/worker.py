@@ -17,8 +17,8 @@ MINIMUM = (3, 10)
 
 
 def load_package() -> None:
-    """Put the fx_explorer that this file belongs to into ``sys.modules``, whatever else is
-    installed under that name.
+    """Put the fx_explorer of this file into ``sys.modules``, whatever else is installed under that
+    name.
     """
     import importlib.util
 
@@ -34,8 +34,8 @@ def load_package() -> None:
 
 
 def refuse(notices: int, message: str) -> None:
-    """Tell the client why this interpreter cannot be used. The words follow model/protocol.py,
-    which it could not import.
+    """Tell the client why this interpreter cannot be used. The message has the form of
+    model/protocol.py, which it could not import.
     """
     import json
 

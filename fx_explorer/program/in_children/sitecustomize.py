@@ -1,5 +1,5 @@
-"""Record what a Python compiles that the recorded program starts (children.py). It runs first in
-that Python.
+"""This file records the compilations of a Python that the recorded program starts (children.py). It
+runs first in that Python.
 
 It keeps to the standard library and to syntax that old interpreters read, leaves ``sys.path`` as it
 would be, and imports the ``sitecustomize`` that it hides.
@@ -34,7 +34,9 @@ def _make_way() -> None:
 
 
 def _record_later() -> None:
-    """Wait until the program imports torch's compiler. Until then nothing of ours is imported."""
+    """Wait until the program imports torch's compiler. Before that, no other module of ours is
+    imported.
+    """
     on_import = _load("_fx_explorer_on_import", "on_import.py")
     on_import.after_import("torch", lambda: None, _Marked)
     on_import.after_import("torch._dynamo", _record)
@@ -55,9 +57,7 @@ class _Marked:
 
 
 def _load(name: str, *path: str) -> Any:
-    """Load a file of ours that is no more than the standard library needs, outside of our
-    package.
-    """
+    """Load a file of ours that needs only the standard library, outside of our package."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, os.path.join(os.path.dirname(HERE), *path))

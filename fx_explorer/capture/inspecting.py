@@ -127,7 +127,8 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
     looked up at call time: replacing the name is enough.
     """
     from torch._inductor import compile_fx as module
-    from torch._inductor.virtualized import V
+
+    from fx_explorer.capture.torch_compat.shared_names import V
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -249,7 +250,8 @@ def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) 
 def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     from torch._inductor import codecache, config
     from torch._inductor.async_compile import AsyncCompile
-    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    from fx_explorer.capture.torch_compat.shared_names import PythonWrapperCodegen
 
     for name in _BUILDERS:
         _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())

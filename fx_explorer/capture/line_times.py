@@ -37,11 +37,9 @@ RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 @contextlib.contextmanager
 def dynamo_line_hook(recording: Recording) -> Iterator[None]:
     """Tell the clock, inside the block, which line Dynamo is at."""
-    from torch._dynamo.symbolic_convert import (
-        InliningInstructionTranslator,
-        InstructionTranslator,
-        InstructionTranslatorBase,
-    )
+    from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslator
+
+    from fx_explorer.capture.torch_compat.shared_names import InstructionTranslatorBase
 
     lines = _Lines(recording)
     with contextlib.ExitStack() as stack:
@@ -181,7 +179,7 @@ def traced_node_hook(recording: Recording) -> contextlib.AbstractContextManager[
 
 def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     """Tell the clock, inside the block, which node Inductor lowers."""
-    from torch._inductor.graph import GraphLowering
+    from fx_explorer.capture.torch_compat.shared_names import GraphLowering
 
     return patched(GraphLowering, "run_node", functools.partial(_observed, recording, "schedule"))
 

@@ -24,10 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo.config
 import torch._dynamo.utils
-import torch._functorch.config
-import torch._inductor.config
 
 from fx_explorer import __version__
 from fx_explorer.capture.inspecting import inspecting
@@ -37,6 +34,11 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Notify, Recording, registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.torch_compat.installed import is_installed, version_of
+from fx_explorer.capture.torch_compat.shared_names import (
+    dynamo_config,
+    functorch_config,
+    inductor_config,
+)
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
@@ -346,9 +348,9 @@ def _gpu_properties() -> dict[str, object]:
 def changed_settings() -> str:
     """Return, as JSON, every entry of torch's compiler configs that is not at its default."""
     modules = {
-        "torch._dynamo.config": torch._dynamo.config,
-        "torch._functorch.config": torch._functorch.config,
-        "torch._inductor.config": torch._inductor.config,
+        "torch._dynamo.config": dynamo_config,
+        "torch._functorch.config": functorch_config,
+        "torch._inductor.config": inductor_config,
     }
     return json.dumps(
         {name: _changed(module) for name, module in modules.items()}, indent=2, default=str

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
+from fx_explorer.capture.torch_compat.shared_names import functorch_config, get_traced_fn
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.precompile import compilers, saving
 from fx_explorer.precompile.compiled import Captured, CompiledFunction, Guards
@@ -163,7 +163,7 @@ class Precompile:
         with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
             # Else the backward would be compiled when it first runs, and what fails there be
             # reported only then.
-            with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
+            with functorch_config.patch(force_non_lazy_backward_lowering=True):
                 compiled = lowering.compiler(lowering.module, lowering.inputs)
             ahead_of_time.record_guards_again()
             rebuilt = captured.guards()
@@ -230,7 +230,7 @@ def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
         or model
     )
     try:
-        convert_frame.get_traced_fn(model)
+        get_traced_fn(model)
     except (RuntimeError, AttributeError):
         raise PrecompileError(
             f"cannot capture {model!r:.80}: give an nn.Module, a Python function or a bound method"
@@ -332,12 +332,12 @@ def graph_break_error(
 
 def _run(model: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     devices = range(torch.cuda.device_count())
-    torch._dynamo.reset()  # a frame that Dynamo has skipped before would not be looked at again
+    torch.compiler.reset()  # a frame that Dynamo has skipped before would not be looked at again
     try:
         with torch.random.fork_rng(devices=devices):
             torch.compile(model, backend="eager")(*args, **kwargs)
     finally:
-        torch._dynamo.reset()
+        torch.compiler.reset()
 
 
 @contextlib.contextmanager

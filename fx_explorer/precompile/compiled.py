@@ -12,12 +12,18 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame
-from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.recording.state import aside
+from fx_explorer.capture.torch_compat.shared_names import (
+    CompileContext,
+    TracingContext,
+    _get_frame,
+    compile_context,
+    get_traced_fn,
+    tracing,
+)
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError, PrecompileError
@@ -90,9 +96,7 @@ class Guards:
 
     def _locals(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         try:
-            variables: dict[str, object] = convert_frame._get_frame(
-                self._model, args, kwargs
-            ).locals
+            variables: dict[str, object] = _get_frame(self._model, args, kwargs).locals
         except TypeError as error:
             raise PrecompileError(
                 f"the model cannot be called with these inputs: {error}"
@@ -120,12 +124,12 @@ class Captured:
 
     @property
     def code(self) -> Any:
-        return convert_frame.get_traced_fn(self.model)[0].__code__
+        return get_traced_fn(self.model)[0].__code__
 
     @property
     def owner(self) -> object | None:
         """Return the module or object whose method was captured; None for a function."""
-        return convert_frame.get_traced_fn(self.model)[1]
+        return get_traced_fn(self.model)[1]
 
     def guards(self) -> Guards:
         """Return the guards as of now: AOTAutograd and Inductor add conditions on sizes to those of
@@ -181,11 +185,11 @@ def bound(
     """Return ``compiled``, called by the bytecode of ``env`` (torch's ``GraphRuntimeEnv``). Without
     gradients nothing is saved.
     """
-    forward_only = torch._dynamo.disable(
+    forward_only = torch.compiler.disable(
         forward_only_without_gradients(compiled), reason="precompiled"
     )
     run = env.forward_callable(backend_id, forward_only, extra_globals=extra_globals)
-    return torch._dynamo.disable(run, reason="precompiled")
+    return torch.compiler.disable(run, reason="precompiled")
 
 
 def forward_only_without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:

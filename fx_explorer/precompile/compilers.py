@@ -58,8 +58,10 @@ def _lowered(
 
 def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
     """Put torch's AOTAutograd around two compilers, partitioned as Inductor does."""
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from fx_explorer.capture.torch_compat.shared_names import (
+        aot_autograd,
+        min_cut_rematerialization_partition,
+    )
 
     backend: Backend = aot_autograd(
         fw_compiler=forward,

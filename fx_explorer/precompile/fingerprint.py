@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
+
+from fx_explorer.capture.torch_compat.shared_names import OpOverload, tree_leaves
 
 _SWITCH = "_set_grad_enabled"
 _CUSTOM_FUNCTION = "autograd_function_apply"
@@ -86,7 +87,7 @@ def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
     """Return whether something that the graph computes requires gradients."""
     computed = [node for node in gm.graph.nodes if node.op.startswith("call")]
     values = [node.meta.get("example_value") for node in computed]
-    leaves = pytree.tree_leaves(values)
+    leaves = tree_leaves(values)
     return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
 
 
@@ -270,7 +271,7 @@ def _constant(gm: torch.fx.GraphModule, target: str) -> str:
 
 
 def _name_of(target: object) -> str:
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return str(target)
     named = (
         getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.state import aside, recordings
+from fx_explorer.capture.torch_compat.shared_names import (
+    functorch_config,
+    get_traced_fn,
+    inductor_config,
+)
 from fx_explorer.capture.torch_compat.unseen_work import (
     caches_as_before,
     ignoring_older_cache_entries,
@@ -64,7 +68,7 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
             "what is saved are built kernels, and for a virtual GPU none are: save on a "
             "machine that has the GPU"
         )
-    if torch._inductor.config.force_disable_caches:
+    if inductor_config.force_disable_caches:
         raise SaveError(
             "torch saves out of Inductor's caches, and force_disable_caches is on: turn it off"
         )
@@ -105,8 +109,8 @@ def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
     captured, aot = compiled_fn.captured, "torch._dynamo.aot_compile_types"
     captured.states.restore()
     source, traced = captured.output.backend_input, captured.output.graph_capture_output
-    function = convert_frame.get_traced_fn(captured.model)[0]
-    with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
+    function = get_traced_fn(captured.model)[0]
+    with captured.compiling("backend_compile"), functorch_config.patch(_SERIALISABLE):
         # An entry of AOTAutograd's cache may be older than the classes that it names, so none is
         # used; built kernels are.
         with ignoring_older_cache_entries():
@@ -219,7 +223,7 @@ def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
     if model is None:
         function = None
     else:
-        function = convert_frame.get_traced_fn(model)[0]
+        function = get_traced_fn(model)[0]
     try:
         read = require(_AOT_COMPILE, "AOTCompiledFunction").deserialize
         loaded = read(path.read_bytes(), getattr(function, "__globals__", None))
@@ -253,7 +257,7 @@ class _Loaded:
         if model is None:
             self._owner = None
         else:
-            self._owner = convert_frame.get_traced_fn(model)[1]
+            self._owner = get_traced_fn(model)[1]
         self._manager, state = guards_of_file(function)
         self._states = States(state)
         artifacts = function._artifacts

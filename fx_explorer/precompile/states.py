@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch.utils import _pytree as pytree
 
+from fx_explorer.capture.torch_compat.shared_names import tree_flatten, tree_leaves, tree_map
 from fx_explorer.precompile import fingerprint, torch_state
 from fx_explorer.precompile.torch_state import TorchState
 
@@ -244,7 +244,7 @@ def _of_guard(failed: str) -> Mismatch:
 
 def _case(inputs: object) -> str:
     """Return what a trace may depend on in its inputs; a tensor's content is left out."""
-    leaves, structure = pytree.tree_flatten(inputs)
+    leaves, structure = tree_flatten(inputs)
     described = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
@@ -269,7 +269,7 @@ def without_inference_tensors(values: _Tree) -> _Tree:
     tensor. Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where
     there are no gradients.
     """
-    leaves = pytree.tree_leaves(values)
+    leaves = tree_leaves(values)
     if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in leaves):
         return values
     stand_ins: dict[int, object] = {}
@@ -277,7 +277,7 @@ def without_inference_tensors(values: _Tree) -> _Tree:
     def stand_in(leaf: object) -> object:
         return stand_ins.setdefault(id(leaf), _plain(leaf))
 
-    replaced: _Tree = pytree.tree_map(stand_in, values)
+    replaced: _Tree = tree_map(stand_in, values)
     return replaced
 
 

@@ -10,8 +10,12 @@ from typing import Any
 
 from torch._dynamo import convert_frame
 from torch._dynamo.exc import UncapturedHigherOrderOpError, Unsupported
-from torch._dynamo.utils import dynamo_timed, get_metrics_context
 
+from fx_explorer.capture.torch_compat.shared_names import (
+    _get_frame,
+    dynamo_timed,
+    get_metrics_context,
+)
 from fx_explorer.precompile.errors import PrecompileError
 
 
@@ -48,6 +52,6 @@ def _check_call(
     model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
     try:
-        convert_frame._get_frame(model, args, kwargs)
+        _get_frame(model, args, kwargs)
     except TypeError as error:
         raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from fx_explorer.capture.torch_compat import shared_names
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.file_functions import function_of_file, with_guard_filter
@@ -175,7 +176,7 @@ def is_compiled(function: object) -> bool:
     """
     if isinstance(function, torch.nn.Module):
         return (
-            isinstance(function, torch._dynamo.OptimizedModule)
+            isinstance(function, shared_names.OptimizedModule)
             or function._compiled_call_impl is not None
         )
     # torch.compiler.disable leaves the original in the same place.
@@ -238,7 +239,7 @@ def use_backend(name: str, option: str = "--backend") -> None:
     is registered under these words. Raises TargetError when there is none, which torch itself would
     say only within the first call, and where its file raises. ``option`` is the one that named it.
     """
-    known = torch._dynamo.list_backends(exclude_tags=())
+    known = torch.compiler.list_backends(exclude_tags=())
     if name in known:
         return
     function = function_of_file(name, "backend")
@@ -252,4 +253,4 @@ def use_backend(name: str, option: str = "--backend") -> None:
         function._tags = ()  # type: ignore[attr-defined]  # as torch does, after it has taken the name
     except AttributeError:  # a method, or an object with slots
         function = functools.partial(function)
-    torch._dynamo.register_backend(function, name)
+    shared_names.register_backend(function, name)

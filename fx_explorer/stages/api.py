@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo
 
 from fx_explorer.analysis.compared_figure import Figure
 from fx_explorer.capture.graph_copies import snapshot
@@ -160,12 +159,12 @@ class Stages:
         if self._done is None:
             self._still_open()
             self._done = "dynamo"
-            torch._dynamo.reset()
+            torch.compiler.reset()
             try:
                 with observing(self._recording), self._recorded_outcome():
                     call_target(self._target, self)
             finally:
-                torch._dynamo.reset()
+                torch.compiler.reset()
         return self._view("dynamo")
 
     def aot(self) -> StageView:

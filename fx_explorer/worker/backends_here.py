@@ -35,9 +35,9 @@ def main(wanted: list[str]) -> None:
 
 
 def _names() -> list[str]:
-    import torch._dynamo
+    import torch
 
-    return list(torch._dynamo.list_backends(exclude_tags=()))
+    return list(torch.compiler.list_backends(exclude_tags=()))
 
 
 def _row(name: str) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _tried(name: str) -> str:
     def small(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x @ x) + 1
 
-    torch._dynamo.reset()
+    torch.compiler.reset()
     x = torch.randn(4, 4)
     try:
         result = torch.compile(small, backend=name)(x)

@@ -155,10 +155,10 @@ def _attention() -> str:
 def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
     """Return the output codes that torch.compile generates."""
     import torch
-    from torch._inductor.graph import GraphLowering
 
     from fx_explorer.capture.inspecting import inspecting
     from fx_explorer.capture.torch_compat.patching import patched
+    from fx_explorer.capture.torch_compat.shared_names import GraphLowering, inductor_config
 
     codes: list[str] = []
 
@@ -171,11 +171,11 @@ def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
         return codegen
 
     with (
-        torch._inductor.config.patch(fx_graph_cache=False),
+        inductor_config.patch(fx_graph_cache=False),
         inspecting(),
         patched(GraphLowering, "codegen", make),
     ):
-        torch._dynamo.reset()
+        torch.compiler.reset()
         torch.compile(function)(*inputs)
     return codes
 
@@ -190,11 +190,12 @@ def _kernels(code: str) -> Iterator[tuple[str, str]]:
 
 def _machine_code(name: str, source: str) -> str:
     """Compile a kernel to the GPU's machine code, in its first configuration."""
-    import torch._inductor.config
     from torch._inductor.codecache import _load_triton_kernel_from_source
 
+    from fx_explorer.capture.torch_compat.shared_names import inductor_config
+
     with (
-        torch._inductor.config.patch(use_static_triton_launcher=False),
+        inductor_config.patch(use_static_triton_launcher=False),
         contextlib.redirect_stdout(io.StringIO()),
     ):
         kernel = _load_triton_kernel_from_source(name, source)

@@ -48,6 +48,7 @@ from fx_explorer.capture.recording.given_directly import is_given_directly
 from fx_explorer.capture.recording.graphs import node_value
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import functorch_config
 from fx_explorer.capture.torch_compat.versions import release
 from fx_explorer.model import Direction, PartitionChoice, Stage
 from fx_explorer.model.rows.graph import BUDGET, Choice, Ground
@@ -465,7 +466,7 @@ def _who_decided(recording: Recording, partition: Callable[..., Any]) -> str:
     to search.
     """
     if (
-        torch._functorch.config.activation_memory_budget == 0
+        functorch_config.activation_memory_budget == 0
         and partition is not partitioners.default_partition
     ):
         return BUDGET

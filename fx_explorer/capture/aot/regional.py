@@ -36,6 +36,7 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import inductor_config, register_backend
 from fx_explorer.capture.torch_compat.versions import separate_regions
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Link, RegionLowering
@@ -54,8 +55,8 @@ def regional_backend(recording: Recording) -> Iterator[None]:
                 functools.partial(_recording_region, recording),
             )
         )
-        if REGIONAL not in registry.list_backends(exclude_tags=()):
-            registry.register_backend(_backend_for(recording), name=REGIONAL)
+        if REGIONAL not in torch.compiler.list_backends(exclude_tags=()):
+            register_backend(_backend_for(recording), name=REGIONAL)
             stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
             stack.callback(registry._BACKENDS.pop, REGIONAL, None)
         yield
@@ -83,8 +84,10 @@ def _backend(
     """Compile the Dynamo graph. While inspecting, the graph itself runs in place of the compiled
     function, as with the inductor backend.
     """
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from fx_explorer.capture.torch_compat.shared_names import (
+        aot_autograd,
+        min_cut_rematerialization_partition,
+    )
 
     eager = None if recording.request.build else runnable_copy(module)
     compiler = functools.partial(_compile_regions, recording, _names(module), _configs(arguments))
@@ -127,7 +130,7 @@ def _compile_regions(
     from torch.fx.passes.regional_inductor import regional_inductor
 
     present = set(_names(module))
-    with torch._inductor.config.patch(configs), keep_regions_separate(module):
+    with inductor_config.patch(configs), keep_regions_separate(module):
         compiled: torch.fx.GraphModule = regional_inductor(module, *inputs)
     with recording.noting("regions that were not compiled", "output_code"):
         recording.writer.add_all(

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch._dynamo.config
 import torch._dynamo.utils
 
 from fx_explorer import publishing
@@ -31,6 +30,7 @@ from fx_explorer.capture.backends.given import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.shared_names import dynamo_config
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.highlight import LANGUAGES
 from fx_explorer.model import (
@@ -59,7 +59,7 @@ def _left_out_of_traces() -> Iterator[None]:
     """Leave our functions' calls out of Dynamo's traces. In a release without that option they are
     graph breaks, which the session shows like any other.
     """
-    config = torch._dynamo.config
+    config = dynamo_config
     if not hasattr(config, _IGNORED):
         yield
         return
@@ -248,7 +248,7 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def options_for_the_log(*args: Any, **kwargs: Any) -> Any:
-            with torch._dynamo.config.patch(dict(values)):
+            with dynamo_config.patch(dict(values)):
                 return original(*args, **kwargs)
 
         return options_for_the_log

@@ -14,11 +14,17 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.recording.graphs import computes_nothing, node_value, target_name
+from fx_explorer.capture.torch_compat.shared_names import (
+    FakeTensorMode,
+    HigherOrderOperator,
+    OpOverload,
+    TorchDispatchMode,
+    tree_leaves,
+    tree_map,
+)
 from fx_explorer.capture.torch_flops import flops_of_call, formulas, is_countable, same_operations
 
 UNKNOWN = -1
@@ -73,7 +79,7 @@ class _WorkCounter:
         return NodeCost(run.flops, _bytes_of(node.all_input_nodes), result, result)
 
     def _run(self, node: torch.fx.Node) -> CallRun:
-        if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):
+        if isinstance(node.target, OpOverload) and not _is_made_of_others(node.target):
             if not is_countable(node.target):
                 return CallRun(UNKNOWN)
             return CallRun(min(flops_of_call(node), _LARGEST))
@@ -85,7 +91,7 @@ class _WorkCounter:
         return self._counted.get(key, CallRun())
 
 
-def _is_made_of_others(operator: torch._ops.OpOverload) -> bool:
+def _is_made_of_others(operator: OpOverload) -> bool:
     """Return whether torch implements this operator by other operators, such as ``aten.linear``."""
     return bool(operator.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd))
 
@@ -99,12 +105,12 @@ def _may_be_run(node: torch.fx.Node) -> bool:
     """
     if node.op not in ("call_function", "call_method"):
         return False
-    if isinstance(node.target, torch._ops.HigherOrderOperator):
+    if isinstance(node.target, HigherOrderOperator):
         return False
     operands = (node, *node.all_input_nodes)
     if not any(isinstance(node_value(operand), torch.Tensor) for operand in operands):
         return False
-    if node.op == "call_method" or isinstance(node.target, torch._ops.OpOverload):
+    if node.op == "call_method" or isinstance(node.target, OpOverload):
         return True
     return str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
 
@@ -150,10 +156,10 @@ class _Operators(TorchDispatchMode):
         result = function(*args, **(kwargs or {}))
         is_view = getattr(function, "is_view", False) or function in _ALIASES
         # Questions about a tensor (``prim.device``) come here, too.
-        leaves = torch.utils._pytree.tree_leaves(result)
+        leaves = tree_leaves(result)
         has_tensors = any(isinstance(leaf, torch.Tensor) for leaf in leaves)
         self.computes = self.computes or (has_tensors and not is_view)
-        if isinstance(function, torch._ops.OpOverload) and has_tensors:
+        if isinstance(function, OpOverload) and has_tensors:
             self.is_countable = self.is_countable and is_countable(function)
         return result
 
@@ -164,7 +170,7 @@ _ALIASES = (torch.ops.aten._unsafe_view.default, torch.ops.aten.lift_fresh.defau
 
 def _fake_of(node: torch.fx.Node) -> Any:
     """Return a new value like the node's, with the sizes of this call."""
-    return torch.utils._pytree.tree_map(_fake, node_value(node))
+    return tree_map(_fake, node_value(node))
 
 
 def _fake(value: Any) -> Any:
@@ -198,7 +204,7 @@ def _bytes_of(nodes: list[torch.fx.Node]) -> int:
             return UNKNOWN
     size_bytes = 0
     try:
-        for leaf in torch.utils._pytree.tree_leaves(values):
+        for leaf in tree_leaves(values):
             if isinstance(leaf, torch.Tensor):
                 size_bytes += math.prod(map(_number, leaf.shape)) * leaf.element_size()
     except _NoNumber:

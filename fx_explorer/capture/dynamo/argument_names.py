@@ -20,7 +20,6 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.lists import TupleVariable
 
@@ -31,6 +30,7 @@ from fx_explorer.capture.recording.function_names import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import wrap_inline
 from fx_explorer.capture.torch_compat.versions import name_of
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import OutputGraph
 
 Before = Callable[[Any, torch.fx.GraphModule], Any]
 """Is given Dynamo's output graph and the graph module, ahead of the call."""

@@ -32,9 +32,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch._dynamo import convert_frame
-from torch._dynamo.output_graph import OutputGraph
-
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
 from fx_explorer.capture.recording.function_names import (
@@ -44,6 +41,7 @@ from fx_explorer.capture.recording.function_names import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import OutputGraph, register_bytecode_hook
 from fx_explorer.model import ArtifactKind, LineNode, LineSource
 
 _UUID = re.compile(r"(?<=__compiled_fn_)(\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
@@ -109,7 +107,7 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
             _add_bytecode(recording, "bytecode_original", original)
             _add_modified(recording, original, modified)
 
-    handle = convert_frame.register_bytecode_hook(hook)
+    handle = register_bytecode_hook(hook)
     try:
         yield
     finally:

@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from torch._dynamo import convert_frame
 from torch._dynamo.bytecode_transformation import (
     InstructionExnTabEntry,
     add_push_null,
@@ -39,12 +38,12 @@ from torch._dynamo.bytecode_transformation import (
     transform_code_object,
 )
 from torch._dynamo.eval_frame import skip_code
-from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.dynamo_code import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import OutputGraph, register_bytecode_hook
 
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 
@@ -158,7 +157,7 @@ class FrameClock:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            stack.callback(convert_frame.register_bytecode_hook(self._with_ticks).remove)
+            stack.callback(register_bytecode_hook(self._with_ticks).remove)
             stack.enter_context(patched(OutputGraph, "compile_subgraph", self._noting_cuts))
             stack.enter_context(seen_backend_calls(after=self._timed_graph))
             yield

@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._dynamo.exc import RestartAnalysis
-from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.backends.asking import answerer, given_to_backend
 from fx_explorer.capture.backends.entries import counted_entry
@@ -35,6 +33,7 @@ from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segme
 from fx_explorer.capture.recording.noting import BackendError
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import OutputGraph, RestartAnalysis
 from fx_explorer.model import bucket_label
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch._dynamo.guards import CheckFunctionManager, strip_local_scope
+from torch._dynamo.guards import CheckFunctionManager
 
 from fx_explorer.capture.dynamo.guard_leaves import (
     ExampleValues,
@@ -42,6 +42,7 @@ from fx_explorer.capture.recording.described import described
 from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import strip_local_scope
 from fx_explorer.capture.torch_compat.versions import (
     GuardFilter,
     dataclass_of,

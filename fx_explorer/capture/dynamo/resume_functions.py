@@ -16,13 +16,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._dynamo import convert_frame
 from torch._dynamo.resume_execution import ContinueExecutionCache
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from fx_explorer.capture.recording.dynamo_code import ResumeCode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import (
+    InstructionTranslatorBase,
+    register_bytecode_hook,
+)
 from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import ResumeFunction
 
@@ -63,7 +65,7 @@ def _hooked(recording: Recording, make: Callable[[Callable[..., Any]], Any]) -> 
                 name = recording.compilation_name()
                 recording.change_compilation(name, argument_names=made.argument_names)
 
-    handle = convert_frame.register_bytecode_hook(name_arguments)
+    handle = register_bytecode_hook(name_arguments)
     try:
         with patched(ContinueExecutionCache, "lookup", make):
             yield

@@ -46,6 +46,7 @@ from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import _get_sequence_nr
 from fx_explorer.capture.torch_compat.versions import MissingInTorch
 from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 
@@ -441,10 +442,10 @@ class SavedByEager:
         """Type of an autograd node → its attributes that hold saved tensors."""
 
     def graph_begins(self) -> None:
-        self._begins.append(torch.autograd._get_sequence_nr())
+        self._begins.append(_get_sequence_nr())
 
     def graph_ended(self) -> None:
-        self._ends.append(torch.autograd._get_sequence_nr())
+        self._ends.append(_get_sequence_nr())
 
     def saved(self, results: Any, numbers: Numbers) -> list[SavedBetween]:
         """Return the storages that are saved for a backward from ``results``, each once, and the

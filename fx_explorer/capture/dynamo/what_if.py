@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._dynamo.eval_frame import _debug_get_cache_entry_list as compiled_codes
-from torch._dynamo.external_utils import wrap_inline
-from torch._dynamo.guards import strip_local_scope
 
 from fx_explorer.capture.dynamo.recompiles import GuardScope, tensor_source
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.live_guards import LiveTree
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.shared_names import (
+    _debug_get_cache_entry_list as compiled_codes,
+)
+from fx_explorer.capture.torch_compat.shared_names import strip_local_scope, wrap_inline
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GuardAnswer, GuardCheck
 

@@ -34,6 +34,7 @@ import torch
 
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import inductor_config
 from fx_explorer.model import Metric
 from fx_explorer.model.rows.observation import (
     CUDA_GRAPH_HANDED_OVER,
@@ -337,7 +338,7 @@ class _SeenCudaGraphs:
         """Record an operator that is not in a CUDA graph, with its reason; releases up to 2.12 give
         none.
         """
-        if not torch._inductor.config.triton.cudagraphs:
+        if not inductor_config.triton.cudagraphs:
             return
         device = node.get_device()
         if isinstance(answer, str):

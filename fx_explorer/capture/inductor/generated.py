@@ -143,10 +143,13 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     try:
         from torch._inductor.codegen.common import init_backend_registration
         from torch._inductor.codegen.simd import SIMDScheduling
-        from torch._inductor.codegen.wrapper import PythonWrapperCodegen
-        from torch._inductor.graph import GraphLowering
         from torch._inductor.scheduler import BaseScheduling, Scheduler
-        from torch._inductor.utils import LineContext
+
+        from fx_explorer.capture.torch_compat.shared_names import (
+            GraphLowering,
+            LineContext,
+            PythonWrapperCodegen,
+        )
     except ImportError as error:
         recording.unavailable["kernels"] = f"this torch release lacks something ({error})"
         return
@@ -324,7 +327,7 @@ def _codegen_extern_call(
         progress = recording.current
         if progress is None:
             return original(scheduler, scheduler_node)
-        from torch._inductor.virtualized import V
+        from fx_explorer.capture.torch_compat.shared_names import V
 
         wrapper_lines = V.graph.wrapper_code.lines
         first = len(wrapper_lines)

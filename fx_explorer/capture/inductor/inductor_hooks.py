@@ -28,7 +28,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch._inductor import compile_fx, scheduler
-from torch._inductor.virtualized import V
 
 from fx_explorer.capture.aot.regional import as_traced
 from fx_explorer.capture.aot.saved_tensors import settle_saved_tensors
@@ -40,6 +39,7 @@ from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.graphs import short_dtype
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import V
 from fx_explorer.model import AFTER_PASSES, ArtifactKind, Gate, LineNode
 
 

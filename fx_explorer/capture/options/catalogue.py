@@ -30,11 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo.config
-import torch._functorch.config
-import torch._inductor.config
 
 from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.torch_compat.shared_names import (
+    dynamo_config,
+    functorch_config,
+    inductor_config,
+)
 from fx_explorer.capture.torch_compat.versions import (
     compile_parameters,
     override_of,
@@ -191,7 +193,7 @@ def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
     choices = {
         "mode": tuple(map(json.dumps, (None, *torch._inductor.list_mode_options()))),
         # Without tags to leave out: those for debugging, such as aot_eager, are of use here.
-        "backend": tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL}))),
+        "backend": tuple(map(json.dumps, sorted({*torch.compiler.list_backends(()), REGIONAL}))),
     }
     settings = []
     for name, type_text in _ARGUMENT_TYPES.items():
@@ -453,9 +455,9 @@ def _kinds(value: ast.expr) -> Iterator[str]:
 
 
 MODULES: dict[SettingGroup, Any] = {
-    "inductor": torch._inductor.config,
-    "dynamo": torch._dynamo.config,
-    "functorch": torch._functorch.config,
+    "inductor": inductor_config,
+    "dynamo": dynamo_config,
+    "functorch": functorch_config,
 }
 
 _NO_OPTIONS = ("TYPE_CHECKING",)

@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.printers import PythonPrinter
 
 from fx_explorer.capture.backends.asking import given_to_backend
@@ -54,6 +52,12 @@ from fx_explorer.capture.stepping.through_the_gates import (
     set_for_all,
 )
 from fx_explorer.capture.stepping.variant import CapturedSegment, Settings, Variant, shared_keys
+from fx_explorer.capture.torch_compat.shared_names import (
+    FakeTensor,
+    dynamo_config,
+    inductor_config,
+    tree_leaves,
+)
 from fx_explorer.capture.torch_compat.versions import known_options, name_of
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Changes, Command, Failure, Guard, Measured, Measurement, Notice
@@ -204,7 +208,7 @@ def _compile_outside(
         if (
             variant is kept.variants[0]
             and variant.changes == Changes()
-            and not torch._dynamo.config.suppress_errors
+            and not dynamo_config.suppress_errors
         ):
             text = f"{text}; {NOT_RAISED}"
         stepper.recording.notify(Notice("note", text=text))
@@ -411,7 +415,6 @@ def _built(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings
 ) -> Callable[..., Any]:
     from torch._functorch import config as functorch_config
-    from torch._inductor import config as inductor_config
 
     at_once = dict.fromkeys(
         known_options(functorch_config, "force_non_lazy_backward_lowering"), True

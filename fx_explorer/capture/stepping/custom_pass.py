@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fx_explorer.capture.graph_copies import copy_attributes, snapshot
 from fx_explorer.capture.recording.graphs import CALLS, describe_value, node_value, target_name
+from fx_explorer.capture.torch_compat.shared_names import FakeTensor, OpOverloadPacket
 from fx_explorer.errors import PassProblem
 from fx_explorer.folders import typed_path
 
@@ -293,7 +293,7 @@ _PLAIN_FUNCTIONS = (
     types.FunctionType,
     types.BuiltinFunctionType,
     types.MethodType,
-    torch._ops.OpOverloadPacket,
+    OpOverloadPacket,
 )
 
 

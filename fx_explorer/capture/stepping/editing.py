@@ -22,6 +22,7 @@ from fx_explorer.capture.options import settings
 from fx_explorer.capture.recording.graphs import CALLS, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variant import Variant
+from fx_explorer.capture.torch_compat.shared_names import inductor_config
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     GATE_STAGES,
@@ -320,9 +321,7 @@ def _frames(node: torch.fx.Node) -> list[tuple[str, int]]:
 
 
 def _check_configs(mark: Mark) -> None:
-    from torch._inductor import config
-
-    unknown = sorted(key for key in mark.configs if not _has_config(config, key))
+    unknown = sorted(key for key in mark.configs if not _has_config(inductor_config, key))
     if unknown:
         raise UsageError(
             f"region {mark.name!r}: torch {torch.__version__} has no torch._inductor.config entry "

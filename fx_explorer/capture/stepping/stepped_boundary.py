@@ -16,10 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import torch
-from torch._dynamo.exc import RestartAnalysis
 from torch.fx import GraphModule
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from fx_explorer.capture.backends.users_backend import users_backend
@@ -37,6 +34,11 @@ from fx_explorer.capture.stepping.through_the_gates import (
 )
 from fx_explorer.capture.stepping.variant import CapturedSegment, CompiledRegion, Variant, signature
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import (
+    RestartAnalysis,
+    is_traceable_wrapper_subclass,
+    tree_leaves,
+)
 from fx_explorer.capture.torch_compat.versions import prints_subclasses_it_compiles
 from fx_explorer.model import Changes, Command, Direction, Gate, RegionLowering
 

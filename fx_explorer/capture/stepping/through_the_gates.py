@@ -16,8 +16,6 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import torch
-from torch._dynamo.exc import RestartAnalysis
-from torch._guards import compile_context
 
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import runnable_copy
@@ -36,6 +34,7 @@ from fx_explorer.capture.stepping.variant import (
     shared_keys,
     shared_segment,
 )
+from fx_explorer.capture.torch_compat.shared_names import RestartAnalysis, compile_context
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     DIRECTIONS,

@@ -26,8 +26,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch._dynamo.utils import dynamo_timed, get_metrics_context
-from torch._guards import CompileContext, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import is_fake
 
 from fx_explorer.capture.aot.regional import configs_in_force
@@ -42,6 +40,14 @@ from fx_explorer.capture.options.catalogue import (
 from fx_explorer.capture.recording.boundary import Key, LoweringRequest
 from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.graphs import describe_value, node_value
+from fx_explorer.capture.torch_compat.shared_names import (
+    CompileContext,
+    TracingContext,
+    compile_context,
+    dynamo_timed,
+    get_metrics_context,
+    tracing,
+)
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, SettingGroup
 from fx_explorer.model.rows.stepping import stage_at

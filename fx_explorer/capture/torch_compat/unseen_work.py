@@ -44,10 +44,9 @@ from types import FrameType
 from typing import Any, Protocol
 
 import torch
-import torch._functorch.config as functorch_config
-import torch._inductor.config as inductor_config
 
 from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.shared_names import functorch_config, inductor_config
 from fx_explorer.capture.torch_compat.versions import known_options
 from fx_explorer.stack_room import room_behind
 

@@ -1,9 +1,10 @@
 """This module has the differences between torch's releases, and private names that may disappear.
 Known: 2.11 to 2.15.
 
-What more than one place needs is asked for here: it gets it, or a ``MissingInTorch`` that names the
-release. A hook looks for the one name that it hooks into by itself, and its view stays empty where
-that name is not there.
+What releases have in different ways is asked for here: who asks gets it, or a ``MissingInTorch``
+that names the release. A name that is the same in all of them and that several files need stands in
+``shared_names.py``. A hook looks for the one name that it hooks into by itself, and its view stays
+empty where that name is not there.
 """
 
 from __future__ import annotations

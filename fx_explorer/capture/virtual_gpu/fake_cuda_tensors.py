@@ -24,9 +24,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from fx_explorer.capture.torch_compat.shared_names import (
+    HigherOrderOperator,
+    TorchDispatchMode,
+    TracingContext,
+    tree_leaves,
+)
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.device_queries import (
     Emulation,
@@ -219,10 +223,10 @@ def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
     """Return whether this is a higher-order operator on a fake tensor, which needs a
     FakeTensorMode; a fake tensor alone is not enough (for a Triton kernel in torch 2.11).
     """
-    if not isinstance(func, torch._ops.HigherOrderOperator):
+    if not isinstance(func, HigherOrderOperator):
         return False
     fake = require("torch._subclasses.fake_tensor", "FakeTensor")
-    return any(isinstance(leaf, fake) for leaf in torch.utils._pytree.tree_leaves((args, kwargs)))
+    return any(isinstance(leaf, fake) for leaf in tree_leaves((args, kwargs)))
 
 
 def _fake_mode_in_force() -> bool:
@@ -422,7 +426,7 @@ class Placeholders:
         return load
 
     def _holds_empty(self, obj: object) -> bool:
-        for leaf in torch.utils._pytree.tree_leaves(obj):
+        for leaf in tree_leaves(obj):
             if isinstance(leaf, torch.nn.Module):
                 held = leaf.state_dict().values()
             else:

@@ -21,10 +21,12 @@ from typing import Any
 import torch
 import torch.backends.mkldnn
 import torch.backends.nnpack
-from torch._guards import CompileContext
-from torch.utils import _pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from fx_explorer.capture.torch_compat.shared_names import (
+    CompileContext,
+    TorchDispatchMode,
+    tree_map,
+)
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.device_queries import Choice, Emulation
 
@@ -76,7 +78,7 @@ class OnCpu(TorchDispatchMode):
     """A dispatch mode that runs operators on the CPU when the program asks for the GPU."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*_pytree.tree_map(_cpu, args), **_pytree.tree_map(_cpu, kwargs or {}))
+        return func(*tree_map(_cpu, args), **tree_map(_cpu, kwargs or {}))
 
 
 def _cpu(argument: Any) -> Any:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch.utils import _pytree
 from torch.utils._mode_utils import no_dispatch
 
+from fx_explorer.capture.torch_compat.shared_names import tree_leaves, tree_map_only, tree_unflatten
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.model import Gpu
@@ -83,16 +83,16 @@ def _ask_the_cpu() -> None:
             for position, argument in enumerate(flat_args):
                 if mode.is_our_fake(argument):
                     zeros[position] = _zeros(argument)
-            args, kwargs = _pytree.tree_unflatten(zeros, spec)
+            args, kwargs = tree_unflatten(zeros, spec)
             output = func(*args, **kwargs)
         given = {zero.untyped_storage()._cdata for zero in zeros if isinstance(zero, torch.Tensor)}
-        made = [leaf for leaf in _pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+        made = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
         # What comes of zeros is no view of the fake input, so an operator that returns one is
         # refused, as torch does.
         if any(tensor.untyped_storage()._cdata in given for tensor in made):
             raise error
         with mode:
-            return _pytree.tree_map_only(torch.Tensor, _like_on_gpu, output)
+            return tree_map_only(torch.Tensor, _like_on_gpu, output)
 
     module = sys.modules["torch._subclasses.fake_tensor"]
     module.run_fallback_kernel = run_fallback_kernel  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
 
+from fx_explorer.capture.torch_compat.shared_names import TracingContext
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.device_queries import Emulation, asked_by_program
 from fx_explorer.capture.virtual_gpu.fake_cuda_tensors import users_line

@@ -102,7 +102,7 @@ def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
 
 def loaded(name: str, source: str) -> TritonKernel:
     """Run the kernel's module, which defines the kernel and compiles nothing. Raises CannotBuild."""
-    from torch._inductor.codecache import PyCodeCache
+    from fx_explorer.capture.torch_compat.shared_names import PyCodeCache
 
     try:
         module = PyCodeCache.load(source)

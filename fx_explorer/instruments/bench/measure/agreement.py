@@ -302,14 +302,14 @@ def _with_pytorchs_numbers(
     """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness
     of PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
     """
-    import torch._inductor.config
+    from fx_explorer.capture.torch_compat.shared_names import inductor_config
 
-    torch._dynamo.reset()
+    torch.compiler.reset()
     try:
-        with torch._inductor.config.patch(fallback_random=True):
+        with inductor_config.patch(fallback_random=True):
             results = [observed(call, state) for call in (caller, caller.with_other_values())]
     finally:
-        torch._dynamo.reset()
+        torch.compiler.reset()
     same_numbers = replace(reference, varies={}, exact=_of_same_numbers(reference))
     fields = agreement(same_numbers, results, reference.content)
     if fields["agreement"] not in ("equal", "within_error"):

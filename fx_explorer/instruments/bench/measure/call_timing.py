@@ -15,12 +15,15 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.benchmark import Timer
 
+from fx_explorer.capture.torch_compat.shared_names import (
+    TorchDispatchMode,
+    _get_sequence_nr,
+    counters,
+    tree_leaves,
+)
 from fx_explorer.instruments.kernels.measure.kernel_timing import by_events, flush_bytes
 from fx_explorer.model import BenchClock, HeldLine
 from fx_explorer.program.users_line import users_line
@@ -245,7 +248,7 @@ class _Tensors(TorchDispatchMode):
             return self._of_node.get(node._sequence_nr(), ("", 0))
         # The node of this operator was made just now, before anything below autograd. One without a
         # node comes later.
-        self._of_node.setdefault(torch.autograd._get_sequence_nr() - 1, place)
+        self._of_node.setdefault(_get_sequence_nr() - 1, place)
         return place
 
     def _drop(self) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.inductor.wrapper_clock import PART, WRAPPER, WrapperClock
+from fx_explorer.capture.torch_compat.shared_names import tree_leaves
 from fx_explorer.capture.torch_flops import formulas
 from fx_explorer.model.rows.measured import NOT_KNOWN
 

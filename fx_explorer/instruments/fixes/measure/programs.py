@@ -186,10 +186,10 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
 
 def recompiling_often() -> contextlib.AbstractContextManager[object]:
     """Raise the recompile limit inside the block to at least ``MOST_RECOMPILES``."""
-    from torch._dynamo import config
+    from fx_explorer.capture.torch_compat.shared_names import dynamo_config
 
-    limit: Any = config.recompile_limit
-    return config.patch(recompile_limit=max(limit, MOST_RECOMPILES))
+    limit: Any = dynamo_config.recompile_limit
+    return dynamo_config.patch(recompile_limit=max(limit, MOST_RECOMPILES))
 
 
 def no_compiler() -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.torch_compat.shared_names import FakeTensor
 from fx_explorer.instruments.fixes.measure.object_parts import OF_KEY, Child, type_name
 from fx_explorer.instruments.fixes.measure.taking_apart import parts_of, unwrapped
 from fx_explorer.program.plain_values import ATOMS, atom, copy_tensor
@@ -175,7 +176,7 @@ class ReachableWalk:
             self._waiting.extend(
                 (kind, f"{name}.{part}".lstrip("."), getattr(tensor, part)) for part in inner
             )
-        elif tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
+        elif tensor.is_meta or isinstance(tensor, FakeTensor):
             self._found.unreadable[name] = f"its content ({type_name(tensor)} on {tensor.device})"
         else:
             self._found.values.setdefault(kind, {})[name] = self._content(tensor)

@@ -33,6 +33,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Recording, unrecorded
+from fx_explorer.capture.torch_compat import shared_names
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
 from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.calling_again import state_kept
@@ -422,7 +423,7 @@ def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[s
         )
     elif is_compiled(function):
         original = getattr(function, "_torchdynamo_orig_callable", function)
-        if isinstance(function, torch._dynamo.OptimizedModule):
+        if isinstance(function, shared_names.OptimizedModule):
             function = function._orig_mod
         else:
             function = original

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from fx_explorer.capture.torch_compat.shared_names import TorchDispatchMode
 from fx_explorer.instruments.ledger.measure.rounds import times_of
 from fx_explorer.model import Direction
 from fx_explorer.program.users_line import users_line

@@ -23,6 +23,7 @@ import torch
 
 from fx_explorer.capture.recording.graphs import is_region_call
 from fx_explorer.capture.torch_compat.patching import configured, patched
+from fx_explorer.capture.torch_compat.shared_names import functorch_config, inductor_config
 from fx_explorer.capture.torch_compat.versions import known_options, watching_selector
 
 _BUILDERS = (
@@ -229,18 +230,14 @@ def backward_at_once() -> contextlib.AbstractContextManager[object]:
     """Lower the backward together with the forward, instead of at its first run, where this release
     of torch can do that.
     """
-    from torch._functorch import config
-
-    if not hasattr(config, _AT_ONCE):
+    if not hasattr(functorch_config, _AT_ONCE):
         return contextlib.nullcontext()
-    return configured(config, {_AT_ONCE: True})
+    return configured(functorch_config, {_AT_ONCE: True})
 
 
 def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    from torch._functorch import config
-
     stack.enter_context(backward_at_once())
-    if not hasattr(config, _AT_ONCE):
+    if not hasattr(functorch_config, _AT_ONCE):
         notes["backward"] = (
             "this torch release compiles the backward only when it runs; capture with "
             "--build to see it"
@@ -248,7 +245,7 @@ def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) 
 
 
 def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    from torch._inductor import codecache, config
+    from torch._inductor import codecache
     from torch._inductor.async_compile import AsyncCompile
 
     from fx_explorer.capture.torch_compat.shared_names import PythonWrapperCodegen
@@ -275,7 +272,7 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
             "run while their code is generated"
         )
     # No pool of compile processes is started.
-    stack.enter_context(configured(config, {"compile_threads": 1}))
+    stack.enter_context(configured(inductor_config, {"compile_threads": 1}))
 
 
 def _replace_while_lowering(
@@ -342,12 +339,15 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     """Keep ``max-autotune`` from timing every candidate kernel on the device: the first candidate
     is taken.
     """
-    from torch._inductor import config, select_algorithm
+    from torch._inductor import select_algorithm
 
     measuring = known_options(
-        config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion"
+        inductor_config,
+        "benchmark_fusion",
+        "benchmark_epilogue_fusion",
+        "benchmark_template_fusion",
     )
-    stack.enter_context(configured(config, dict.fromkeys(measuring, False)))
+    stack.enter_context(configured(inductor_config, dict.fromkeys(measuring, False)))
     if not hasattr(select_algorithm, "get_algorithm_selector_cache"):
         notes["autotuning"] = (
             "this torch release cannot be kept from timing candidates with max-autotune"

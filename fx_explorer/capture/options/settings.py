@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch._dynamo import config, convert_frame
+from torch._dynamo import convert_frame
 from torch._dynamo.backends import registry
 
 from fx_explorer.capture.options.catalogue import (
@@ -31,6 +31,7 @@ from fx_explorer.capture.options.catalogue import (
     value_of,
 )
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.shared_names import dynamo_config
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting
 from fx_explorer.model.setting_types import declared
@@ -171,7 +172,7 @@ class DynamicShapes:
     """Controls whether sizes become symbols in frames captured from now on."""
 
     def __init__(self) -> None:
-        self._automatic: dict[str, bool] = {name: getattr(config, name) for name in _OPTIONS}
+        self._automatic: dict[str, bool] = {name: getattr(dynamo_config, name) for name in _OPTIONS}
         """Without the argument: as the program has them."""
         self._wanted: dict[str, bool] = {}
         """The requested options; empty for those with which the program called torch.compile."""
@@ -192,7 +193,7 @@ class DynamicShapes:
         captures, or is going to capture again.
         """
         if self._wanted:
-            self._frame.enter_context(config.patch(self._wanted))
+            self._frame.enter_context(dynamo_config.patch(self._wanted))
 
     @contextlib.contextmanager
     def in_frames(self) -> Iterator[None]:

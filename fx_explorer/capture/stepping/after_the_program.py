@@ -55,6 +55,7 @@ from fx_explorer.capture.stepping.variant import CapturedSegment, Settings, Vari
 from fx_explorer.capture.torch_compat.shared_names import (
     FakeTensor,
     dynamo_config,
+    functorch_config,
     inductor_config,
     tree_leaves,
 )
@@ -414,8 +415,6 @@ def _measured(
 def _built(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings
 ) -> Callable[..., Any]:
-    from torch._functorch import config as functorch_config
-
     at_once = dict.fromkeys(
         known_options(functorch_config, "force_non_lazy_backward_lowering"), True
     )

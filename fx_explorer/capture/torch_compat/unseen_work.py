@@ -46,7 +46,11 @@ from typing import Any, Protocol
 import torch
 
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.shared_names import functorch_config, inductor_config
+from fx_explorer.capture.torch_compat.shared_names import (
+    dynamo_config,
+    functorch_config,
+    inductor_config,
+)
 from fx_explorer.capture.torch_compat.versions import known_options
 from fx_explorer.stack_room import room_behind
 
@@ -210,7 +214,7 @@ def collected_rarely(_: object) -> Iterator[None]:
     AttributeError in a torch release that lacks a required name, so that no error occurs later
     inside a compile.
     """
-    from torch._dynamo import config, convert_frame
+    from torch._dynamo import convert_frame
     from torch._dynamo.callback import CompilationCallbackHandler
 
     compiles = _Compiles(_kinds())
@@ -220,7 +224,10 @@ def collected_rarely(_: object) -> Iterator[None]:
         )
         # torch collects the young after each function that it compiles.
         stack.enter_context(
-            configured(config, dict.fromkeys(known_options(config, "run_gc_after_compile"), False))
+            configured(
+                dynamo_config,
+                dict.fromkeys(known_options(dynamo_config, "run_gc_after_compile"), False),
+            )
         )
         # Not by registering callbacks, which torch._dynamo.reset() forgets.
         stack.enter_context(

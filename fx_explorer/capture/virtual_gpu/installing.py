@@ -111,10 +111,10 @@ def set_options() -> None:
     """Set options of Inductor: compile processes would lack these hooks, and padding of a matmul is
     decided by a benchmark on the device.
     """
-    from torch._inductor import config
+    from fx_explorer.capture.torch_compat.shared_names import inductor_config
 
-    config.compile_threads = 1
-    config.shape_padding = False
+    inductor_config.compile_threads = 1
+    inductor_config.shape_padding = False
 
 
 def record_no_cuda_graphs() -> None:

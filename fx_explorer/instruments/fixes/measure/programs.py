@@ -171,9 +171,8 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
     """Apply the options of the request, make compiled code draw the random numbers that PyTorch's
     operators draw, and keep Dynamo from tracing the code that watches the program.
     """
-    from torch._inductor import config
-
     from fx_explorer.capture.recording.noting import our_files_skipped
+    from fx_explorer.capture.torch_compat.shared_names import inductor_config
 
     if request.settings:
         from fx_explorer.capture.options.settings import apply
@@ -181,7 +180,7 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
         apply(request.settings)
     until.enter_context(our_files_skipped(None))
     until.enter_context(recompiling_often())
-    until.enter_context(config.patch(fallback_random=True, compile_threads=1))
+    until.enter_context(inductor_config.patch(fallback_random=True, compile_threads=1))
 
 
 def recompiling_often() -> contextlib.AbstractContextManager[object]:

@@ -1,8 +1,7 @@
-"""Private names of torch's that several files need are listed here, each once, with its module.
+"""This table lists the private names of torch's that several files need, each with its module.
 
-``from fx_explorer.capture.torch_compat.shared_names import OutputGraph`` looks for that name when it
-is asked for. A release that lacks it costs what asks for it, and nothing else: the ImportError
-says what is missing.
+``from fx_explorer.capture.torch_compat.shared_names import OutputGraph`` looks for that one name. A
+release without it costs only what asks for it: the ImportError says what is missing.
 """
 
 from __future__ import annotations

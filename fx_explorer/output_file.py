@@ -1,5 +1,5 @@
-"""A file that the user asked us to write. Nothing of the user's is lost by it: only a free name is
-taken, or a file of ours.
+"""This module writes files that the user asked for. No file of the user's is lost by it: only a
+free name is taken, or a file of ours.
 
 The content is written beside the place, under a name nobody can guess, and put there whole and at
 once.
@@ -22,15 +22,15 @@ from fx_explorer.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A place to write to, and what may be replaced there."""
+    """An OutputFile is a path to write to, and the rule for which file may be replaced there."""
 
     path: Path
     what: str
-    """What is written, in a word: ``session``, ``report``."""
+    """The kind of file in one word: ``session``, ``report``."""
     is_ours: Callable[[Path], bool]
     """Returns whether a file is one of this kind that we have made."""
     force: bool = False
-    """Whether a file may be replaced that we have not made."""
+    """Whether a file that we did not make may be replaced."""
     never: tuple[Path, ...] = ()
     """Files that are not replaced even then: the target, and the sources of its run."""
     option: str = "-o FILE"
@@ -53,7 +53,8 @@ class OutputFile:
             )
 
     def write_text(self, text: str, errors: str = "strict") -> None:
-        """Write all of it or nothing. A terminal, a FIFO or another stream is written to as it is.
+        """Write the whole text or nothing. Into a terminal, a FIFO or another stream it is written
+        directly.
 
         Raises UsageError as ``check`` does, and when the place does not take it (no room, nobody
         reads).
@@ -72,9 +73,9 @@ class OutputFile:
 
     @contextlib.contextmanager
     def partial(self) -> Iterator[Path]:
-        """Give the block an empty file beside the place to fill. It is put in the place when the
-        block ends well, and removed otherwise. Raises UsageError as ``check`` does, and OSError
-        when the place cannot be taken.
+        """Give the block an empty file beside the path. It is moved to the path when the block ends
+        well, and removed otherwise. Raises UsageError as ``check`` does, and OSError when it cannot
+        be moved.
         """
         before = self._status()
         self._check_replacing(before)
@@ -88,8 +89,8 @@ class OutputFile:
             beside.unlink(missing_ok=True)
 
     def put(self, file: Path) -> None:
-        """Move a complete file, from the same file system, to the place. Whether the file there may
-        be replaced is checked again now.
+        """Move a complete file from the same file system to the path. Whether the file there may be
+        replaced is checked again first.
         """
         there = self._status()
         self._check_replacing(there)
@@ -125,8 +126,8 @@ class OutputFile:
             raise self._cannot(error) from error
 
     def _mode_of_new(self) -> int:
-        """Return the mode of a new file. A session holds the user's source and output; a report is
-        made for others, and is as the umask leaves it.
+        """Return the mode of a new file. A session holds the user's source and output and is
+        private; a report is made to be shared, and follows the umask.
         """
         return 0o600 if self.what == "session" else 0o666
 
@@ -193,7 +194,7 @@ class OutputFile:
 
 
 def never_ours(file: Path) -> bool:
-    """Say that no file is ours to replace, for what is only ever written to a free name."""
+    """Return False for every file: used for output that only ever takes a free name."""
     return False
 
 
@@ -205,7 +206,7 @@ def _same(path: Path, file: Path) -> str:
 
 
 def kind_of(mode: int) -> str:
-    """Say what a path is that is no regular file: ``a FIFO``."""
+    """Return what kind of file a path is that is not a regular file: ``a FIFO``."""
     kinds = (
         (stat.S_ISDIR, "a directory"),
         (stat.S_ISCHR, "a device"),
@@ -217,9 +218,7 @@ def kind_of(mode: int) -> str:
 
 
 def _new_file_in(folder: Path, mode: int, *, is_new: bool) -> Path:
-    """Return an empty file of a name that nobody can guess: no link that lies in wait under a known
-    name is followed.
-    """
+    """Return an empty file with a random name, so that no link placed there beforehand is followed."""
     path = folder / f".fx-explorer-{secrets.token_hex(8)}.partial"
     mode_at_first = mode if is_new else 0o600
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode_at_first)

@@ -1,5 +1,5 @@
-"""Opens files that somebody else may have made: regular files only, up to a size, and never one
-that has to be waited for.
+"""This module reads files that somebody else may have made: regular files only, up to a size, and
+never a FIFO or device that could block.
 
 Whatever is wrong with such a file is an OSError or a ValueError, whose words follow "it cannot be
 read:".
@@ -20,10 +20,12 @@ from typing import Any
 from fx_explorer.output_file import kind_of
 
 MOST_OF_A_TOML = 64 << 10
-"""Bytes. The time of Python's parser grows with the square of what lies in one table."""
+"""Largest TOML file that is read, in bytes. The time of Python's parser grows with the square of
+the size of a table.
+"""
 
 MOST_DOTS = 200
-"""In one line of TOML: each makes a table within the one before."""
+"""Most dots in one line of TOML: each dot makes a table within the one before."""
 
 
 def open_outside(path: Path, most_bytes: int | None = None) -> BufferedReader:
@@ -53,7 +55,7 @@ def _too_large(path: Path, most_bytes: int) -> OSError:
 
 
 def read_outside(path: Path, most_bytes: int) -> bytes:
-    """Return what a regular file holds. Raises OSError, for a larger one too."""
+    """Return the content of a regular file. Raises OSError for other files and for a larger one."""
     with open_outside(path, most_bytes) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:  # files of /proc have no size
@@ -62,8 +64,8 @@ def read_outside(path: Path, most_bytes: int) -> bytes:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the entries of a TOML file. Raises OSError where it cannot be read, and ValueError for
-    what is no TOML.
+    """Return the entries of a TOML file. Raises OSError where it cannot be read, and ValueError
+    where it is not valid TOML.
     """
     content = read_outside(path, MOST_OF_A_TOML)
     try:
@@ -86,7 +88,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def shown_value(value: object) -> str:
-    """Return a value from such a file for a message: in one short line, whatever it is."""
+    """Return a value from such a file as one short line for a message."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # an integer of thousands of digits
@@ -104,8 +106,8 @@ def shown_path(path: Path | str) -> str:
 
 
 def shown_message(error: object) -> str:
-    """Return an error's message for another message: its beginning and its end where it quotes a
-    long part of such a file.
+    """Return an error's message, shortened to its beginning and its end where it quotes a long part
+    of such a file.
     """
     text = str(error)
     if len(text) <= LONGEST_MESSAGE:

@@ -1,5 +1,5 @@
-"""What Linux tells of a process in ``/proc/PID/stat``: its parent, its session, and which start of
-a program it is.
+"""This module reads ``/proc/PID/stat`` of Linux: a process's parent, its session, and which start
+of a program it is.
 
 Processes that a recorded program starts load this file by its path, before anything of theirs: it
 imports nothing.
@@ -32,15 +32,13 @@ class ProcessStatus:
         self.group = int(fields[2])
         self.session = int(fields[3])
         self.image = fields[25]
-        """Where its stack starts. Each ``execve`` chooses that place by chance, and a fork keeps
-        it: it tells starts of programs apart. ``0`` where the system does not tell.
+        """Address of the process's stack. Each ``execve`` chooses it at random, and a fork keeps
+        it: it tells starts of programs apart. ``0`` where the system does not report it.
         """
 
 
 def status_of(process: int | str = "self") -> ProcessStatus | None:
-    """Return the status of a process; None for one that is gone, and where there is no
-    ``/proc``.
-    """
+    """Return the status of a process; None if it has ended, and on systems without ``/proc``."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             return ProcessStatus(file.read())
@@ -49,14 +47,14 @@ def status_of(process: int | str = "self") -> ProcessStatus | None:
 
 
 def can_follow_processes() -> bool:
-    """Return whether this system tells who started what."""
+    """Return whether this system reports which process started which."""
     status = status_of()
     return status is not None and status.image != "0"
 
 
 def option_without_site(arguments: Sequence[str]) -> str:
-    """Return the option of Python's command line that keeps our hook from being imported; empty for
-    none.
+    """Return the option of Python's command line that keeps our hook from being imported; empty if
+    there is none.
     """
     for argument in arguments:
         if not argument.startswith("-"):
@@ -72,7 +70,7 @@ def option_without_site(arguments: Sequence[str]) -> str:
 
 
 def leave_mark(directory: str) -> None:
-    """Leave a mark that compiles of this process are recorded, if there are any."""
+    """Mark in the directory that this process's compilations, if any, are recorded."""
     status = status_of()
     if status is not None:
         with open(mark_of(directory, status.image), "w", encoding="utf-8"):

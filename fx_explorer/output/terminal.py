@@ -98,8 +98,8 @@ def _split_at_spaces(text: str, room: int) -> list[str]:
 
 
 def print_fitted(line: Line, out: TextIO | None = None) -> None:
-    """Print a line, or several that a text has, at once, fitted to the terminal of whoever reads
-    it: on stdout, unless ``out`` is another.
+    """Print a line, or all lines of a text at once, fitted to the terminal's width. It goes to
+    stdout unless ``out`` is another stream.
     """
     out = out or sys.stdout
     width = width_for(out)

@@ -1,6 +1,6 @@
-"""This module writes a table as text, in the cells that there are: names are cut in the middle,
-sentences continue under themselves, and where that is not enough the columns that matter least are
-left out and named.
+"""This module writes a table as text in a limited width: long names are cut in the middle,
+sentences are wrapped, and if that is not enough, the least important columns are left out and
+named.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class TextTable:
     """A table that was laid out as text."""
 
     titles: Sequence[str]
-    """The lines of the titles; none where the table is without."""
+    """The lines of the titles; empty for a table without titles."""
     rows: Sequence[Sequence[str]]
     """The lines of each row."""
     below: Sequence[str]
-    """What stands below: the note, and which columns were left out."""
+    """The lines below the table: the note, and which columns were left out."""
 
     @property
     def lines(self) -> list[str]:
-        """Return the titles and the rows, without what stands below."""
+        """Return the titles and the rows, without the lines below them."""
         lines = [*self.titles]
         for row in self.rows:
             lines += row
@@ -40,7 +40,7 @@ class TextTable:
 
 
 def text_table(table: Table, room: int | None) -> TextTable:
-    """Lay out a table in ``room`` cells; None is for all there is, a line for each row."""
+    """Lay out a table in ``room`` cells; for None, as wide as it needs, with one line for each row."""
     titles = [printable(title) for title in table.titles]
     rows = [list(map(printable, row)) for row in table.rows]
     measured = [titles, *rows] if table.has_titles else rows
@@ -79,8 +79,8 @@ def text_table(table: Table, room: int | None) -> TextTable:
 def _without_room(
     widths: Mapping[int, int], natural: Mapping[int, int], columns: Sequence[Column]
 ) -> int | None:
-    """Return the last column where it is of sentences that have no room beside the others, and go
-    below them; else None.
+    """Return the last column of sentences that is too narrow beside the others, and goes below
+    them; else None.
     """
     last = max(widths, default=None)
     if last is None or columns[last].narrowing != "wrapped" or len(widths) == 1:
@@ -100,7 +100,7 @@ def _describe_left_out(titles: Sequence[str], elsewhere: str) -> str:
 def _fitting(
     natural: Mapping[int, int], columns: Sequence[Column], room: int | None
 ) -> dict[int, int]:
-    """Return the columns that there is room for, with their widths."""
+    """Return the columns that fit the width, with the width of each."""
     shown = dict(natural)
     if room is None:
         return shown
@@ -158,8 +158,8 @@ Block = Line | Table
 
 
 def text_lines(blocks: Iterable[Block], width: int | None) -> list[str]:
-    """Return sentences and tables as lines of at most ``width`` cells, None where a program reads.
-    What could steer a terminal is made visible.
+    """Return sentences and tables as lines of at most ``width`` cells (None: any width, for
+    programs that read them). Terminal escapes are made visible.
     """
     lines: list[str] = []
     for block in blocks:

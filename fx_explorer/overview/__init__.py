@@ -1,3 +1,3 @@
-"""A session as a whole is described here: its findings, how the program ended, what it holds and
-how to find anything in it.
+"""This package describes a session as a whole: its findings, how the program ended, what is in it
+and how to search it.
 """

@@ -1,6 +1,6 @@
-"""A session must meet conditions, for CI. Each is judged by the numbers that the overview and the
-reports show. Some things every check requires without being asked: otherwise its conditions would
-say nothing about the program, or hold for the wrong reason.
+"""This module checks a session against conditions, for CI. Each is judged by the numbers that the
+overview and the reports show. Some requirements hold for every check: without them, conditions
+could be met only because the program did not run.
 """
 
 from __future__ import annotations
@@ -29,17 +29,15 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count, raised_compilations
 
 OTHERS_NAMED = 5
-"""How many places a failure names beside the first; the rest is counted."""
+"""How many places a failure names after the first; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One thing that a condition does not allow, at the user's line."""
+    """A CheckFinding is a single violation of a condition, at the user's line."""
 
     file: str
-    """Path of the file; empty when neither torch nor the session knows it, and ``line`` is then
-    0.
-    """
+    """Path of the file; empty (and ``line`` 0) when neither torch nor the session knows it."""
     line: int
     text: str
 
@@ -52,7 +50,7 @@ class CheckFinding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition and whether it is met."""
+    """A Check is a condition and whether the session meets it."""
 
     condition: str
     """The condition's name on the command line: ``max-graph-breaks``."""
@@ -60,10 +58,12 @@ class Check:
     measured: str
     """``3 graph breaks, 0 allowed``."""
     findings: tuple[CheckFinding, ...] = ()
-    """What breaks the condition, in the order of the overview; empty when the condition is met."""
+    """The violations of the condition, in the order of the overview; empty when the condition is
+    met.
+    """
     is_met: bool = True
     allowed_by: str = ""
-    """The option that drops the condition, for one that every check has; empty for others."""
+    """The option that drops this condition, if every check has it by default; else empty."""
 
     @property
     def option(self) -> str:
@@ -117,7 +117,7 @@ _SUBJECTS: dict[str, Subject] = {
 
 
 def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
-    """Return a condition that is not met because the text that was given says nothing of it."""
+    """Return a failed condition because the text that was given does not have the figure."""
     if condition not in _SUBJECTS:
         return None
     why = why_not_in_text(reader, _SUBJECTS[condition])
@@ -298,7 +298,7 @@ def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
 
 def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     """Yield the functions that run uncompiled, including those that failed to compile. Functions
-    without anything to compile are left out.
+    with nothing to compile are left out.
     """
     limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
     left = distinct_fallbacks(reader)
@@ -334,7 +334,7 @@ def _skipped(reader: SessionReader, compilation: model.Compilation) -> CheckFind
 
 
 def placed(reader: SessionReader, check: Check) -> Check:
-    """Return the check with a line for a failure: where torch names none, that of the first
+    """Return the check with a line for a failure: where torch names no line, that of the first
     compiled function, else the target.
     """
     somewhere = _somewhere(reader)
@@ -359,9 +359,7 @@ Requirement = Callable[[SessionReader, str], "Check | None"]
 
 
 def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[Check]:
-    """List the requirements that are not met, but for the ``allowed`` ones (names of
-    REQUIREMENTS).
-    """
+    """List the requirements that are not met, except the ``allowed`` ones (names of REQUIREMENTS)."""
     checks = []
     for name, require in REQUIREMENTS.items():
         if name in allowed:
@@ -393,8 +391,8 @@ def _something(reader: SessionReader, name: str) -> Check | None:
 
 
 def _whole_run(reader: SessionReader, name: str) -> Check | None:
-    """Require that the program ran to its end. An exit status other than 0 is left out: the exit
-    code tells it already.
+    """Require that the program ran to its end. An exit status other than 0 is accepted here: the
+    exit code reports it already.
     """
     outcome = _outcome(reader)
     if outcome is None or not outcome.is_early or outcome.exit_code:
@@ -426,8 +424,8 @@ def _no_errors(reader: SessionReader, name: str) -> Check | None:
 
 
 def _no_gaps(reader: SessionReader, name: str) -> Check | None:
-    """Require that nothing is missing from the session. What a release of torch does not offer at
-    all is not missing: its view says so.
+    """Require that nothing is missing from the session. Data that this release of torch never
+    offers does not count as missing: its view says so.
     """
     damages = damage(reader)
     if damages:

@@ -1,5 +1,5 @@
-"""The program may fork or start processes: this module counts what torch.compile did in them,
-beside the program's own figures.
+"""This module counts what torch.compile did in child processes of the program, beside the program's
+own figures.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fx_explorer.session.file_names import in_file
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The program's child processes. Those in ``seen`` recorded what they compiled; those in
-    ``unseen`` could not.
+    """Children are the program's child processes. Those in ``seen`` recorded their compilations;
+    those in ``unseen`` could not.
     """
 
     seen: tuple[model.ChildProcess, ...]
@@ -84,7 +84,7 @@ def describe_finding(finding: model.ChildFinding) -> str:
 
 
 def children_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what the child processes compiled, and of which ones nothing is known."""
+    """Yield what the child processes compiled, and which ones could not be recorded."""
     processes = children(reader)
     if processes.seen:
         text = (

@@ -27,12 +27,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 MOST_NODES = 5_000
-"""The overview is there at once. To tell what happened to each of 14,000 nodes takes 0.14 s."""
+"""Most graph nodes for which stages are compared one by one, since the overview must appear at
+once: 14,000 nodes take 0.14 s.
+"""
 
 
 def stage_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what the stages did to the first compilation that came beyond Dynamo. Of a big one only
-    the operations are counted.
+    """Yield what the stages did to the first compilation that went beyond Dynamo. For a big graph
+    only the operations are counted.
     """
     first = _first_beyond_dynamo(reader)
     if first is None:
@@ -65,7 +67,9 @@ def _first_beyond_dynamo(reader: SessionReader) -> model.Compilation | None:
 
 
 def _with_direction(sentence: str, point: StagePoint) -> str:
-    """Return the sentence with the direction added, where there is more than one."""
+    """Return the sentence with the direction (forward or backward) added, where there is more than
+    one.
+    """
     is_one_of_two = point.direction in ("forward", "backward")
     if is_one_of_two:
         return sentence.replace(point.title, f"{point.title} ({point.direction})", 1)
@@ -73,8 +77,8 @@ def _with_direction(sentence: str, point: StagePoint) -> str:
 
 
 def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
-    """Return ``AOTAutograd: 640 operations became 3,139.``; empty where as many came out as went
-    in, and for a stage that is not from graph to graph.
+    """Return ``AOTAutograd: 640 operations became 3,139.``; empty where the number is unchanged,
+    and for a stage whose input or output is not a graph.
     """
     if not _are_known(point.before, calls) or not _are_known(point.after, calls):
         return ""
@@ -91,7 +95,7 @@ def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
 
 
 def _are_known(documents: Sequence[Document], calls: Mapping[int, int]) -> bool:
-    """Return whether there are graphs, and the operations of each are counted."""
+    """Return whether there are graphs and the operations of each are counted."""
     return bool(documents) and all(_is_known(document, calls) for document in documents)
 
 
@@ -106,11 +110,13 @@ def _operations(documents: Sequence[Document], calls: Mapping[int, int]) -> int:
 SHOWN_AT_MOST = 5
 
 MANY_RECORDINGS = 3
-"""Recordings of one graph from which on they are reported: each takes memory and a slow call."""
+"""Number of recordings of one graph from which on they are reported: each takes memory and a slow
+call.
+"""
 
 
 def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what happened to the CUDA graphs that were asked for; nothing where none were."""
+    """Yield what happened to the CUDA graphs that were requested; nothing where none were."""
     asked = cuda_graphs(reader)
     skipped = [graph for graph in asked.graphs if graph.state == "skipped"]
     in_parts = [graph for graph in asked.graphs if graph.state == "in parts"]
@@ -198,12 +204,12 @@ RUN_TIME = (
     "they lay. On a GPU and with --build it is told of each graph that is called three times or "
     "more."
 )
-"""What torch decides while a program runs."""
+"""This sentence says what torch decides about CUDA graphs while a program runs."""
 
 
 def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
-    """Yield, of graphs that nobody ran as CUDA graphs, what torch decided while it compiled them,
-    and that the rest is not known.
+    """Yield, for graphs that were not run as CUDA graphs here, what torch decided while it compiled
+    them, and that the rest is not known.
     """
     unknown = [graph for graph in asked.graphs if graph.state == "not known"]
     if asked.graphs and not unknown:
@@ -236,7 +242,7 @@ def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
 
 
 def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Fact]:
-    """Yield what torch decided of a graph while it compiled it."""
+    """Yield what torch decided about a graph's CUDA graph while it compiled the graph."""
     if graph.mutated:
         reason = skip_reason(graph.mutated)
         text = (
@@ -259,14 +265,14 @@ def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Fact]:
 
 
 def bucket_count(reader: SessionReader, compilation: int) -> int:
-    """Return how many buckets the graph of a compilation was cut into; 0 for one that was not."""
+    """Return into how many buckets the graph of a compilation was cut; 0 if it was not cut."""
     graphs = reader.rows(model.Graph, compilation=compilation, parent=0)
     labels = {graph.label for graph in graphs if graph.stage != "dynamo"}
     return sum(map(model.is_bucket_label, labels))
 
 
 def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield, for each graph that was cut into buckets, how many there are and why."""
+    """Yield, for each graph that was cut into buckets, the number of buckets and the reason."""
     for row in first_variants(reader):
         buckets = bucket_count(reader, row.id)
         if buckets:
@@ -310,8 +316,8 @@ def regional_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
-    """Return the fact of a break: the line and what it costs; with ``advises``, torch's first
-    hint.
+    """Return the fact about a break: the line and its cost; with ``advises``, torch's first hint
+    too.
     """
     if graph_break.file:
         where = in_file(graph_break.file, graph_break.line)
@@ -355,8 +361,8 @@ def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
 
 
 def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
-    """Say which break left a function to Python; empty where none did. torch's error is the text of
-    that break, which is shown with it.
+    """Return a sentence with the break that left a function to Python; empty if there is none.
+    torch's error is the text of that break, which is shown with it.
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
     if hits:

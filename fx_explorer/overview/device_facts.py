@@ -79,7 +79,7 @@ def _code(reader: SessionReader, copy: DeviceCopy) -> str:
 
 
 def _advice(made_of: Sequence[Input]) -> str:
-    """Return what to do about a copy from the CPU to the GPU."""
+    """Return the advice for a copy from the CPU to the GPU."""
     if not made_of:
         return "It is made on the CPU inside the graph: make it on the GPU (device=...)."
     named = [taken for taken in made_of if taken.name]

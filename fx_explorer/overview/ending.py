@@ -168,7 +168,9 @@ def _failure_facts(reader: SessionReader, explained_failure: ExplainedFailure) -
 
 
 def _inspection(reader: SessionReader) -> Iterator[Fact]:
-    """Say that the session was an inspection; nothing where all of it was built, to be saved."""
+    """Yield the fact that the session was an inspection; nothing where all of it was built, to be
+    saved.
+    """
     kernels = built_kernels(reader)
     if kernels.built == kernels.kernels:
         return
@@ -186,7 +188,7 @@ def _inspection(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
-    """Say in what the recorded run was another one than the user's, and what the session lacks."""
+    """Yield how the recorded run differed from the user's, and what the session lacks."""
     request = reader.meta("request") or {}
     was_recorded = reader.count(model.Compilation) and not is_log(reader)
     if was_recorded and request.get("use_caches") is False:
@@ -251,8 +253,8 @@ def _place_of_the_programs_failure(reader: SessionReader) -> Place | None:
 
 
 def what_ran(reader: SessionReader) -> str:
-    """Return ``model with 2,762 parameters · forward and backward · cpu · torch 2.13.0``. What is
-    not known is left out.
+    """Return ``model with 2,762 parameters · forward and backward · cpu · torch 2.13.0``. Unknown
+    parts are left out.
     """
     target, environment = reader.meta("target") or {}, reader.meta("environment") or {}
     request = reader.meta("request") or {}
@@ -277,7 +279,7 @@ def what_ran(reader: SessionReader) -> str:
 
 def ran_on(environment: Mapping[str, Any]) -> str:
     """Return ``virtual H100 SXM``, the name of the GPU that the process used, else ``cpu``; empty
-    where that is not known.
+    where it is unknown.
     """
     virtual = environment.get("virtual_gpu")
     if virtual:
@@ -309,7 +311,7 @@ ONLY_TRITON = (
 
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how much of the log was read, and what was not."""
+    """Yield how much of the log was read, and which parts were not."""
     log = reader.meta("log") or {}
     name = (reader.meta("target") or {}).get("name", "The file")
     damages = damage(reader)

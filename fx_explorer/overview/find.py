@@ -1,5 +1,5 @@
-"""This module finds anything: nodes, kernels, source lines, lines of what a backend published, and
-graph breaks that contain what was typed, best first; and lines by their place, as ``model.py:12``.
+"""This module searches a session: nodes, kernels, source lines, lines that a backend published, and
+graph breaks, best match first; also lines by place, such as ``model.py:12``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""This module gives what instruments found as facts for the overview: a bench, a ledger, a profile,
-backends beside Inductor, other front ends, and torch's caches.
+"""This module makes facts for the overview of what instruments found: a bench, a ledger, a profile,
+backends other than Inductor, other front ends, and torch's caches.
 
 Most sessions hold none of it, so the modules that know more are imported where there is something.
 """
@@ -28,7 +28,7 @@ def is_bench_alone(reader: SessionReader) -> bool:
 
 
 def bench_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield the sentences of the verdict; nothing where nothing was measured."""
+    """Yield the sentences of the bench's verdict; nothing where nothing was measured."""
     if not reader.has(model.BenchCell):
         return
     from fx_explorer.instruments.bench.cells import (
@@ -49,7 +49,7 @@ SHOWN = 2
 
 
 def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield the first sentences of the verdict; nothing where no call was accounted for."""
+    """Yield the first sentences of the ledger's verdict; nothing where no call was accounted for."""
     if not reader.has(model.LedgerCall):
         return
     from fx_explorer.instruments.ledger.figures import (
@@ -65,7 +65,7 @@ def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def profile_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield the verdict in short; nothing where no profile was read."""
+    """Yield the short form of the profile's verdict; nothing where no profile was read."""
     if not reader.has(model.Profile):
         return
     from fx_explorer.instruments.profile.figures import (
@@ -82,7 +82,7 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how much each backend supports, for backends that say so; torch's own ``eager`` and
+    """Yield how much each backend supports, for backends that report it; torch's own ``eager`` and
     others do not.
     """
     if not reader.has(model.SupportReport):
@@ -102,12 +102,12 @@ def support_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 SHOWN_AT_MOST = 3
-"""Most things that are wrong with what was published that are listed one by one."""
+"""Most problems of published data that are listed one by one."""
 
 
 def backend_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield a fact for each backend that published a stage or reported a run, and what was wrong
-    with it. A backend that did neither has nothing to say here.
+    """Yield a fact for each backend that published a stage or reported a run, and the problems with
+    it. Other backends have no fact here.
     """
     for summary in backend_summaries(reader):
         if summary.stages or summary.runs:
@@ -181,8 +181,8 @@ def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
 
 
 def cache_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what was found, what was looked for in vain, and why a cache was not asked; nothing
-    where none was.
+    """Yield the hits and misses of torch's caches, and why a cache was not used; nothing where
+    there are none.
     """
     answers = cache_answers(reader)  # once: a record can be 100 KB
     if not answers:

@@ -1,5 +1,5 @@
-"""This module finds events at lines of the user's source: where a graph broke, and what made a
-function be compiled again.
+"""This module finds events at lines of the user's source: where a graph broke, and why a function
+was recompiled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fx_explorer.session import SessionReader, answered_once
 
 @dataclass(frozen=True, slots=True)
 class LineEvent:
-    """One thing that happened at a line."""
+    """A LineEvent is a graph break or a recompilation at a line of source."""
 
     what: Literal["graph break", "recompile"]
     text: str
@@ -25,7 +25,7 @@ class LineEvent:
 
 @answered_once
 def line_events(reader: SessionReader, document: Document) -> dict[int, list[LineEvent]]:
-    """Return line (from 0) of a source file → what happened there, breaks first."""
+    """Return a map from each line (from 0) of a source file to its events, breaks first."""
     events: dict[int, list[LineEvent]] = {}
     if document.kind != "source":
         return events

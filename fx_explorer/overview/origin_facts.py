@@ -1,5 +1,5 @@
-"""Some sessions say less than a run would, because they were captured for a GPU that was not there,
-or made of an AOTInductor package: these are the facts on them.
+"""This module makes the facts for sessions that say less than a run would, because they were
+captured for a virtual GPU or made from an AOTInductor package.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def virtual_gpu(reader: SessionReader) -> str:
 
 
 def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what is different from a run on the GPU; nothing where the capture was not for a
-    virtual one.
+    """Yield how the capture differs from a run on the GPU; nothing where it was not for a virtual
+    one.
     """
     title, record = virtual_gpu(reader), reader.meta("virtual_gpu") or {}
     if not title:
@@ -127,7 +127,7 @@ def _untimed(choices: list[dict[str, Any]]) -> Fact:
 
 
 def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> Iterator[Fact]:
-    """Yield the fact that the program was given numbers that stand for the content of tensors."""
+    """Yield the fact that the program was given placeholder numbers for the content of tensors."""
     if not placeholders:
         return
     first = placeholders[0]
@@ -190,7 +190,7 @@ UNTOUCHED = (
 
 
 def is_package(reader: SessionReader) -> bool:
-    """Return whether the session was made of an AOTInductor package, and of no run."""
+    """Return whether the session was made from an AOTInductor package, without a run."""
     return (reader.meta("target") or {}).get("kind") == "package"
 
 
@@ -199,7 +199,7 @@ _TABLE = "What each kernel computes"
 
 
 def _computed(texts: list[model.Artifact]) -> str:
-    """Return where it stands what each kernel computes, or why nowhere."""
+    """Return where the session says what each kernel computes, or why it does not."""
     if any(row.title == _TABLE for row in texts):
         return (
             f"The document {_TABLE} has the operations and lines of your program behind each "

@@ -38,14 +38,16 @@ EntryStatus = Literal[
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
     depth: int
-    """0 for a compilation or the group of source files; one more for each level inside it."""
+    """Depth of the entry: 0 for a compilation or the group of source files; one more for each level
+    inside it.
+    """
     title: str
     detail: str = ""
-    """Counts, or why there is nothing."""
+    """Counts, or the reason why the entry is empty."""
     status: EntryStatus = ""
-    """State of the entry, for its sign; empty for an entry without one."""
+    """State of the entry, which selects its sign; empty for an entry without a state."""
     place: Place | None = None
-    """Where enter goes; None for a mere heading."""
+    """The place that Enter opens; None for a mere heading."""
     is_variant: bool = False
     """Whether it is another variant of the compilation above it."""
     compilation: int = 0
@@ -62,8 +64,8 @@ RANGE = 100
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:
-    """Return source files, then every compilation with its other variants and what it produced, in
-    the order things happened.
+    """Return source files, then every compilation with its other variants and its documents, in
+    order of time.
     """
     entries = _sources(reader)
     compilations = reader.rows(model.Compilation)
@@ -88,7 +90,9 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
 
 
 def _front_ends(reader: SessionReader) -> list[OutlineEntry]:
-    """Return the graphs of other front ends than Dynamo, and where those that made none refused."""
+    """Return the graphs of front ends other than Dynamo, and the errors of those that made no
+    graph.
+    """
     rows = reader.rows(model.FrontEnd)
     if not rows:
         return []
@@ -162,8 +166,8 @@ def compilation_title(compilation: model.Compilation) -> str:
 
 
 def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
-    """Return ``variant 1: inductor.max_fusion_size = 8 · from Dynamo``. What differs comes first,
-    since a narrow outline cuts the rest.
+    """Return ``variant 1: inductor.max_fusion_size = 8 · from Dynamo``. The changed option comes
+    first, since a narrow outline cuts the rest.
     """
     number = variant.name.rpartition("~")[2]
     if variant.variant_from:
@@ -221,7 +225,7 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
 
 
 def _nested(shown: Sequence[Document], parents: Mapping[int, int]) -> Iterable[bool]:
-    """Return for each document whether it is a graph listed below the graph it is nested in. Later
+    """Return for each document whether it is a graph listed below the graph that calls it. Later
     stages of a nested graph are not: they are listed with their own stage.
     """
     below = 0

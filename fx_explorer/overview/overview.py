@@ -88,7 +88,7 @@ from fx_explorer.session.queries.compilations import check_count, filtered, rais
 from fx_explorer.session.queries.graphs import captured_operations
 
 SHOWN_AT_MOST = 5
-"""Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a
+"""Most breaks and recompiles that are listed one by one. The others are counted, and shown in a
 view.
 """
 
@@ -152,7 +152,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
 
 
 def _take_out_advice(facts: list[Fact], graph_break: DistinctBreak) -> None:
-    """Leave what to do about a graph break out of its fact."""
+    """Remove the advice about a graph break from its fact."""
     with_advice = break_fact(graph_break)
     for at, fact in enumerate(facts):
         if fact == with_advice:
@@ -165,7 +165,7 @@ def _take_out_advice(facts: list[Fact], graph_break: DistinctBreak) -> None:
 def _graphs(
     reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]
 ) -> Iterator[Fact]:
-    """Yield what was not compiled, and how many graphs the code became."""
+    """Yield which functions were not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
     raised = {compilation.id for compilation in raised_compilations(reader)}
     not_compiled: Counter[Fact] = Counter()
@@ -195,7 +195,7 @@ def _graphs(
 
 
 def _graph_fact(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]) -> Fact:
-    """Return how many graphs the code became, and what divides them."""
+    """Return the fact on how many graphs the code became, and why it was divided."""
     compilations = first_variants(reader)
     operations = counted(captured_operations(reader, graphs_in_use(reader)), "operation")
     graphs = f"{counted(figures.graphs, 'graph')} with {operations}"
@@ -249,7 +249,9 @@ def _frames_and_resets(compilations: Sequence[model.Compilation]) -> tuple[int, 
 
 
 def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
-    """Say how many functions are compiled in part alone; empty where none is."""
+    """Return how many functions are compiled only in part, as a sentence; empty where there are
+    none.
+    """
     functions: set[str] = set()
     for graph_break in broken:
         functions.update(rest.function for rest in graph_break.eager_rests)
@@ -266,12 +268,14 @@ _DIRECT = {
     "make_fx": "to make_fx",
     "precompile": "to torch.compiler.precompile",
 }
-"""First part of the name of what the program gave to a compiler itself → to whom."""
+"""For the first part of the name of something that the program gave to a compiler directly: that
+compiler.
+"""
 
 
 def _given_directly(compilations: Sequence[model.Compilation]) -> str:
-    """Say what the program gave to torch's compilers itself, without torch.compile; empty for
-    nothing.
+    """Return a sentence on what the program gave to torch's compilers directly, without
+    torch.compile; empty for nothing.
     """
     prefixes = [row.name.partition("/")[0] for row in compilations]
     given = []
@@ -285,7 +289,7 @@ def _given_directly(compilations: Sequence[model.Compilation]) -> str:
 
 
 def _describe_names(compilations: Sequence[model.Compilation]) -> str:
-    """Return what torch's names of these compilations mean; empty for a single one."""
+    """Return the meaning of torch's names of these compilations; empty for a single one."""
     if len(compilations) < 2:
         return ""
     return (
@@ -295,8 +299,8 @@ def _describe_names(compilations: Sequence[model.Compilation]) -> str:
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:
-    """Return whether the run came to its end, in one process, and nothing that torch was given
-    failed or was run in eager mode. Of a log that is not known.
+    """Return whether the run came to its end, in one process, and everything given to torch was
+    compiled. For a log this is unknown.
     """
     if is_log(reader):
         return False
@@ -348,8 +352,8 @@ def _no_graph(reader: SessionReader) -> Fact:
 
 
 def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised: bool) -> Fact:
-    """Say what happened to a function without code. ``raised``: its error reached the program, or
-    would have without ``suppress_errors``.
+    """Return the fact about a function without compiled code. ``raised``: its error reached the
+    program, or would have without ``suppress_errors``.
     """
     name = plain_function(compilation.function)
     place = place_of_path(reader, compilation.file, compilation.line)
@@ -373,7 +377,7 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised:
 
 
 def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what the user changed at gates; nothing where nothing was changed."""
+    """Yield the user's changes at gates; nothing where nothing was changed."""
     interventions = reader.rows(model.Intervention)
     if not interventions:
         return
@@ -478,7 +482,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
 
 
 def _saved_code(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what code that is saved lacks, and what torch says of captures that are saved."""
+    """Yield what code that is saved lacks, and torch's messages about captures that are saved."""
     for saved in saved_guards(reader):
         if saved.unchecked:
             detail = f"{saved.unchecked} {FILTERED}"
@@ -523,8 +527,8 @@ def _dynamic_sizes(reader: SessionReader) -> str:
 def _first_look(
     reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]
 ) -> Iterator[Fact]:
-    """Yield the worst problem, else a question about the device, else the first notice, else what
-    is worth seeing.
+    """Yield the worst problem, else a question about the device, else the first notice, else a view
+    worth opening.
 
     Where a run that went well compiled nothing, the fact on its ending says what to do. "No problem
     was found" is said only where no fact above is a problem, and as the only sentence only where

@@ -46,8 +46,8 @@ CHOICES_SHOWN = 5
 
 
 def kernel_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how many kernels were generated in which direction, what autotuning chose, and why
-    there are none.
+    """Yield how many kernels were generated for each direction, which choices autotuning made, and
+    why there are no kernels.
     """
     directions = kernels_by_direction(reader)
     # Those of a log of tritonparse are above, with their configurations.
@@ -152,8 +152,8 @@ def memory_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _biggest(reader: SessionReader, value: SavedValue) -> str:
-    """Return ``fc1.weight f32[64, 32] 8.2 kB``; of what was computed, the line and module that
-    did.
+    """Return ``fc1.weight f32[64, 32] 8.2 kB``; for a computed value, the line and module that
+    computed it.
     """
     saved = value.saved
     shape = SizeNames(reader).in_text(saved.compilation, tensor(saved.dtype, saved.shape))

@@ -29,8 +29,8 @@ from fx_explorer.torch_texts.reports import BreakReport, parse_break
 
 
 class Precompile:
-    """Compile a model ahead of time, one phase after the other, and look at, or change, what is
-    between them.
+    """Precompile compiles a model ahead of time, phase by phase, so that each phase's result can be
+    looked at or changed.
 
     >>> import torch
     >>> from fx_explorer import Precompile
@@ -56,8 +56,8 @@ class Precompile:
         kwargs: dict[str, object] | None = None,
         dynamic: bool | None = None,
     ) -> tuple[torch.fx.GraphModule, types.CodeType, Guards, tuple[object, ...]]:
-        """Capture ``model`` as one graph, by tracing it with ``example_inputs``. The inputs are not
-        computed with.
+        """Capture ``model`` as one graph, by tracing it with ``example_inputs``. Nothing is
+        computed.
 
         Args:
             model: an ``nn.Module``, a function or a bound method. A compiled one stands for what it
@@ -201,7 +201,7 @@ class Precompile:
 
     @staticmethod
     def load(path: str | Path, model: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """A compiled function from a file of ``Precompile.save``. Nothing is compiled.
+        """Load a compiled function from a file of ``Precompile.save``. Nothing is compiled.
 
         It is called as ``compiled_fn(example_inputs)``; keyword inputs must be given.
 
@@ -223,7 +223,7 @@ class Precompile:
 
 
 def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what torch.compile was given, for what it returned."""
+    """Return the model that torch.compile was given, from the object it returned."""
     model = (
         getattr(model, "_orig_mod", None)
         or getattr(model, "_torchdynamo_orig_callable", None)

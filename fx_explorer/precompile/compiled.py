@@ -1,6 +1,6 @@
-"""A precompile gives a ``CompiledFunction``: it keeps of the capture what is needed to compile it,
-again if need be, and its ``Guards`` say what must hold of inputs, and of the world, for the code
-to be right.
+"""This module has ``CompiledFunction``, the result of a precompile, and its ``Guards``, the
+conditions on inputs and globals under which the code is right. A CompiledFunction keeps what is
+needed to compile it again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from fx_explorer.precompile.tracing import captured_or_broken, measured
 
 
 class Guards:
-    """Torch's own guards. ``print(guards)`` shows one per line; ``guards.tree`` is torch's guard
-    tree as text.
+    """Guards are torch's own guards of a capture. ``print(guards)`` shows one per line;
+    ``guards.tree`` is torch's guard tree as text.
 
     >>> import torch
     >>> from fx_explorer.precompile import Precompile
@@ -91,7 +91,7 @@ class Guards:
         return mismatch.what if mismatch else ""
 
     def mismatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Mismatch | None:
-        """Return the mismatch with what to do about it; None when all guards hold."""
+        """Return the first guard that fails, with advice; None when all guards hold."""
         return self._states.mismatch(self._manager, self._locals(args, kwargs), self._trace)
 
     def _locals(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
@@ -106,7 +106,7 @@ class Guards:
 
 @dataclass(frozen=True)
 class Captured:
-    """One capture of Dynamo's; ``gm.meta["precompile"]`` of its graph."""
+    """Captured is one capture by Dynamo; it is in ``gm.meta["precompile"]`` of the graph."""
 
     model: Callable[..., Any]
     args: tuple[object, ...]
@@ -114,7 +114,7 @@ class Captured:
     output: Any
     """torch's ``CaptureOutput``."""
     is_grad_enabled: bool
-    """In the block that was captured; what AOTAutograd traces must agree."""
+    """Whether gradients were on in the captured block; tracing by AOTAutograd must agree."""
     dynamic: bool | None = None
 
     @property
@@ -128,7 +128,7 @@ class Captured:
 
     @property
     def owner(self) -> object | None:
-        """Return the module or object whose method was captured; None for a function."""
+        """Return the module or object whose method was captured; None for a plain function."""
         return get_traced_fn(self.model)[1]
 
     def guards(self) -> Guards:
@@ -149,7 +149,7 @@ class Captured:
         return States(self.output.graph_capture_output.output_graph.global_state_guard, self.output)
 
     def traced_again(self) -> Any:
-        """Return what Dynamo makes of the model in the state that torch is in now."""
+        """Trace the model again in torch's present state and return Dynamo's result."""
         with aside():
             return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
@@ -157,8 +157,8 @@ class Captured:
     def compiling(
         self, phase: str, backend: str = "", lowering: LoweringRequest | None = None
     ) -> Iterator[None]:
-        """Put the state in force that torch's phases after Dynamo look for, inside the block.
-        ``backend`` names who compiles, empty where nobody does.
+        """Put the state in force that torch's phases after Dynamo need, inside the block.
+        ``backend`` names the compiler; it is empty if there is none.
         """
         source = self.output.backend_input
         context = TracingContext(source.fake_mode)
@@ -171,8 +171,8 @@ class Captured:
                 yield
 
     def bound(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``compiled`` between Dynamo's bytecode, so that it takes and gives what the model
-        does.
+        """Return ``compiled`` called by Dynamo's bytecode, so that it has the inputs and outputs of
+        the model.
         """
         traced = self.output.graph_capture_output
         backend_id = self.output.backend_input.backend_id
@@ -233,11 +233,11 @@ class CompiledFunction:
     ) -> None:
         self.captured = captured
         self.graph = graph
-        """What was compiled: a copy, its placeholders are parameters, buffers and inputs."""
+        """A copy of the compiled graph; its placeholders are parameters, buffers and inputs."""
         self.compiler = compiler
         self.guards = guards
         self.recorded = recorded
-        """The compilation in each recording that was active; empty when nothing was recorded."""
+        """The compilation's id in each active recording; empty when nothing was recorded."""
         self._run = run
 
     def __repr__(self) -> str:

@@ -75,8 +75,8 @@ def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
 
 
 class CheckedCompiler:
-    """A compiler of the user's: what it raises, returns or breaks becomes a message that names
-    it.
+    """CheckedCompiler wraps the user's compiler: if it raises, returns something wrong or breaks
+    the graph, the error names the compiler.
     """
 
     def __init__(self, compiler: Compiler) -> None:
@@ -139,8 +139,8 @@ class CheckedCompiler:
 
 
 def _boxed(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function AOTAutograd's calling convention, one list that the callee may empty;
-    AOTAutograd warns of any other.
+    """Wrap a function in AOTAutograd's calling convention, one list of arguments that the callee
+    may empty; AOTAutograd warns of any other.
     """
     from torch._functorch._aot_autograd.utils import make_boxed_func
 
@@ -160,7 +160,7 @@ def _lint(gm: torch.fx.GraphModule, where: str) -> None:
 
 
 def _ends(gm: torch.fx.GraphModule) -> tuple[int, int]:
-    """Return how many inputs and outputs there are."""
+    """Return the numbers of inputs and outputs of a graph."""
     inputs = sum(node.op == "placeholder" for node in gm.graph.nodes)
     outputs = next((node.args[0] for node in reversed(gm.graph.nodes) if node.op == "output"), ())
     if isinstance(outputs, (list, tuple)):

@@ -1,4 +1,4 @@
-"""These errors say what can go wrong in a precompile.
+"""This module has the errors that a precompile may raise.
 
 ::
 
@@ -20,7 +20,7 @@ class PrecompileError(FxExplorerError):
 
 
 class GraphBreakError(PrecompileError):
-    """The model does not become one graph.
+    """A GraphBreakError is raised when the model does not become one graph.
 
     ``breaks`` are all graph breaks on the path that the example inputs take, in the order met. Each
     has ``file``, ``line``, ``reason``, ``explanation``, ``hints``, ``registry_id`` (torch's
@@ -66,4 +66,4 @@ class SaveError(PrecompileError):
 
 
 class PrecompileWarning(UserWarning):
-    """A warning that the compiled function is probably not what the caller meant."""
+    """A PrecompileWarning says that the compiled function is probably not what the caller meant."""

@@ -1,5 +1,5 @@
-"""A fingerprint is what a graph of Dynamo's computes, as lines that two graphs of one model can be
-compared by.
+"""This module makes the fingerprint of a graph from Dynamo: lines that describe its computation, to
+compare two graphs of one model.
 
 Names of nodes, the order of the inputs and the switches of grad mode are left out. A custom
 ``autograd.Function`` stands as the operations of its forward: with gradients Dynamo wraps them,
@@ -23,7 +23,7 @@ _CUSTOM_FUNCTION = "autograd_function_apply"
 _MASK_OF_FAST_PATH = {"_transformer_encoder_layer_fwd": 18, "_native_multi_head_attention": 9}
 """Where the mask is among the arguments."""
 _LARGEST_CONSTANT = 4096
-"""Elements of a constant that are compared by value; a larger one only equals itself."""
+"""Most elements of a constant that is compared by value; a larger constant only equals itself."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def operations(gm: torch.fx.GraphModule) -> tuple[OperationPrint, ...]:
 
 
 def lowered(gm: torch.fx.GraphModule) -> tuple[OperationPrint, ...]:
-    """Return the ATen operations of the forward, in the state torch is in: what Dynamo's own do not
-    show, such as inner types.
+    """Return the ATen operations of the forward, in torch's present state: they show what Dynamo's
+    own operations do not, such as inner types.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -68,8 +68,8 @@ def turns_gradients_on(gm: torch.fx.GraphModule) -> bool:
 
 
 def takes_fast_path(gm: torch.fx.GraphModule) -> bool:
-    """Return whether attention of torch.nn is one fused kernel, as it is without gradients. With a
-    mask it may compute less.
+    """Return whether attention of torch.nn runs as one fused kernel, as it does without gradients.
+    With a mask it may compute less.
     """
     names = _MASK_OF_FAST_PATH
     calls = [node for node in gm.graph.nodes if getattr(node.target, "__name__", "") in names]
@@ -92,7 +92,9 @@ def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
 
 
 def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPrint, ...]) -> str:
-    """Say what the second does where it first differs from the first. Empty when they are equal."""
+    """Return a description of the first difference of the second fingerprint from the first; empty
+    when they are equal.
+    """
     for operation_print, other in zip(ours, theirs, strict=False):
         if operation_print != other:
             where = other.line or operation_print.line or "an operation"
@@ -119,8 +121,8 @@ class _Reader:
     def read(
         self, gm: torch.fx.GraphModule, names: dict[torch.fx.Node, object]
     ) -> Iterator[OperationPrint]:
-        """Read the operations of a graph. ``names`` is what stands for each node so far; a tuple
-        for the outputs of a custom function.
+        """Read the operations of a graph. ``names`` maps each node so far to its name, or to a
+        tuple for the outputs of a custom function.
         """
         for node in gm.graph.nodes:
             if node.op == "placeholder":
@@ -201,8 +203,8 @@ def _is_switch(node: torch.fx.Node) -> bool:
 
 
 def _only_lays_out(node: torch.fx.Node, gm: torch.fx.GraphModule) -> bool:
-    """Return whether it is ``contiguous()``, and nobody can tell a copy: nothing is changed in
-    place, and no input is aliased.
+    """Return whether the node is a ``contiguous()`` whose copy makes no difference: nothing is
+    changed in place, and no input is aliased.
 
     nn.MultiheadAttention calls it only where gradients are off.
     """
@@ -310,7 +312,7 @@ def _line(stack: str) -> str:
 
 
 def _distinguish(operation: OperationPrint, other: OperationPrint) -> str:
-    """Say what distinguishes two operations: the call, or what comes out of the same call."""
+    """Return how two operations differ: in the call, or in the result of the same call."""
     call, _, result = operation.text.partition(" -> ")
     other_call = other.text.partition(" -> ")[0]
     if call == other_call:

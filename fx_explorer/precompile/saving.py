@@ -53,8 +53,8 @@ _SERIALISABLE = {
 
 
 def save(compiled_fn: CompiledFunction, path: Path) -> Path:
-    """Save a compiled function. Raises SaveError where torch cannot serialise it, with the reason
-    and what to do.
+    """Save a compiled function. Raises SaveError, with the reason and a remedy, where torch cannot
+    serialise it.
     """
     compiler = compiled_fn.compiler
     if compiler is not None and compiler is not regional_inductor:
@@ -93,8 +93,8 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
 
 @contextlib.contextmanager
 def _not_recorded() -> Iterator[None]:
-    """Let torch lower, build and cache inside the block as if nobody recorded: the file has built
-    kernels, out of its caches.
+    """Switch the recording of torch's lowering, building and caching off inside the block: the file
+    needs built kernels, which come from its caches.
     """
     with aside(), building(), caches_as_before():
         yield
@@ -102,7 +102,7 @@ def _not_recorded() -> Iterator[None]:
 
 def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
     """Build the function that torch's AOT compile would make: the graph lowered again, the guards
-    that can be saved, and what its bytecode needs around it.
+    that can be saved, and everything its bytecode needs.
     """
     from torch._dynamo.hooks import Hooks
 
@@ -148,8 +148,8 @@ def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
 
 
 def _runtime_env(traced: Any, backend_id: str) -> Any:
-    """Return the environment at run time, with what Dynamo put among the module's globals: another
-    process lacks that.
+    """Return the environment of the bytecode at run time, with the globals that Dynamo added to the
+    module: another process lacks them.
     """
     env = runtime_env(traced)
     named_by_user: set[str] = set()
@@ -164,7 +164,7 @@ def _runtime_env(traced: Any, backend_id: str) -> Any:
 @contextlib.contextmanager
 def _without_gradients(owner: object | None) -> Iterator[None]:
     """Take away the gradients of all parameters inside the block: torch 2.13 cannot read back the
-    guards that it writes on a parameter that has one.
+    guards that it writes for a parameter with a gradient.
     """
     if isinstance(owner, torch.nn.Module):
         parameters = list(owner.parameters())
@@ -194,8 +194,8 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
 
 
 class GuardsOfFile:
-    """A guard filter that keeps the guards a file can have: all but those on globals and on the
-    identity of objects, which mean nothing in another process.
+    """GuardsOfFile is a guard filter that keeps the guards a file can have: all except those on
+    globals and on the identity of objects, which mean nothing in another process.
     """
 
     def __init__(self) -> None:
@@ -217,8 +217,8 @@ class GuardsOfFile:
 
 
 def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Load a compiled function. ``model`` gives the globals that it uses, and may be None where it
-    uses none. Raises SaveError where the file cannot be read.
+    """Load a compiled function. ``model`` provides the globals that it uses, and may be None where
+    it uses none. Raises SaveError where the file cannot be read.
     """
     if model is None:
         function = None

@@ -1,5 +1,5 @@
-"""This module decides in which states of torch one capture may be used: in its own, and in any
-other in which the model provably does the same.
+"""This module decides in which states of torch one capture may be used: in the state of the
+capture, and in any other in which the model provably does the same.
 
 torch compiles again when a state that its guards look at has changed. Nothing is recompiled here,
 and a function that was compiled for training is to run under ``torch.no_grad()``. So the model is
@@ -38,7 +38,7 @@ class Mismatch:
     what: str
     """The state, guard or input that differs from the capture."""
     sentence: str
-    """The mismatch as a sentence, which begins with what the function was compiled for."""
+    """The mismatch as a sentence, which begins with the state the function was compiled for."""
     remedy: str = _OTHER_INPUTS
 
     def __str__(self) -> str:
@@ -46,14 +46,14 @@ class Mismatch:
 
 
 Trace = Callable[[], Any]
-"""Traces the model as it is called, in the state torch is in; gives torch's ``CaptureOutput``, or
-the exception of a break.
+"""A Trace function traces the model in torch's present state; it returns torch's ``CaptureOutput``,
+or the exception of a graph break.
 """
 
 
 class States:
-    """Decides whether the code of one capture may be used in the state that torch is in now.
-    Thread-safe.
+    """States decides whether the code of one capture may be used in torch's present state. It is
+    thread-safe.
     """
 
     def __init__(self, guard: Any, traced: Any = None) -> None:
@@ -108,7 +108,7 @@ class States:
 
     def _decisive(self, now: TorchState) -> Mismatch | None:
         """Return the mismatch for a change of state that makes the code wrong for any model; None
-        without one.
+        if there is none.
         """
         for name in torch_state.changes(self._then, now):
             if why := torch_state.why_it_matters(name, self._then, now, torch.cuda.is_available()):
@@ -136,8 +136,8 @@ class States:
             )
 
     def _compared(self, name: str, now: TorchState, trace: Trace) -> Mismatch | None:
-        """Trace the model in the state that torch is in now, and return what it does otherwise than
-        in the capture's; None when that is nothing.
+        """Trace the model in torch's present state, and return how it differs from the capture;
+        None if it does not.
         """
         traced = _trace(trace)
         graph = traced.backend_input.graph_module
@@ -182,8 +182,8 @@ class States:
 
 @contextlib.contextmanager
 def _without_fast_path() -> Iterator[None]:
-    """Let torch.nn's attention do without its fused kernel inside the block, which it takes where
-    gradients are off: it is the same computation in another way.
+    """Switch off the fused kernel of torch.nn's attention inside the block. torch takes it where
+    gradients are off; the computation is the same.
     """
     was_on = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -243,7 +243,9 @@ def _of_guard(failed: str) -> Mismatch:
 
 
 def _case(inputs: object) -> str:
-    """Return what a trace may depend on in its inputs; a tensor's content is left out."""
+    """Return the properties of the inputs that a trace may depend on; a tensor's content is left
+    out.
+    """
     leaves, structure = tree_flatten(inputs)
     described = []
     for leaf in leaves:
@@ -255,9 +257,7 @@ def _case(inputs: object) -> str:
 
 
 def first_failure(manager: Any, local_names: dict[str, object]) -> str:
-    """Return what torch's guard ``manager`` says of the first guard that fails; empty when all
-    hold.
-    """
+    """Return torch's text on the first guard of ``manager`` that fails; empty when all hold."""
     checked = manager.check_verbose(local_names)
     if checked.result:
         return ""
@@ -265,9 +265,9 @@ def first_failure(manager: Any, local_names: dict[str, object]) -> str:
 
 
 def without_inference_tensors(values: _Tree) -> _Tree:
-    """Return ``values``, with a plain tensor on the same storage in the place of each inference
-    tensor. Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where
-    there are no gradients.
+    """Return ``values``, with each inference tensor replaced by a plain tensor on the same storage.
+    Dynamo's guards tell the two apart by their dispatch keys, which make no difference without
+    gradients.
     """
     leaves = tree_leaves(values)
     if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in leaves):
@@ -311,8 +311,8 @@ compilation.
 
 
 def frame_of(traced: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return ``(what is given to the graph, in any order; what is done afterwards, in order)`` of
-    torch's ``CaptureOutput``.
+    """Return ``(inputs of the graph, in any order; actions afterwards, in order)`` of torch's
+    ``CaptureOutput``.
 
     Dynamo orders the inputs of a graph by their first use, which differs where a custom
     ``autograd.Function`` is called.
@@ -329,8 +329,8 @@ def frame_of(traced: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _length_of_call(instructions: list[dis.Instruction]) -> int:
-    """Return the number of instructions of a call: they load a function (the first one does) and
-    its arguments, some of them by calls, and call it.
+    """Return the number of instructions of a call: they load a function (the first instruction
+    does) and its arguments, some of them by calls, and call the function.
     """
     depth = 0
     for index, instruction in enumerate(instructions):

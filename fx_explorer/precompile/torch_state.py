@@ -32,7 +32,9 @@ _DTYPES = {5: torch.float16, 6: torch.float32, 7: torch.float64, 15: torch.bfloa
 
 @dataclass(frozen=True)
 class TorchState:
-    """A state of torch that guards look at, as the JSON text that torch makes of it."""
+    """A TorchState is the state of torch that guards look at, as the JSON text that torch makes of
+    it.
+    """
 
     text: str
 
@@ -51,8 +53,8 @@ class TorchState:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Put the state in force inside the block, as far as it can be set without touching what
-        decides nothing. Some of it holds for the whole process meanwhile.
+        """Put the state in force inside the block, except settings that make no difference. Some
+        settings hold for the whole process meanwhile.
         """
         before, wanted = TorchState.now().values, self.values
         _set(wanted)
@@ -80,7 +82,7 @@ def changes(then: TorchState, now: TorchState) -> tuple[str, ...]:
 
 
 def describe_change(name: str, then: TorchState, now: TorchState) -> str:
-    """Say one change in words: ``the default dtype was torch.float32, and is torch.float64
+    """Describe one change of state: ``the default dtype was torch.float32, and is torch.float64
     now``.
     """
     before, after = then.values.get(name), now.values.get(name)

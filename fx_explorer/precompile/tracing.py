@@ -1,5 +1,5 @@
-"""This module runs Dynamo once over a whole model, with nothing computed; the first graph break is
-returned, not raised.
+"""This module runs Dynamo once over a whole model, without computing anything; the first graph
+break is returned, not raised.
 """
 
 from __future__ import annotations

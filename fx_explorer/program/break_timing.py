@@ -1,5 +1,5 @@
-"""Call the compiled target again and again, to measure what a call spends at each graph break
-(``measure_breaks``).
+"""This module calls the compiled target several times, to measure the time a call spends at each
+graph break (``measure_breaks``).
 
 Every call is made with the same example inputs, in the grad mode of the capture; no backward is
 run. What the program changes in its inputs and state stays changed, because this process ends
@@ -85,7 +85,9 @@ def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
 
 
 def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[MeasuredCall]:
-    """Call again and again, and return the calls that ran compiled code and compiled nothing."""
+    """Call the target several times, and return the calls that ran compiled code and compiled
+    nothing.
+    """
     calls: list[MeasuredCall] = []
     until, tries = time.perf_counter() + MEASURE_S, 0
     while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
@@ -165,7 +167,7 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
 
 
 def _accelerator(target: Target) -> str:
-    """Return the name of the accelerator that the target computes on; empty for none."""
+    """Return the name of the accelerator that the target computes on; empty if there is none."""
     tensors = [*target.parameters(), *target.arguments.tensors()]
     device = next((tensor.device for tensor in tensors if tensor.device.type != "cpu"), None)
     if device is None:

@@ -22,7 +22,9 @@ from fx_explorer.program.target import Target
 
 
 class CallingJob(Protocol):
-    """The job for which a target is called: it has the request, and is told what happens."""
+    """A CallingJob is the job for which a target is called: it has the request, and receives
+    events.
+    """
 
     request: CaptureRequest
 
@@ -35,7 +37,7 @@ class CallingJob(Protocol):
 
 @dataclass
 class SilentJob:
-    """A job that tells nothing, for calling something once more."""
+    """A SilentJob ignores all events; it is used to call a target once more."""
 
     request: CaptureRequest
 
@@ -52,9 +54,9 @@ def call_target(
     before: Callable[[Target], object] = lambda target: None,
     forward_ended: Callable[[object], object] = lambda loss: None,
 ) -> None:
-    """Compile the target, call it, and go backward. ``before`` is given the target as it is called,
-    ``forward_ended`` is called while what the target returned is held, with the loss where there is
-    to be a backward.
+    """Compile the target, call it, and go backward. ``before`` is called with the target first;
+    ``forward_ended`` is called with the loss (None without a backward) while the outputs are still
+    alive.
 
     Raises whatever the target raises, and TargetError when the request asks for what the target
     cannot do.
@@ -97,7 +99,7 @@ def announce_call(target: Target, job: CallingJob, advice: str = "") -> None:
 
 @contextlib.contextmanager
 def advising(target: Target, job: CallingJob) -> Iterator[None]:
-    """Say with a call that fails what may be wrong with the inputs that the user offers."""
+    """If the call fails, say what may be wrong with the user's inputs."""
     try:
         yield
     except Exception:
@@ -108,7 +110,7 @@ def advising(target: Target, job: CallingJob) -> Iterator[None]:
 
 
 def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
-    """Return the target on its device and ready for a backward, and whether there is to be one."""
+    """Return the target on its device and ready for a backward, and whether a backward is to run."""
     return prepare_training(on_device(target, request.device), request.train)
 
 
@@ -122,7 +124,7 @@ def on_device(target: Target, device_name: str) -> Target:
 
 
 def check_device(name: str) -> torch.device:
-    """Return the device. Raises TargetError when this machine has none of that name."""
+    """Return the device. Raises TargetError when this machine does not have it."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -135,8 +137,8 @@ def check_device(name: str) -> torch.device:
 
 
 def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]:
-    """Return the target and whether to go backward; when that is asked for (``--train``), with
-    inputs made ready for it.
+    """Return the target and whether to run a backward; if it was asked for (``--train``), the
+    inputs are made ready for it.
     """
     can_train = torch.is_grad_enabled() and any(t.requires_grad for t in target.differentiable())
     if wanted and not can_train:
@@ -152,8 +154,8 @@ def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]
 
 
 def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
-    """Apply torch.compile as the request says. What the user's own code has compiled already stays
-    as it is.
+    """Apply torch.compile as the request says. Functions that the user's own code has compiled
+    already are left as they are.
     """
     if is_compiled(target.callable):
         job.note(
@@ -171,8 +173,8 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
 
 
 def is_compiled(function: object) -> bool:
-    """Return whether ``torch.compile`` made it, or it is a module whose ``compile()`` was
-    called.
+    """Return whether a function was made by ``torch.compile``, or is a module whose ``compile()``
+    was called.
     """
     if isinstance(function, torch.nn.Module):
         return (
@@ -235,9 +237,9 @@ def _sum(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def use_backend(name: str, option: str = "--backend") -> None:
-    """Make the backend that is called ``name`` one that torch finds: that of ``file.py:function``
-    is registered under these words. Raises TargetError when there is none, which torch itself would
-    say only within the first call, and where its file raises. ``option`` is the one that named it.
+    """Make torch find the backend called ``name``: that of ``file.py:function`` is registered under
+    this name. Raises TargetError when there is no such backend, which torch would say only within
+    the first call, and where its file raises. ``option`` is the option that named it.
     """
     known = torch.compiler.list_backends(exclude_tags=())
     if name in known:

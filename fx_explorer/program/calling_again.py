@@ -25,12 +25,14 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class CalledOnce:
-    """A target that is being called, which can be called again (``CallAgain`` in
+    """CalledOnce is a target that is being called and can be called again (``CallAgain`` in
     capture/recording/noting.py). It is made before the first call.
     """
 
     def __init__(self, target: Target, request: CaptureRequest, modules: list[ModuleType]) -> None:
-        """``modules`` are the user's own; their plain globals are put back."""
+        """Prepare to call a target again. ``modules`` are the user's own modules; their plain
+        globals are restored.
+        """
         self.inputs = target.arguments.describe()
         self._target = target
         self._request = request
@@ -58,8 +60,8 @@ class CalledOnce:
 
 @contextlib.contextmanager
 def state_kept(target: Target, modules: list[ModuleType], remarks: list[str]) -> Iterator[None]:
-    """Put random numbers, plain values and buffers of the program back after the block. ``remarks``
-    gets sentences on what could not be put back.
+    """Restore random numbers, plain values and buffers of the program after the block. ``remarks``
+    gets a sentence on everything that could not be restored.
     """
     networks = _networks(target, modules)
     namespaces = [vars(module) for module in modules]
@@ -102,9 +104,7 @@ def _random_numbers_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
-    """Put numbers, texts and flags back after the block: they are what Dynamo's guards look at
-    most.
-    """
+    """Restore numbers, strings and flags after the block: Dynamo's guards look at these most."""
     before = [_plain_values_of(names) for names in namespaces]
     try:
         yield
@@ -121,8 +121,8 @@ def _plain_values_of(names: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterator[None]:
-    """Put buffers back after the block. Parameters are not copied, which would take the model's
-    size again: one that was written is named.
+    """Restore buffers after the block. Parameters are not copied, which would take the model's size
+    again: a parameter that was written is named.
     """
     buffers = []
     parameters = []

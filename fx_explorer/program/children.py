@@ -1,5 +1,5 @@
-"""Processes that the program forks or starts: each that compiles something writes a session of its
-own beside ours.
+"""This module records processes that the program forks or starts: each one that compiles something
+writes its own session beside ours.
 
 A forked one has our recorder already, which starts again there. A Python that is started finds
 ``in_children/sitecustomize.py`` through its environment, and records from its first use of
@@ -25,14 +25,14 @@ from fx_explorer.process_status import can_follow_processes, leave_mark, option_
 from fx_explorer.session import SessionWriter
 
 DIRECTORY = "children"
-"""Directory beside the session, with ``PID-N.fxs`` of each process, and a ``*.json`` for each that
-cannot be seen.
+"""Directory beside the session, with ``PID-N.fxs`` of each process, and a ``*.json`` for each
+process that cannot be recorded.
 """
 
 REQUEST = "request.json"
 
 VARIABLE = "FX_EXPLORER_CHILDREN"
-"""Environment variable that tells a started process where that directory is."""
+"""Environment variable with that directory, for processes that are started."""
 
 HOOK = str(Path(__file__).resolve().parent / "in_children")
 
@@ -58,7 +58,7 @@ _LAUNCHERS = (
 
 
 def watch(session: Path, request: str) -> Path:
-    """Have the processes that the program starts from now on record what they compile, and return
+    """Make the processes that the program starts from now on record their compilations, and return
     the directory of their sessions.
 
     ``request`` is what they record, as JSON. Which of them did not is found out by the client
@@ -104,7 +104,7 @@ def command_line() -> str:
 
 
 def note_unseen(directory: Path, command: str, why: str) -> None:
-    """Leave word of a process that may compile without being seen. Never raises: nothing here may
+    """Write down that a process may compile without being recorded. Never raises: nothing here may
     harm the program.
     """
     told = {"pid": 0, "command": command, "why": why}
@@ -117,8 +117,8 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
 
 
 class _Starts:
-    """Hears, by Python's audit events, of Pythons that are started with an environment or options
-    of their own. For systems that do not tell what a process does.
+    """_Starts notices, by Python's audit events, started Pythons that have their own environment or
+    options. It is for systems that do not report what a process does.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -138,8 +138,8 @@ class _Starts:
 
 
 def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any] | None) -> str:
-    """Return why a program cannot be seen; empty for one that is not Python, or that will find our
-    hook.
+    """Return why a program cannot be recorded; empty for a program that is not Python, or that will
+    find our hook.
     """
     # A shell has its whole command in one word.
     if os.path.basename(program) in _LAUNCHERS:
@@ -157,8 +157,8 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
 
 
 def _is_python(program: str) -> bool:
-    """Return whether a program is Python: by its name, or because it is a script that says so in
-    its first line, as ``torchrun`` does.
+    """Return whether a program is Python: by its name, or because it is a script whose first line
+    says so, such as ``torchrun``.
     """
     if program == sys.executable or os.path.basename(program).startswith("python"):
         return True

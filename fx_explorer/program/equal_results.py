@@ -1,4 +1,5 @@
-"""When two results are equal: PyTorch's own rule, for whoever compares what a program computed.
+"""This module decides when two results are equal, by PyTorch's own rule, for all comparisons of
+what a program computed.
 
 The rule is that of ``same`` in torch/_dynamo/utils.py and of the harness around it
 (benchmarks/dynamo/common.py, ``check_accuracy``): a result within a tolerance of eager's is equal;
@@ -21,8 +22,8 @@ from typing import Literal
 import torch
 
 EqualityKind = Literal["equal", "within_error", "differs"]
-"""``equal``: bit by bit, or within the tolerance. ``within_error``: further away, but no further
-from the run in float64 than eager itself is uncertain of. ``differs``: neither.
+"""The kinds of equality. ``equal``: bit by bit, or within the tolerance. ``within_error``: further
+away, but no further from the run in float64 than eager's own uncertainty. ``differs``: neither.
 """
 
 TOLERANCE = 1e-4
@@ -35,19 +36,19 @@ WIDE_TOLERANCE = 1e-8
 """The same of numbers of 64 bits: a step in 32 bits must not be hidden."""
 
 NARROW_TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
-"""The same of 16 bits where there is no more exact run (torchbench.py and torchbench.yaml,
-``higher_bf16``).
+"""The tolerances for 16-bit types where there is no more exact run (torchbench.py and
+torchbench.yaml, ``higher_bf16``).
 """
 
 SMALL = 1000
 """Elements below which the error of a tensor is mostly chance (``get_multiplier`` in ``same``)."""
 
 SMALLER = 500
-"""Elements up to which eager's error may be next to nothing by chance."""
+"""Most elements for which eager's error may be next to nothing by chance."""
 
 LEAST_OF_GROUP = 0.01
-"""Results of one kind, such as all gradients, count as at least so large a part of the largest of
-them: what is smaller may be what rounding left where larger numbers cancelled each other out.
+"""Smallest size of a result, as a part of the largest result of its kind (such as all gradients): a
+smaller one may be only rounding error left by cancellation.
 """
 
 LOOSE = 4e-2
@@ -59,11 +60,13 @@ COSINE = 0.99
 """Least cosine similarity where there is no more exact run, as in ``same``."""
 
 SIZE = 5e-4
-"""How far the norms may then be apart, which a cosine does not see: ``same`` has no such bound."""
+"""Largest relative difference of the norms in that case, which a cosine does not show: ``same`` has
+no such bound.
+"""
 
 ANOTHER_ALGORITHM = 5.0
-"""A small result that ``same`` accepts may be off by so many tolerances of its size. Another kernel
-for attention on an H200 takes 3e-4 of an output where the tolerance is 1e-4
+"""By how many tolerances of its size a small result that ``same`` accepts may be off. Another
+kernel for attention on an H200 differs by 3e-4 of an output where the tolerance is 1e-4
 (``benchmarks.bench_verdicts``); a result that is wrong by a thousandth, or a gradient by a
 hundredth, is off by more.
 """
@@ -78,13 +81,13 @@ class ResultDifference:
 
     kind: EqualityKind
     largest: float = 0.0
-    """The largest absolute difference; infinite where only one of the two is finite."""
+    """The largest absolute difference; infinite where only one of the two values is finite."""
     place: tuple[int, ...] = ()
     """The index of the largest difference."""
     there: tuple[float, float] | None = None
     """The result and eager's at that place, where they are real numbers."""
     error: float = 0.0
-    """Root of the mean square difference from the more exact run; 0 where there is none."""
+    """Root mean square difference from the more exact run; 0 where there is none."""
     eager_error: float = 0.0
     """Error of eager against the float64 run, measured in the same way."""
     limit: float = 0.0

@@ -1,5 +1,5 @@
-"""Captures shared by the whole test session: a sample is captured once for each set of options,
-whoever asks for it.
+"""These fixtures share captures in the whole test session: a sample is captured once for each set
+of options.
 """
 
 from __future__ import annotations

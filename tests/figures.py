@@ -1,4 +1,4 @@
-"""Figures of a session that there is not."""
+"""This module has figures of an invented session."""
 
 from __future__ import annotations
 

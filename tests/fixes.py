@@ -1,4 +1,6 @@
-"""Fixes of one file: what it is before and after, and the same fix with other text."""
+"""These helpers make fixes of one file: its text before and after, and the same fix with another
+text.
+"""
 
 from __future__ import annotations
 

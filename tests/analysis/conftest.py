@@ -1,4 +1,6 @@
-"""A session written by hand, opened: what is expected of it can be read off ``tests/sessions.py``."""
+"""These helpers open a session written by hand: the expected values can be read off
+``tests/sessions.py``.
+"""
 
 from __future__ import annotations
 

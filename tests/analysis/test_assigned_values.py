@@ -1,5 +1,5 @@
-"""What a program assigns to a tensor, read from its text: an answer only where every assignment is
-seen.
+"""These tests check what a program assigns to a tensor, read from its text: there is an answer only
+where every assignment is seen.
 """
 
 from __future__ import annotations

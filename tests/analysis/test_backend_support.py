@@ -1,5 +1,5 @@
-"""Segments and what is between them: the parts of small graphs by hand, and a backend in a target
-file of 30 lines counted by hand, with the sentences that are told of it.
+"""These tests check segments and the code between them: the parts of small graphs by hand, and a
+backend in a target file of 30 lines counted by hand, with the sentences about it.
 """
 
 from __future__ import annotations

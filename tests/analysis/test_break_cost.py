@@ -1,5 +1,5 @@
-"""What graph breaks cost, on programs small enough to count by hand, and the tree of calls they are
-counted on.
+"""These tests check the cost of graph breaks on programs small enough to count by hand, and the
+tree of calls they are counted on.
 """
 
 from __future__ import annotations

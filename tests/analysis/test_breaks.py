@@ -1,4 +1,6 @@
-"""Graph breaks, grouped; the second source is torch's own counter of the same run."""
+"""These tests check how graph breaks are grouped; the second source is torch's own counter of the
+same run.
+"""
 
 from __future__ import annotations
 

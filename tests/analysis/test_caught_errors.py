@@ -1,4 +1,6 @@
-"""Errors that the program provokes and catches, and functions that it compiles again after a reset."""
+"""These tests check errors that the program provokes and catches, and functions that it compiles
+again after a reset.
+"""
 
 from __future__ import annotations
 

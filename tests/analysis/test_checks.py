@@ -1,4 +1,6 @@
-"""Conditions for CI, on sessions written by hand: what is expected can be read off the rows."""
+"""These tests check conditions for CI, on sessions written by hand: expected values can be read off
+the rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sentences of the overview that claim something of everything are said only where it is so."""
+"""These tests check that sentences of the overview that claim something of everything appear only
+where it is true.
+"""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Two graphs, two texts, two variants of a compilation: what differs. The expected answers can be
-read off what is written.
+"""These tests check the differences of two graphs, two texts and two variants of a compilation. The
+expected answers can be read off the code.
 """
 
 from dataclasses import replace

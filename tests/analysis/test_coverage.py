@@ -1,4 +1,4 @@
-"""How complete the links are."""
+"""These tests check how complete the links are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents and places."""
+"""These tests check documents and places."""
 
 from __future__ import annotations
 

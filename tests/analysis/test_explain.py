@@ -1,4 +1,4 @@
-"""How each link is known."""
+"""These tests check the evidence of each link."""
 
 from __future__ import annotations
 

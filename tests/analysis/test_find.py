@@ -1,4 +1,4 @@
-"""Find anything."""
+"""These tests check the search in a session."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a guard asks for, where from and whether it can fail, in words; and what became of dynamic
-sizes.
+"""These tests check the description of guards (what each requires, its source and whether it can
+fail), and of dynamic sizes.
 """
 
 from __future__ import annotations

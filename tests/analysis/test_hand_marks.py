@@ -1,4 +1,6 @@
-"""Marks as edits of the source: applied to the sample, a new capture must mark the same nodes."""
+"""These tests apply marks to the sample as edits of its source: a new capture must mark the same
+nodes.
+"""
 
 from __future__ import annotations
 

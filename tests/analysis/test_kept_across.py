@@ -1,5 +1,5 @@
-"""Values kept for the backward on account of a graph break, against what autograd is given to keep
-(saved_tensors_hooks).
+"""These tests compare values kept for the backward because of a graph break with those that
+autograd keeps (saved_tensors_hooks).
 """
 
 from __future__ import annotations

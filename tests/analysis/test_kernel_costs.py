@@ -1,4 +1,6 @@
-"""What a kernel costs and whose it is: counted by hand, and against torch's numbers of a capture."""
+"""These tests check what a kernel costs and who wrote it: counted by hand, and against torch's
+numbers of a capture.
+"""
 
 from __future__ import annotations
 

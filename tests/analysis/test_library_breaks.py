@@ -1,5 +1,5 @@
-"""Graph breaks in a package's code or Python's: told with the user's line that led there, Python's
-after all others.
+"""These tests check graph breaks in the code of a package or of Python: they are shown with the
+user's line that led there, Python's after all others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lights up when something is selected."""
+"""These tests check what is highlighted when something is selected."""
 
 from __future__ import annotations
 

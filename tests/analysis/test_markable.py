@@ -1,4 +1,4 @@
-"""The ways in which a selection can be marked as a region."""
+"""These tests check the ways in which a selection can be marked as a region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The source edit that marks a region: applied with `patch`, it parses, and marks what was chosen."""
+"""These tests check the source edit that marks a region: applied with `patch`, it parses, and marks
+the chosen nodes.
+"""
 
 from __future__ import annotations
 

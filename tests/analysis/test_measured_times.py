@@ -1,4 +1,4 @@
-"""Run times in words."""
+"""These tests check the wording of run times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The tree of modules: its sums are those of the other views, and repeated layers are one row."""
+"""These tests check the tree of modules: its sums are those of the other views, and repeated layers
+are one row.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the console against what torch has, and what is read from a session."""
+"""These tests compare the words of the console with torch's, and with what is read from a session."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two captures that differ in a batch size: nodes and kernels are paired by what they compute, and
-sizes are what changed.
+"""These tests compare two captures that differ in a batch size: nodes and kernels are paired by
+what they compute, and only sizes have changed.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The table of contents."""
+"""These tests check the outline, a session's table of contents."""
 
 from __future__ import annotations
 

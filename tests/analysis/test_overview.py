@@ -1,4 +1,4 @@
-"""What the overview says, and to whom."""
+"""These tests check what the overview says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A backend of one's own, captured for real: the example of docs/publish.md on the MLP. Which
-operators it supports is written in that page; how often they occur is counted on AOTAutograd's own
-graphs.
+"""These tests capture a user's own backend for real, the example of docs/publish.md on the MLP.
+Which operators it supports is written in that page; how often they occur is counted on
+AOTAutograd's own graphs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Links of real captures, against what can be read off the generated code and the source."""
+"""These tests compare the links of real captures with what can be read off the generated code and
+the source.
+"""
 
 from __future__ import annotations
 

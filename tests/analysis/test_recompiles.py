@@ -1,4 +1,6 @@
-"""Recompiles; the second source is the number of compilations torch made of the same frame."""
+"""These tests check recompiles; the second source is the number of compilations torch made of the
+same frame.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Regions of a regional compilation, as the analysis, the report and the view tell of them."""
+"""These tests check the regions of a regional compilation, as the analysis, the report and the view
+show them.
+"""
 
 from __future__ import annotations
 

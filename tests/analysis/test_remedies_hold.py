@@ -1,5 +1,5 @@
-"""A remedy does what it says: it is applied to a bare program, and torch's compilations are
-counted.
+"""These tests check that a remedy does what it says: it is applied to a bare program, and torch's
+compilations are counted.
 """
 
 from __future__ import annotations

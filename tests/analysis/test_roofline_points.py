@@ -1,4 +1,6 @@
-"""Kernels below the roof: points reckoned by hand, and what has none is told."""
+"""These tests check kernels below the roofline: points computed by hand, and kernels without a
+point are named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Saved tensors, guards, kernels, regions, the console, and how figures are written."""
+"""These tests check saved tensors, guards, kernels, regions, the console, and how figures are
+written.
+"""
 
 from __future__ import annotations
 

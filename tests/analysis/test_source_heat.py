@@ -1,4 +1,6 @@
-"""The share of each line adds up to that of its kernels, and it is said what it is a share of."""
+"""These tests check that the share of each line adds up to that of its kernels, and that its total
+is named.
+"""
 
 from __future__ import annotations
 

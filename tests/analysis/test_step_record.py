@@ -1,4 +1,4 @@
-"""Moving about in a record of what the bytecode did. The record is written by hand below: every
+"""These tests move about in a record of bytecode steps. The record is written by hand below: every
 answer can be read off it.
 """
 

@@ -1,4 +1,4 @@
-"""Where compile time went: nothing twice, nothing hidden."""
+"""These tests check where compile time went: no time is counted twice, and none is hidden."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A squeeze of a size that only the run knows is found in recorded graphs; one of a size that is
-known is not.
+"""These tests check that a squeeze of a size known only at run time is found in recorded graphs,
+and that a squeeze of a known size is not.
 """
 
 from __future__ import annotations

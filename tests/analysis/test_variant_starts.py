@@ -1,4 +1,4 @@
-"""Where another variant of a compilation can set out from, and which changes it can go on with."""
+"""These tests check from where another variant of a compilation can start, and with which changes."""
 
 from __future__ import annotations
 

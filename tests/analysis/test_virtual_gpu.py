@@ -1,4 +1,4 @@
-"""What the overview says of a session for a GPU that was not there."""
+"""These tests check what the overview says of a session for a virtual GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a fact is put into one line."""
+"""These tests check how a fact is written in one line."""
 
 from __future__ import annotations
 

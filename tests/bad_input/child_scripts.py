@@ -1,6 +1,6 @@
-"""Scripts that start other processes, each checked as a user would:
-``python -m tests.bad_input.child_scripts [NAME …]`` runs all of them, or those named, for some 15
-minutes, and says which check ended otherwise than it must.
+"""This script checks programs that start other processes, as a user would run them: ``python -m
+tests.bad_input.child_scripts [NAME …]`` runs all of them, or those named, for some 15 minutes, and
+prints which check failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The regular expressions of the package, and texts that take long where one is not linear.
+"""These helpers list the regular expressions of the package, and texts that take long for an
+expression that is not linear.
 
 ``python -m tests.bad_input.patterns`` lists the patterns that take longer than a linear one for
 such texts, and how long they take for 4,000 characters: what they are given is bounded where they

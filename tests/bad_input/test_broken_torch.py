@@ -1,5 +1,5 @@
-"""A torch that does not work is told as what it is: neither the program nor fx-explorer is blamed.
-Stand-ins for torch.
+"""These tests check that a torch that does not work is reported as the cause: neither the program
+nor fx-explorer is blamed. Broken torch packages are imitated.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What processes of the program compile is counted; where that cannot be known, it is said. Second
-source: torch's counters.
+"""These tests check that compilations in the program's processes are counted; where that is
+impossible, it is reported. Second source: torch's counters.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Programs that close, replace or run out of descriptors: not a byte of ours goes into a file of
-theirs.
+"""These tests run programs that close, replace or run out of descriptors: not a byte of ours goes
+into a file of theirs.
 """
 
 from __future__ import annotations

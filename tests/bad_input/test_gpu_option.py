@@ -1,4 +1,6 @@
-"""``--gpu`` with what is no GPU, or where nothing is captured: refused before anything begins."""
+"""These tests check that ``--gpu`` with an unknown GPU, or where nothing is captured, is refused
+before anything begins.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Programs whose names and messages are huge or misbehave: nothing of it may stop the recording, or
-whoever listens.
+"""These tests run programs whose names and messages are huge or misbehave: neither the recording
+nor its client may stop.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Texts of 100,000 characters where torch writes a hundred: what is read of them takes no more than
-their length allows.
+"""These tests read texts of 100,000 characters where torch writes a hundred: the reading time grows
+only with the length.
 
 Each runs in a process that is ended when it hangs: a linear answer takes a hundredth of a second.
 """

@@ -1,5 +1,5 @@
-"""Files, arguments and programs that a stranger gives: judged before they are read, and answered in
-one line.
+"""These tests check files, arguments and programs from a stranger: they are judged before they are
+read, and answered in one line.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Every regular expression of the package takes a time that grows with the length of a text, or is
-given short texts only.
+"""These tests check that every regular expression of the package takes a time that grows with the
+length of a text, or is given short texts only.
 """
 
 from __future__ import annotations

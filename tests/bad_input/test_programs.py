@@ -1,5 +1,5 @@
-"""Programs that do what programs should not: each ends in a state that is recorded and explained,
-with nothing left running.
+"""These tests run programs that do what programs should not: each ends in a state that is recorded
+and explained, with nothing left running.
 
 Every test starts one worker, so each looks at all that its program shows.
 """

@@ -1,5 +1,6 @@
-"""A program that replaces or breaks Python's own functions: it is recorded all the same where that
-can be, and otherwise told that it has. Each of these programs ends with 0 without us.
+"""These tests run programs that replace or break Python's own functions: they are recorded all the
+same where possible, and otherwise the reason is shown. Each of these programs ends with 0 without
+us.
 """
 
 from __future__ import annotations

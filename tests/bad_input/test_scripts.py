@@ -1,4 +1,6 @@
-"""A script under ``run`` behaves as it does alone; what it prints is recorded, whoever prints it."""
+"""These tests check that a script under ``run`` behaves as it does alone; everything that it prints
+is recorded.
+"""
 
 from __future__ import annotations
 

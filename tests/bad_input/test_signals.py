@@ -1,5 +1,5 @@
-"""Signals, from outside and blocked by the program: the capture ends, in time and with the code
-that shells expect.
+"""These tests send signals, from outside and blocked by the program: the capture ends, in time and
+with the code that shells expect.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Standard streams that are full or closed: output that is lost is one line and exit code 2, lost
-narration is nothing.
+"""These tests use standard streams that are full or closed: lost output gives one line and exit
+code 2, lost progress messages give nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Files and directories that may not be looked at, and no place for temporary ones: a sentence, not
-a traceback.
+"""These tests use files and directories without permission to read, and machines without a place
+for temporary files: the user sees a sentence, not a traceback.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""``fx-explorer bench`` on real programs: what it measures, what it ends with, and what it says of
-bad input.
+"""These tests run ``fx-explorer bench`` on real programs: what it measures, its exit codes, and its
+answers to bad input.
 """
 
 from __future__ import annotations

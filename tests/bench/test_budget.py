@@ -1,6 +1,4 @@
-"""What a bench does with its budget: getting ready is paid whatever it is, rounds have what is
-left.
-"""
+"""These tests check how a bench spends its budget: preparation is always done, rounds get the rest."""
 
 from __future__ import annotations
 

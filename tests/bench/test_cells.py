@@ -1,4 +1,6 @@
-"""Cells of a bench in the worker: inputs of other sizes, whether results agree, what is called."""
+"""These tests check cells of a bench in the worker: inputs of other sizes, whether results agree,
+what is called.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client of a bench does with what the process of a cell says."""
+"""These tests check how the client of a bench uses the messages from the process of a cell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rounds in which the threads took longer to share an operation: they do not count where there are
-others, and it is said.
+"""These tests check rounds in which the threads took longer to share an operation: they are left
+out where there are others, and this is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an uncompiled step holds at its peak by line, held against torch's own allocator."""
+"""These tests compare the peak memory of an uncompiled step, by line, with torch's own allocator."""
 
 from __future__ import annotations
 

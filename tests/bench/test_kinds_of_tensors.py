@@ -1,5 +1,5 @@
-"""Results that are no plain tensors: each is compared by what it is made of, in its own process and
-through the file in which the uncompiled program's results are kept.
+"""These tests check results that are not plain tensors: each is compared by its parts, in its own
+process and through the file in which the uncompiled program's results are kept.
 """
 
 from __future__ import annotations

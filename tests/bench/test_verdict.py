@@ -1,5 +1,5 @@
-"""What a bench says of figures that are given: who is faster, from which size on, and what it does
-not know.
+"""These tests check what a bench says of given figures: which is faster, from which size on, and
+what is unknown.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How long a program is called before it is measured. What is called compiles as often as the test
-says.
+"""These tests check how long a program is called before it is measured. The called function
+compiles as often as the test says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Compiles in the test process, inspecting, and hands over what kernel recording saw."""
+"""This helper compiles in the test process, in inspection mode, and returns the kernels that were
+recorded.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Records a compile in the test process: quick, and torch's own objects are at hand to check
-against.
+"""This helper records a compile in the test process: this is quick, and torch's own objects can be
+compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a capture is over, torch, sympy and logging are what they were."""
+"""These tests check that torch, sympy and logging are unchanged when a capture is over."""
 
 from __future__ import annotations
 

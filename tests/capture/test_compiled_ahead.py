@@ -1,4 +1,6 @@
-"""What torch's ``aot_compile`` compiles is recorded under the user's names, and as built."""
+"""These tests check that code compiled by torch's ``aot_compile`` is recorded under the user's
+names, and as built.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A function that a decorator put around another is called by the name of the inner one, which is
-the user's.
+"""These tests check that a function wrapped by a decorator is called by the name of the inner
+function, which is the user's.
 """
 
 from __future__ import annotations

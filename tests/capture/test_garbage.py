@@ -1,4 +1,6 @@
-"""What a compile leaves over holds nothing of the program's, and is not looked through."""
+"""These tests check that objects left over from a compile hold nothing of the program's, and are
+not searched.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A capture of n times as many layers does about n times as much work, and makes about n times as
-many rows.
+"""These tests check that a capture of n times as many layers does about n times as much work, and
+makes about n times as many rows.
 """
 
 from __future__ import annotations

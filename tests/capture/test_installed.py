@@ -1,4 +1,4 @@
-"""What describes the machine never ends a capture."""
+"""These tests check that errors in describing the machine never end a capture."""
 
 from __future__ import annotations
 

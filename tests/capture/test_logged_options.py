@@ -1,5 +1,5 @@
-"""What torch logs of its own options while it is recorded is what it logs of a run that nobody
-records.
+"""These tests check that torch's log of its own options while it is recorded is that of a run
+without recording.
 """
 
 from __future__ import annotations

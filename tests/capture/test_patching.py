@@ -1,4 +1,4 @@
-"""What replaces a function of torch for a while."""
+"""These tests check how functions of torch are replaced for a while."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the recorder stores, against what torch itself says of the same run."""
+"""These tests compare what the recorder stores with what torch itself says of the same run."""
 
 import dis
 import json

@@ -1,4 +1,4 @@
-"""The catalogue of options against torch's own modules, and setting them."""
+"""These tests compare the catalogue of options with torch's own modules, and set options."""
 
 from __future__ import annotations
 

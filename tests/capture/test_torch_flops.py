@@ -1,5 +1,5 @@
-"""The operations of a call: counted by hand where torch has no formula under this name, and not
-known, which is not none, where nobody has one.
+"""These tests check the operations of a call: counted by hand where torch has no formula under this
+name; unknown, which is not zero, where there is no formula.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever name of torch's is not there: the user's program runs, and the session says what is
+"""These tests remove names from torch: the user's program runs, and the session says what is
 missing.
 """
 

@@ -1,4 +1,6 @@
-"""What torch does only to be thrown away is left out, and nothing else changes."""
+"""These tests check that graphs that torch makes only to throw away are left out, and nothing else
+changes.
+"""
 
 from __future__ import annotations
 

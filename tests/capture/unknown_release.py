@@ -1,4 +1,5 @@
-"""A release of torch that lacks one name, as seen by fx-explorer: torch itself still has it.
+"""This module imitates a release of torch that lacks one name, for fx-explorer only: torch itself
+still has it.
 
 ``python -m tests.capture.unknown_release [--every N] [NAME …]`` hides every name of torch's that a
 capture replaces or imports, one after the other, and captures a small program each time. A line for

@@ -1,5 +1,5 @@
-"""Pairs of programs that differ in one way, with what is true of them: each says why the pair is
-not equal, or that it is.
+"""This module has pairs of programs that differ in one way, with the truth about them: each says
+whether the pair is equal, or why not.
 
 By class of what a call can change. In a pair, ``before`` and ``after`` define ``f``.
 """

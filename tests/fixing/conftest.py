@@ -1,4 +1,4 @@
-"""Breaks of one function, recorded in this process, and fixes tried by real workers."""
+"""These helpers record breaks of one function in this process, and try its fixes in real workers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Why a cache missed: five runs of one program in torch 2.13, all with one cache, that differ in
-one thing each.
+"""These tests check why a cache missed: five runs of one program in torch 2.13, all with one cache,
+that differ in one thing each.
 
 ``base`` compiles ``relu(x @ w)``; ``warm`` is the same again; ``option`` sets ``max_fusion_size``
 to 32; ``shape`` has other sizes; ``line`` computes ``relu(x @ w + 1)`` in line 8. Recorded with

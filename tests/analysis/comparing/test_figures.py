@@ -1,5 +1,5 @@
-"""What a comparison says of two amounts, of two sides, and of a warm and a cold run. Expected words
-are counted by hand.
+"""These tests check what a comparison says of two amounts, of two sides, and of a warm and a cold
+run. Expected words are counted by hand.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Kernels of two sessions in pairs: the same pairs as by comparing each with each, and not slower
-the more there are.
+"""These tests check how kernels of two sessions are paired: the pairs are the same as by comparing
+each with each, and many kernels are not slower.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Where compile time went as frames: self times add up to the whole, whatever the phases look like."""
+"""These tests check compile time as frames: self times add up to the whole, whatever the phases
+look like.
+"""
 
 from __future__ import annotations
 

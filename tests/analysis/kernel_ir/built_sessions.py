@@ -1,4 +1,4 @@
-"""Sessions written by hand around a recorded kernel: a post-grad graph, the kernel, and one
+"""These helpers write sessions around a recorded kernel: a post-grad graph, the kernel, and one
 configuration built or not.
 """
 

@@ -1,4 +1,4 @@
-"""The recorded kernels of tests/data/kernel_ir."""
+"""These helpers load the recorded kernels of tests/data/kernel_ir."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What numbers of a real session are held against, and what is said where something is not known."""
+"""These tests check with what numbers of a real session are compared, and the sentence where
+something is not known.
+"""
 
 from __future__ import annotations
 

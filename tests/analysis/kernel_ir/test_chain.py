@@ -1,4 +1,6 @@
-"""The chain of links through the levels, and the table of configurations, from sessions."""
+"""These tests check the chain of links through the levels, and the table of configurations, on
+sessions.
+"""
 
 from __future__ import annotations
 

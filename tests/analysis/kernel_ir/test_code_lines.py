@@ -1,5 +1,5 @@
-"""Which lines of a level are shown: no instruction is lost, and nothing that only says where others
-are from is kept.
+"""These tests check which lines of a level are shown: no instruction is lost, and lines that only
+give locations are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Control words of SASS, decoded for each architecture: nvdisasm's own words are the second source."""
+"""These tests check the decoding of SASS control words for each architecture: nvdisasm's own words
+are the second source.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel is looked below when nothing selected says it."""
+"""These tests check which kernel's levels are shown when no kernel is selected."""
 
 from __future__ import annotations
 

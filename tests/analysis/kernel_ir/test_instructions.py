@@ -1,4 +1,4 @@
-"""The instruction mix, counted another way: by grep."""
+"""These tests check the instruction mix by a second count with grep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is said of a kernel. The expected times are worked out here, from the data sheet's numbers."""
+"""These tests check the report on a kernel. The expected times are computed here, from the data
+sheet's numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, put beside the card's ceilings and its data sheet."""
+"""These tests check measurements beside the card's ceilings and its data sheet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lines of every level to lines of the Triton source, and back."""
+"""These tests check the links between lines of every level and lines of the Triton source, in both
+directions.
+"""
 
 from __future__ import annotations
 

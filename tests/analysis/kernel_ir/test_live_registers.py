@@ -1,4 +1,4 @@
-"""Live registers, instruction by instruction, against what nvdisasm counts."""
+"""These tests check the number of live registers at each instruction against nvdisasm's count."""
 
 from __future__ import annotations
 

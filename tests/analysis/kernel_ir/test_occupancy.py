@@ -1,5 +1,5 @@
-"""Occupancy against NVIDIA's own calculator (tests/data/kernel_ir/occupancy.cpp), for AMD by hand
-from LLVM's rules.
+"""These tests check occupancy against NVIDIA's own calculator (tests/data/kernel_ir/occupancy.cpp),
+for AMD by hand from LLVM's rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Opcodes in words: every one that the recorded kernels have, and the unknown said to be unknown."""
+"""These tests check the explanations of opcodes: every opcode of the recorded kernels has one, and
+an unknown one is called unknown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLIR's own dump, as passes."""
+"""These tests check that MLIR's own dump is read as passes."""
 
 from __future__ import annotations
 

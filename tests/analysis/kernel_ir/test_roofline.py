@@ -1,4 +1,6 @@
-"""Bytes, operations and the roof above them; the numbers of the H100 are those of its data sheet."""
+"""These tests check the roofline: bytes, operations and the bound of a kernel; the numbers of the
+H100 are those of its data sheet.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What crosses graph breaks, as it is predicted, held against torch's own allocator while the same
-code runs.
+"""These tests compare the predicted tensors that cross graph breaks with torch's own allocator
+while the same code runs.
 
 The networks are matrix products alone, which libraries compute: no kernel is built.
 """

@@ -1,4 +1,4 @@
-"""What an optimizer keeps, held against the state that torch's own has after a step."""
+"""These tests compare the state of an optimizer with the state that torch's own has after a step."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Wrappers replayed: what each statement does to storages, held against sizes that torch itself
-allocates.
+"""These tests replay wrappers: what each statement does to storages is compared with sizes that
+torch itself allocates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A step as it is predicted, held against torch's own allocator and hooks while the same code runs."""
+"""These tests compare a predicted step with torch's own allocator and hooks while the same code
+runs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is said of the memory of a step where a backend writes no output code, against what autograd
-saves uncompiled.
+"""These tests check the report on a step's memory where a backend writes no output code, against
+what autograd saves uncompiled.
 """
 
 from __future__ import annotations

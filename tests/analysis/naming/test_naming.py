@@ -1,4 +1,6 @@
-"""The user's names of what torch names anew. The second source is the model itself."""
+"""These tests check that the user's names are found for torch's new names. The second source is the
+model itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs written by hand, for what stands around a node."""
+"""These helpers write graphs by hand, for tests of the nodes around a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What stands around a node: two steps each way, with numbers for what is left out."""
+"""These tests check the picture of the nodes around a node: two steps each way, with counts of the
+nodes left out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What ran is joined to calls by order and name, and what order cannot tell is said to be shared."""
+"""These tests check that kernels that ran are joined to calls by order and name, and that a kernel
+is called shared where the order cannot tell.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Real profiles of an H100 join to their sessions; every sum is that of the trace's own JSON."""
+"""These tests join real profiles of an H100 to their sessions; every sum is that of the trace's own
+JSON.
+"""
 
 from __future__ import annotations
 

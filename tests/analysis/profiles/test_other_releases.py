@@ -1,4 +1,5 @@
-"""Traces with the marks of other releases of torch, and of shapes that no program has.
+"""These tests read traces with the marks of other releases of torch, and of shapes that no program
+has.
 
 The recorded traces are those of an H100 with torch 2.11; what is changed in them are the names of
 the marks, which releases since 2.0 have had otherwise.

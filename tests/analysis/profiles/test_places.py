@@ -1,4 +1,6 @@
-"""The times that panes show at operations and lines add up to what the join says of them."""
+"""These tests check that the times that panes show at operations and lines add up to those of the
+join.
+"""
 
 from __future__ import annotations
 

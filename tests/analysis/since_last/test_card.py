@@ -1,5 +1,5 @@
-"""The card "since the last capture": its figures are those of ``fx-explorer diff`` of the same two
-sessions.
+"""These tests check the card "since the last capture": its figures are those of ``fx-explorer
+diff`` of the same two sessions.
 """
 
 from __future__ import annotations

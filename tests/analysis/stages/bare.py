@@ -1,5 +1,5 @@
-"""What the stages of a training step hand to one another, counted where torch calls them, with no
-recorder there: the second source for what a session says of each stage.
+"""This script counts what the stages of a training step pass to one another, where torch calls
+them, without a recorder: the second source for what a session says of each stage.
 """
 
 from __future__ import annotations

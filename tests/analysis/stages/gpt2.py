@@ -1,4 +1,4 @@
-"""GPT-2 with one layer, with dropout."""
+"""This program is a GPT-2 with one layer, with dropout."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

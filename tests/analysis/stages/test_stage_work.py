@@ -1,5 +1,5 @@
-"""What a session says of each stage is what torch itself hands from stage to stage: counted in this
-process, with no recorder there (bare.py), and for the smallest model by hand.
+"""These tests compare each stage in a session with what torch itself passes from stage to stage:
+counted in this process, without a recorder (bare.py), and for the smallest model by hand.
 """
 
 from __future__ import annotations

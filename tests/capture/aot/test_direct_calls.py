@@ -1,4 +1,6 @@
-"""What a program gives to Inductor, AOTAutograd or make_fx itself is a compilation, and runs."""
+"""These tests check that code given to Inductor, AOTAutograd or make_fx directly is recorded as a
+compilation, and runs.
+"""
 
 from __future__ import annotations
 

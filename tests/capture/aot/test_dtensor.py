@@ -1,4 +1,6 @@
-"""Programs with DTensor: what lies where is told, and nothing of them stays unrecorded."""
+"""These tests check programs with DTensor: the placement of each tensor is shown, and all of them
+are recorded.
+"""
 
 from __future__ import annotations
 

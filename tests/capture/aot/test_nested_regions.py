@@ -1,5 +1,5 @@
-"""Nested compile regions and other operations that hold graphs: each graph is shown as its own, and
-links never cross.
+"""These tests check nested compile regions and other operations that hold graphs: each graph is
+shown as its own, and links never cross.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Why values are saved or computed again: against the graphs that the partitioner made, and what
-the program asks for.
+"""These tests check why values are saved or computed again: against the graphs that the partitioner
+made, and what the program asks for.
 """
 
 from __future__ import annotations

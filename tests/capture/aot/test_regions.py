@@ -1,4 +1,4 @@
-"""Regions: the backend regional_inductor."""
+"""These tests check regions with the backend regional_inductor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the forward keeps for the backward, in bytes: as ``saved_tensors_hooks`` see it of a
-function that is built and run.
+"""These tests check what the forward keeps for the backward, in bytes, against
+``saved_tensors_hooks`` of a function that is built and run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A tensor subclass is shown as what it is, and how AOTAutograd takes it apart."""
+"""These tests check that a tensor subclass is shown with its type, and with the parts that
+AOTAutograd takes it apart into.
+"""
 
 from __future__ import annotations
 

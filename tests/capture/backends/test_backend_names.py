@@ -1,4 +1,6 @@
-"""What a backend is called in a session: by the name that the user gave it, however torch calls it."""
+"""These tests check a backend's name in a session: the name that the user gave it, however torch
+calls it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The time of a compile that a backend is at work is told as the backend's, held against the
-backend's own clock.
-"""
+"""These tests compare the compile time attributed to a backend with the backend's own clock."""
 
 from __future__ import annotations
 

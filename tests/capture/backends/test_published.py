@@ -1,5 +1,5 @@
-"""What a backend publishes: rows, links, and what is told where it cannot be shown. The expected
-links are counted on the graph that the backend itself held in its hands.
+"""These tests check what a backend publishes: rows, links, and the message where it cannot be
+shown. The expected links are counted on the graph that the backend itself received.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a backend supports, as it is recorded: held against torch's partitioner called directly,
+"""These tests compare the recorded support of a backend with torch's partitioner called directly,
 torch's FLOP counter, and counts by hand.
 """
 

@@ -1,5 +1,5 @@
-"""Asks the guards of a recorded program about other inputs, and then runs it with them: torch
-itself says who is right.
+"""These helpers ask the guards of a recorded program about other inputs, and then run it with them:
+torch itself says which answer is right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One small function for each kind of graph break, named by its id in torch's
+"""This module has one small function for each kind of graph break, named by its id in torch's
 ``_dynamo/graph_break_registry.json``.
 
 ``PATTERNS`` are called with two tensors of three numbers. Each breaks on the line that says so.

@@ -1,5 +1,5 @@
-"""What torch itself reports, heard or read without code of fx-explorer's: the second source of the
-tests on graph breaks.
+"""These helpers read torch's own reports without fx-explorer's code: the second source of the tests
+on graph breaks.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Arguments that a decorator hands on have the names that the user's function has for them: in a
-model of transformers, whose every forward is wrapped, and in decorators of the test's own.
+"""These tests check that arguments passed on by a decorator have the names of the user's function:
+in a model of transformers, whose every forward is wrapped, and in decorators of the test's own.
 """
 
 from __future__ import annotations

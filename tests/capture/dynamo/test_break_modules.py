@@ -1,4 +1,4 @@
-"""A graph break knows the module that was being called when it happened."""
+"""These tests check that a graph break knows the module that was being called when it happened."""
 
 from __future__ import annotations
 

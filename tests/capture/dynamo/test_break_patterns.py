@@ -1,5 +1,5 @@
-"""Graph breaks are complete: their lines are those of torch's own records of the run, on patterns,
-samples and ExportDB.
+"""These tests check that graph breaks are complete: their lines are those of torch's own records of
+the run, on patterns, samples and ExportDB.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Times at graph breaks from ticks written by hand, and the clock in compiled code held against
-torch's own counting.
+"""These tests check times at graph breaks from ticks written by hand, and compare the clock in
+compiled code with torch's own counting.
 """
 
 from __future__ import annotations

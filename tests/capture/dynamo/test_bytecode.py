@@ -1,4 +1,6 @@
-"""Bytecode listings, against ``dis`` and against what torch itself counts and installs."""
+"""These tests compare bytecode listings with ``dis`` and with the code that torch itself counts and
+installs.
+"""
 
 import ast
 import dis

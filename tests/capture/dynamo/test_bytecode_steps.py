@@ -1,5 +1,5 @@
-"""What Dynamo's bytecode does is recorded step by step. Second sources: a trace function of the
-test's own, and what ``dis`` says that an instruction does.
+"""These tests check that Dynamo's bytecode is recorded step by step. Second sources: a trace
+function of the test's own, and the effect of each instruction according to ``dis``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DistributedDataParallel cuts Dynamo's graph into buckets: each is recorded by itself, for the
-backend that the user asked for. What is expected is counted by that backend, which keeps the graphs
-it was given.
+"""These tests check how DistributedDataParallel cuts Dynamo's graph into buckets: each is recorded
+by itself, for the backend that the user asked for. Expected values are counted by that backend,
+which keeps the graphs it was given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""How many guards there are is said alike everywhere, and is what torch's own tree has."""
+"""These tests check that the number of guards is the same everywhere, and is that of torch's own
+tree.
+"""
 
 import re
 from pathlib import Path

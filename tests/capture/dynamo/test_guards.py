@@ -1,5 +1,5 @@
-"""The checks that torch runs at each call are rows with their line, and can be asked about inputs
-that were not run.
+"""These tests check that torch's checks at each call are rows with their line, and can be applied
+to inputs that were not run.
 """
 
 from __future__ import annotations

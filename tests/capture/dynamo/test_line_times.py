@@ -1,5 +1,5 @@
-"""How long a line of the user's takes to be traced and lowered, held against lines that take as
-long as we say.
+"""These tests measure how long a line of the user's takes to be traced and lowered, on lines whose
+time is set by the test.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A function that is compiled very often: what is kept grows with the recompiles, not with their
-square.
+"""These tests check a function that is compiled very often: the recorded data grows with the
+recompiles, not with their square.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
-"""With nested graph breaks one break makes a resume function for each function on the way to it:
-they are all listed, and the tensors that cross are those that a bare run hands from graph to graph.
+"""These tests check nested graph breaks, where one break makes a resume function for each function
+on the way to it: all are listed, and the tensors that cross are those that a bare run passes from
+graph to graph.
 """
 
 from __future__ import annotations

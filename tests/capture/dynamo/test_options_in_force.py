@@ -1,5 +1,5 @@
-"""What torch.compile was really given, the stance and the configs, in this process, against what
-torch itself has of them.
+"""These tests compare the arguments of torch.compile, the stance and the configs, in this process,
+with torch's own values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What every kind of guard is told as when it fails: the name, the line, what was and is, and what
-to do. torch's GuardBuilder has some forty; those that a program can make fail are made to fail
-here.
+"""These tests check the report on every kind of guard that fails: the name, the line, the old and
+new value, and the remedy. torch's GuardBuilder has some forty kinds; those that a program can make
+fail are made to fail here.
 """
 
 import collections

@@ -1,5 +1,5 @@
-"""Recompiles of real programs: the input, its old and new value and the lines, against what the
-test itself changed.
+"""These tests check recompiles of real programs: the input, its old and new value and the lines,
+against what the test itself changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Looking for what the program holds of its graphs' results must not hold it, nor release it."""
+"""These tests check that the search for the program's references to its graphs' results neither
+keeps nor releases them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Dynamic sizes are rows with what was decided about them, and where."""
+"""These tests check that dynamic sizes are rows with the decisions about them, and the lines of
+these.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A break in torch's own code, as an optimizer's, is told as torch's, with the line of the user's
-that called it.
+"""These tests check that a break in torch's own code, such as an optimizer's, is shown as torch's,
+with the user's line that called it.
 """
 
 import inspect

@@ -1,5 +1,5 @@
-"""A break that torch cannot resume from: what is before it is compiled, and the rest of its
-function runs in eager mode, which is what such a break costs.
+"""These tests check a break that torch cannot resume from: the code before it is compiled, and the
+rest of its function runs in eager mode, which is the cost of such a break.
 """
 
 from __future__ import annotations

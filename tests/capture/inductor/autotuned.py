@@ -1,5 +1,5 @@
-"""A Triton kernel as Inductor writes it, and torch's own autotuner for it, with what needs a GPU
-(building, timing) made up.
+"""This module imitates a Triton kernel as Inductor writes it; torch's own autotuner runs it, but
+building and timing, which need a GPU, are made up.
 """
 
 from __future__ import annotations

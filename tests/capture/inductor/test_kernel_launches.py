@@ -1,5 +1,5 @@
-"""What is noted of Inductor's autotuner, which is torch's own here; only building and timing are
-made up (autotuned.py).
+"""These tests check the record of Inductor's autotuner, which is torch's own here; only building
+and timing are made up (autotuned.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Library calls of generated code, made alone: with zeros of the layouts that the compiler knows,
-outside of the program.
+"""These tests run library calls of generated code alone: with zeros of the layouts that the
+compiler knows, outside of the program.
 """
 
 from __future__ import annotations

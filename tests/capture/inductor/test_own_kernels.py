@@ -1,5 +1,5 @@
-"""Lines of the user's own kernels, found in the text that Inductor makes of them: no Triton is
-needed for that.
+"""These tests find lines of the user's own kernels in the text that Inductor makes of them: no
+Triton is needed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a session holds of a kernel beside its code, for a GPU: every configuration of a template,
-bytes and operations.
+"""These tests check a session's data on a kernel for a GPU besides its code: every configuration of
+a template, bytes and operations.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Candidates that the selector timed: it calls us as torch's own does, of candidates and times that
-are made up.
+"""These tests check candidates that the selector timed: it calls us as torch's own does, with
+candidates and times that are made up.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A template's choices with what is fused into them: what Inductor writes when it is made to take
-another than the first.
+"""These tests check a template's choices with the operations fused into them: what Inductor writes
+when it is made to take another choice than the first.
 """
 
 from __future__ import annotations

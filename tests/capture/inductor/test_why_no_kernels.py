@@ -1,4 +1,4 @@
-"""Every reason for which there are no kernels has its own sentence."""
+"""These tests check that every reason for a missing kernel has its own sentence."""
 
 from __future__ import annotations
 

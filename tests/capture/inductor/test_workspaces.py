@@ -1,5 +1,5 @@
-"""What library calls take while they work is asked in a process of its own, which such a call may
-end.
+"""These tests check that the workspace of library calls is measured in a process of its own, which
+such a call may crash.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which nodes count as computing nothing, held against what PyTorch dispatches when the call is
-made.
+"""These tests check which nodes count as computing nothing, against what PyTorch dispatches when
+the call is made.
 """
 
 from __future__ import annotations

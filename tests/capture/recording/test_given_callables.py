@@ -1,5 +1,5 @@
-"""What torch puts a function of its own around is called as the user calls it, with the line that
-gave it to torch.compile.
+"""These tests check functions that torch wraps in a function of its own: they have the user's name,
+and the line that gave them to torch.compile.
 """
 
 import functools

@@ -1,5 +1,5 @@
-"""A node that is as it was in an earlier graph has the same row, and any other one a row of its
-own.
+"""These tests check that a node unchanged since an earlier graph has the same row, and any other
+one a row of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The wall around recording: faults of ours stay inside, what the program raises goes through."""
+"""These tests check that our errors stay inside the recording, and the program's errors pass
+through it.
+"""
 
 from __future__ import annotations
 

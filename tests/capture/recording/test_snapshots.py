@@ -1,4 +1,6 @@
-"""Copies of the graphs that torch.compile really hands over, at Dynamo and after AOTAutograd."""
+"""These tests check the copies of the graphs that torch.compile produces, at Dynamo and after
+AOTAutograd.
+"""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which files are the user's, and which are a library's."""
+"""These tests check which files are the user's, and which are a library's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driving a capture from a test: the commands are given as the capture asks for them."""
+"""These helpers drive a capture from a test: the commands are sent as the capture asks for them."""
 
 from __future__ import annotations
 

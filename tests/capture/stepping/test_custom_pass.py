@@ -1,5 +1,5 @@
-"""Passes of the user's, applied to the graphs that torch.compile hands over after Dynamo and after
-AOTAutograd.
+"""These tests apply the user's passes to the graphs that torch.compile produces after Dynamo and
+after AOTAutograd.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Driving a compilation that is built: the program runs what is compiled, and its backward is
-compiled when it runs.
+"""These tests drive a compilation that is built: the program runs the compiled code, and its
+backward is compiled when it runs.
 """
 
 from __future__ import annotations

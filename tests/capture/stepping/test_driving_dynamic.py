@@ -1,5 +1,5 @@
-"""Dynamic shapes while a capture is driven: asked for at a gate, and in graphs that are compiled
-when the program has ended.
+"""These tests check dynamic shapes while a capture is driven: requested at a gate, and in graphs
+that are compiled when the program has ended.
 """
 
 from __future__ import annotations

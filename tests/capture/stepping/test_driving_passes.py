@@ -1,5 +1,5 @@
-"""A pass of the user's at each gate: it shows in the code, both graphs are kept, links still lead
-to the source.
+"""These tests run a pass of the user's at each gate: it shows in the code, both graphs are kept,
+links still lead to the source.
 
 It is applied once, however many variants are compiled.
 """

@@ -1,5 +1,5 @@
-"""The user's source changes on disk while a capture is being driven: what is kept is of the source
-as it was.
+"""These tests change the user's source on disk while a capture is being driven: the old source is
+kept.
 """
 
 from __future__ import annotations

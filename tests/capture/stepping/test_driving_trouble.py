@@ -1,5 +1,5 @@
-"""Whatever is asked for that cannot be: a clear answer, nothing lost, and the compilation waits
-where it was.
+"""These tests send impossible commands: each gets a clear answer, nothing is lost, and the
+compilation waits where it was.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Regions marked by hand: what a mark takes, what can be wrong with it, and how torch cuts it out."""
+"""These tests check regions marked by hand: what a mark covers, its possible errors, and how torch
+cuts the region out.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Measuring how long variants run. Nothing is timed here: what is built is counted at torch's own
-builder of C++ kernels.
+"""These tests measure how long variants run. Nothing is timed here: builds are counted at torch's
+own builder of C++ kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Stepping through a backend of one's own: a gate after each stage that it publishes."""
+"""These tests step through a user's own backend: there is a gate after each stage that it
+publishes.
+"""
 
 from __future__ import annotations
 

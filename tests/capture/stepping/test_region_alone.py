@@ -1,6 +1,4 @@
-"""One region lowered again alone. What torch lowers is counted where it does, at Inductor's own
-GraphLowering.
-"""
+"""These tests lower one region again alone. Lowerings are counted at Inductor's own GraphLowering."""
 
 from __future__ import annotations
 

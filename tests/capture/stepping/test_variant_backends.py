@@ -1,5 +1,5 @@
-"""Going on with another backend: the variant is asked what its own backend supports, and has its
-name.
+"""These tests continue with another backend: the variant records what its own backend supports, and
+has its name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Stepping through a compilation: gates, variants, edits. Its code is compared with that of a
-capture nobody steps through.
+"""These tests step through a compilation: gates, variants, edits. Its code is compared with that of
+a capture without stepping.
 """
 
 from __future__ import annotations

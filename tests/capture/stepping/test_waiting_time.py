@@ -1,5 +1,5 @@
-"""Time spent waiting for the user is no time of the compiler's, and what another variant took is
-not the first one's.
+"""These tests check that time spent waiting for the user is not counted as compile time, and that
+another variant's time is not counted for the first.
 """
 
 from __future__ import annotations

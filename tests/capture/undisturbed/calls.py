@@ -1,5 +1,5 @@
-"""Programs whose calls are unusual: compiled autograd, custom functions, hooks, nested compilation,
-stances, exceptions.
+"""This module has programs whose calls are unusual: compiled autograd, custom functions, hooks,
+nested compilation, stances, exceptions.
 """
 
 from __future__ import annotations

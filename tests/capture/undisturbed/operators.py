@@ -1,5 +1,5 @@
-"""Programs whose operators are unusual: control flow, transforms, attention, regions that are
-compiled once.
+"""This module has programs whose operators are unusual: control flow, transforms, attention,
+regions that are compiled once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Runs programs one after the other in this process, and prints as JSON what torch counted and
-generated for each.
+"""This script runs programs one after the other in this process, and prints as JSON what torch
+counted and generated for each.
 
     python -m tests.capture.undisturbed.run HOW FOLDER [NAME …]
     python -m tests.capture.undisturbed.run each FOLDER --quick

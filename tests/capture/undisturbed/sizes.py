@@ -1,5 +1,5 @@
-"""Programs whose first size varies: torch makes it a symbol, and the sizes, strides, offsets and
-storages that come of it.
+"""This module has programs whose first size varies: torch makes it a symbol, and derives sizes,
+strides, offsets and storages from it.
 """
 
 from __future__ import annotations

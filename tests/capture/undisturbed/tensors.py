@@ -1,5 +1,5 @@
-"""Programs whose tensors are unusual: subclasses, modes, views, aliases, weird neighbours in the
-same objects.
+"""This module has programs whose tensors are unusual: subclasses, modes, views, aliases, and
+objects that hold them with other things.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Recording changes nothing: graphs, breaks, recompiles, generated code and results are those of a
-process without us.
+"""These tests check that recording changes nothing: graphs, breaks, recompiles, generated code and
+results are those of a process without us.
 
 The bare process has no trace on and does not import fx-explorer. What is compared are torch's own
 counters, and codes where torch's own tests take them (run.py). ``benchmarks/compare_programs.py``

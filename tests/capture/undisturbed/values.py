@@ -1,5 +1,5 @@
-"""Programs whose Python is unusual: sizes and floats that change, strange objects, generators,
-threads, tracers, forks.
+"""This module has programs whose Python is unusual: sizes and floats that change, strange objects,
+generators, threads, tracers, forks.
 """
 
 from __future__ import annotations

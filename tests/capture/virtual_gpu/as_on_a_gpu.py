@@ -1,4 +1,4 @@
-"""What torch decides by the device before there is a graph to move, as a script."""
+"""This script has programs for which torch decides by the device before there is a graph to move."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The kernels of own_kernels.py, compiled by Triton straight from that file: what Triton itself
-says of their lines.
+"""This script compiles the kernels of own_kernels.py by Triton straight from that file, and prints
+Triton's own record of their lines.
 
 Reads a JSON list of {kernel, name, signature, constants, divisible, options} and prints {kernel:
 PTX} as JSON; ``name`` is the function's.

@@ -1,5 +1,5 @@
-"""Captures for virtual GPUs: each worker takes some seconds to start, so whoever asks for the same
-again shares it.
+"""These helpers make captures for virtual GPUs: each worker takes some seconds to start, so equal
+captures are shared.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A Triton kernel that another file imports, with a helper of its own and one that it imports
-itself.
+"""This module has a Triton kernel that another file imports, with a helper of its own and an
+imported one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A training step of a small Llama and a small ViT of Hugging Face's, as a script."""
+"""This script runs a training step of a small Llama and a small ViT of Hugging Face's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that say ``cuda`` themselves, or have kernels that run nowhere else, as a script."""
+"""This script has programs that say ``cuda`` themselves, or have kernels that run only on a GPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Triton kernels as people write them, after Triton's own tutorials, called from compiled
-functions, as a script.
+"""This script has Triton kernels as people write them, after Triton's own tutorials, called from
+compiled functions.
 """
 
 from __future__ import annotations

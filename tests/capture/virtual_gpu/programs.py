@@ -1,5 +1,5 @@
-"""Small programs of many kinds, as a script: ``programs.py NAME …`` compiles those, with a backward
-where one has any.
+"""This script has small programs of many kinds: ``programs.py NAME …`` compiles the named ones,
+with a backward if the program has one.
 
 Those that were recorded on a real GPU, here on the CPU, and some that have no counterpart there.
 """

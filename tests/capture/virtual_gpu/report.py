@@ -1,5 +1,5 @@
-"""What the scripts of this directory print: ``compiled NAME`` or ``failed NAME: …``; one that fails
-does not keep the rest.
+"""This helper prints the lines of the scripts in this directory: ``compiled NAME`` or ``failed
+NAME: …``; a failing program does not stop the others.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What torch decides by the device is decided as on the GPU; the answers are those of an H200
-(torch 2.11).
+"""These tests check that torch's decisions by the device are those of a GPU; the answers are those
+of an H200 (torch 2.11).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What programs ask of ``torch.cuda`` besides tensors: it is answered, or refused in one sentence."""
+"""These tests check calls of ``torch.cuda`` besides tensors: each is answered, or refused in one
+sentence.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Code out of a cache that somebody else could have written is refused before it is loaded, in
-words.
+"""These tests check that code from a cache that somebody else could have written is refused before
+it is loaded, with a reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What is told, without a GPU, of CUDA graphs that a program asks for, of copies between devices in
-each call, and of tensors that are on a virtual GPU and would stay on the CPU where there is one.
+"""These tests check, without a GPU, the report on CUDA graphs that a program asks for, on copies
+between devices in each call, and on tensors that are on a virtual GPU but would stay on the CPU of
+a machine with a GPU.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How a program meets a virtual GPU: what runs, what has no content, what it is told about the
-device.
+"""These tests check a program on a virtual GPU: what runs, what has no content, which device it
+sees.
 """
 
 from __future__ import annotations

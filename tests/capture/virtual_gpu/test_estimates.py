@@ -1,4 +1,4 @@
-"""What Inductor estimates is asked for without changing what it makes."""
+"""These tests check that Inductor's estimates are read without changing the generated code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""SASS is kept on disk: nvdisasm takes longer than most compiles. The tool here is a script that
-counts its calls.
+"""These tests check that SASS is cached on disk: nvdisasm takes longer than most compiles. The tool
+here is a script that counts its calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Kernels that the user wrote: their lines in every text, against the file itself and against what
-Triton says of that file.
+"""These tests check kernels that the user wrote: their lines in every text, against the file itself
+and against Triton's record of that file.
 """
 
 from __future__ import annotations

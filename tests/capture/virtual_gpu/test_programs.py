@@ -1,4 +1,4 @@
-"""Programs of many kinds, captured for a GPU that is not there."""
+"""These tests capture programs of many kinds for a virtual GPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Files that torch writes for bug reports, and programs that call Inductor without Dynamo, run for
-a GPU that is not there: what they give to it is moved, and what they have on a GPU stays.
+"""These tests run torch's files for bug reports, and programs that call Inductor without Dynamo,
+for a virtual GPU: the inputs that they pass are moved, and what they already have on a GPU stays.
 """
 
 from __future__ import annotations

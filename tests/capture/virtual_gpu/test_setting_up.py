@@ -1,4 +1,4 @@
-"""What a virtual GPU needs, and what is said when it is not there."""
+"""These tests check the requirements of a virtual GPU, and the message when one is missing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What training scripts do with numbers that they read off tensors, each habit by itself. Run with
-``--gpu``; prints a line for each that fails, and how many went through."""
+"""This script does what training scripts do with numbers read from tensors, each habit by itself.
+Run it with ``--gpu``; it prints a line for each that fails, and how many succeeded.
+"""
 
 # ruff: noqa: BLE001, PERF203, PT018, UP031
 

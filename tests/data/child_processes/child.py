@@ -1,4 +1,4 @@
-"""Hits a graph break."""
+"""This program hits a graph break."""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""torch skips the CUDA graph of this one: an input is written into. It warns so while it runs."""
+"""This program has its CUDA graph skipped by torch, with a warning at run time: an input is written
+into.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""torch records a CUDA graph for each of twelve sizes, although the code is compiled once for all of them."""
+"""This program has a CUDA graph recorded for each of twelve sizes, although the code is compiled
+once for all of them.
+"""
 
 import torch
 

@@ -1,4 +1,5 @@
-"""Makes encoded.json.gz: SASS with its encoding, and what nvdisasm says of its registers. Run it in a folder to be filled:
+"""This script makes encoded.json.gz: SASS with its encoding, and nvdisasm's account of its
+registers. Run it in an empty folder:
 
     python -m tests.data.kernel_ir.encoded WORK
 

@@ -1,4 +1,6 @@
-"""The model of the kept screens: two blocks of a transformer's kind, a print between them, and a loss."""
+"""This model is used by the kept screens: two blocks of a transformer, a print between them, and a
+loss.
+"""
 
 import torch
 from torch import nn

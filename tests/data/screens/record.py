@@ -1,4 +1,6 @@
-"""Records the sessions that the kept screens are drawn from. They name no folder of the machine that they are recorded on."""
+"""This script records the sessions that the kept screens are drawn from. They name no folder of the
+machine that they are recorded on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch builds kernels in processes of its own, where it may use several threads."""
+"""This program lets torch build kernels in processes of its own, where it may use several threads."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""The recorded profiles with their sessions, and what a trace says when it is read straight from
-its JSON.
+"""These helpers have the recorded profiles with their sessions, and a trace's figures when it is
+read straight from its JSON.
 """
 
 from __future__ import annotations

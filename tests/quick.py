@@ -1,5 +1,5 @@
-"""The tests that a change concerns, within a minute:
-``python -m tests.quick [--seconds 60] [FILE …]``.
+"""This script runs the tests that a change concerns, within a minute: ``python -m tests.quick
+[--seconds 60] [FILE …]``.
 
 A change is what differs from the last commit, or the last commit itself where nothing differs. A
 test file concerns it when it imports a changed module, directly or through others. The nearest test

@@ -1,4 +1,5 @@
-"""Sessions written by hand: a small training step with every kind of row, and graphs of any size.
+"""This module writes sessions by hand: a small training step with every kind of row, and graphs of
+any size.
 
 The answers expected of them can be read off this file.
 """

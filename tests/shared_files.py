@@ -1,4 +1,6 @@
-"""Files that all processes of a run of the tests share: how they are named, and who may write one."""
+"""These helpers manage files that all processes of a run of the tests share: how they are named,
+and who may write each.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``fx-explorer backends``: held against torch's own list, and against calls of what is said to be
-usable.
+"""These tests compare ``fx-explorer backends`` with torch's own list, and with calls of the
+backends that are called usable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""``fx-explorer check``: what it prints, writes and ends with, on sessions of real programs."""
+"""These tests check ``fx-explorer check``: its output, its files and its exit codes, on sessions of
+real programs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The command line: which command is chosen, what it costs, and how errors end."""
+"""These tests check the command line: which command is chosen, how long it takes to start, and how
+errors end.
+"""
 
 from __future__ import annotations
 

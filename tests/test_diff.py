@@ -1,4 +1,6 @@
-"""``fx-explorer diff``: what differs between two captures of programs that differ in one known way."""
+"""These tests check ``fx-explorer diff``: the differences between two captures of programs that
+differ in one known way.
+"""
 
 from __future__ import annotations
 

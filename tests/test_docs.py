@@ -1,4 +1,4 @@
-"""The documentation tells the truth: its links lead somewhere, its commands exist, its generated
+"""These tests check the documentation: its links lead somewhere, its commands exist, its generated
 parts are up to date.
 """
 

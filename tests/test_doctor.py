@@ -1,4 +1,4 @@
-"""``fx-explorer doctor``: what works, what does not, and what to do."""
+"""These tests check ``fx-explorer doctor``: what works, what does not, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Recording must not change the compiler's work: generated code is the same, comments aside, with and without it."""
+"""These tests check that recording does not change the compiler's work: generated code is the same,
+comments aside, with and without it.
+"""
 
 from __future__ import annotations
 

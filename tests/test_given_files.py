@@ -1,5 +1,5 @@
-"""Files under a wrong name: the content says what a file is, to every command, and nobody sees a
-traceback.
+"""These tests check files under a wrong name: the content decides what a file is, for every
+command, and nobody sees a traceback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Help begins with examples that work, and tables fit the terminal where a person reads."""
+"""These tests check that help begins with examples that work, and that tables fit the terminal of a
+person who reads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Text → coloured lines. Pygments, a real parser of these languages, is the second source."""
+"""These tests check the colours of text. Pygments, a real parser of these languages, is the second
+source.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The levels below a kernel → coloured lines. Pygments, where it has a lexer for one, and what the
-texts are known to hold.
+"""These tests check the colours of the levels below a kernel against Pygments, where it has a
+lexer, and against known content of the texts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What an import loads. A linter cannot see a deferred import, so these look at sys.modules of a
-fresh process.
+"""These tests check what an import loads. A linter cannot see a deferred import, so these look at
+sys.modules of a fresh process.
 """
 
 from __future__ import annotations

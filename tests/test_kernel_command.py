@@ -1,4 +1,6 @@
-"""``fx-explorer kernel`` and ``report --kernels``, on a capture for an H100 that is not there."""
+"""These tests run ``fx-explorer kernel`` and ``report --kernels`` on a capture for an H100 that
+this machine does not have.
+"""
 
 from __future__ import annotations
 

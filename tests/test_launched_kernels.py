@@ -1,5 +1,5 @@
-"""``fx-explorer kernel`` on a session of a real GPU: what torch built and ran there is told, and
-nothing is built anew.
+"""These tests run ``fx-explorer kernel`` on a session of a real GPU: what torch built and ran there
+is shown, and nothing is built again.
 """
 
 from __future__ import annotations

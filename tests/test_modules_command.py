@@ -1,4 +1,4 @@
-"""``fx-explorer modules``: the tree of the app, for people and for programs."""
+"""These tests check ``fx-explorer modules``: the tree of the app, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A target in which nothing is compiled: each command that captures it first says so, and ends with
-2 unless told otherwise.
+"""These tests use a target in which nothing is compiled: each command that captures it first
+reports this, and ends with 2 unless an option says otherwise.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A table is declared once: its text fits the room that there is, and markdown and CSV have all of
-it.
+"""These tests check that a table is declared once: its text fits the available width, and markdown
+and CSV have all of it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Files that a command is told to write: nothing of the user's is replaced, whatever lies at the
-place.
+"""These tests check files that a command is asked to write: no file of the user's is replaced,
+whatever exists at the path.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""``fx-explorer profile`` and ``--profile``: the same figures for people and for programs, and what
-bad input is told.
+"""These tests check ``fx-explorer profile`` and ``--profile``: the same figures for people and for
+programs, and the answers to bad input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``fx_explorer.publish`` where nobody looks, and the example of its page."""
+"""These tests check ``fx_explorer.publish`` when nothing is recording, and the example of its page."""
 
 from __future__ import annotations
 

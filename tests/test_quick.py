@@ -1,4 +1,4 @@
-"""Which tests ``make quick`` runs."""
+"""These tests check which tests ``make quick`` runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A program that raises where its graphs run with PyTorch's operators is built: its compiled code
-may not raise.
+"""These tests check that a program that raises where its graphs run with PyTorch's operators is
+built: its compiled code may not raise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Every sample can be captured and reported, and shows what its first line says it shows."""
+"""These tests check that every sample can be captured and reported, and shows what its first line
+says it shows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Room on Python's stack, counted in page faults by the operating system."""
+"""These tests check that there is enough room on Python's stack, counted in page faults by the
+operating system.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Text output on a terminal of 80 columns: no line is longer, nothing that a program reads is
-fitted.
+"""These tests check text output on a terminal of 80 columns: no line is longer, and output for
+programs is not fitted.
 """
 
 from __future__ import annotations

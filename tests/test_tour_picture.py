@@ -1,5 +1,5 @@
-"""The animated picture of the tour: each frame once, one after the other, with every text in its
-place.
+"""These tests check the animated picture of the tour: each frame once, one after the other, with
+every text in its place.
 """
 
 from __future__ import annotations

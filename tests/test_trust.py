@@ -1,5 +1,5 @@
-"""A session that this user did not capture on this machine: what the command line does with it only
-when it is told to.
+"""These tests check a session that this user did not capture on this machine: some actions of the
+command line need the user's consent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An option that says how to capture is refused where nothing is captured."""
+"""These tests check that an option that says how to capture is refused where nothing is captured."""
 
 from __future__ import annotations
 

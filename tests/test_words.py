@@ -1,5 +1,5 @@
-"""Text that a user sees says PyTorch's words: the package's strings and the pages use none of ours
-for them.
+"""These tests check that texts that a user sees use PyTorch's words: the package's strings and the
+pages use none of ours for them.
 """
 
 from __future__ import annotations

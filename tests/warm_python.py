@@ -1,5 +1,5 @@
-"""A Python that has imported torch before it is started: it is forked, so that a worker is ready in
-0.1 s instead of 4.
+"""This script is a Python that has imported torch before a worker is needed: it is forked, so that
+a worker is ready in 0.1 s instead of 4.
 
 ``warm_python.py serve NAME FIFO`` imports and waits, for as long as somebody has the FIFO open to
 write; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with the arguments,

@@ -1,4 +1,6 @@
-"""Starts the servers of warm_python.py, one of each kind for all processes of a run of the tests."""
+"""This module starts the servers of warm_python.py, one of each kind for all processes of a run of
+the tests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This target file has a backend that takes linear layers and ReLU, and leaves the rest to PyTorch."""
+"""A backend in a target file: it takes linear layers and ReLU, and leaves the rest to PyTorch."""
 
 import torch
 from torch import nn

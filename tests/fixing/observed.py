@@ -1,5 +1,5 @@
-"""Two versions of one function, called in this process as a trial calls them, and what is found to
-differ.
+"""This program has two versions of one function, called in this process as a trial calls them, and
+prints the differences that are found.
 """
 
 from __future__ import annotations

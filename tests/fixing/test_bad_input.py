@@ -1,4 +1,6 @@
-"""What cannot be fixed, or must not be, gets a message; nothing of it ends in a traceback."""
+"""These tests check that a break that cannot be fixed, or must not be, gets a message and never a
+traceback.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A fix is tried with gradients and in the mode that the example does not have; what is not tried
-even so is named.
+"""These tests try a fix with gradients and in the mode that the example does not have; cases that
+are still not tried are named.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What differs in built code: whether the change makes it, or Inductor, which the original is built
-for to tell.
+"""These tests check differences in built code: whether the change makes them, or Inductor, for
+which the original is built too.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""For each cause of breaks, a fix that takes the break away and one that must be refused: each is
-tried by a real worker.
+"""These tests have, for each cause of breaks, a fix that removes the break and one that must be
+refused: each is tried by a real worker.
 
 The functions are in programs/. That results are equal is told by the worker, which runs the
 original without torch.compile.

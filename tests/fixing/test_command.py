@@ -1,4 +1,6 @@
-"""``fx-explorer fix`` from the outside: what it lists, what it prints, what it writes."""
+"""These tests run ``fx-explorer fix`` from the outside: what it lists, what it prints, what it
+writes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as equal; and text that stands for a file's own."""
+"""These tests check which values count as equal, and text that is used in place of a file's own."""
 
 from __future__ import annotations
 

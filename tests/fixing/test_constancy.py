@@ -1,4 +1,6 @@
-"""What may give something else at another call, by the look of it."""
+"""These tests check which calls are recognised, by their text, as possibly giving a different
+result at another call.
+"""
 
 from __future__ import annotations
 

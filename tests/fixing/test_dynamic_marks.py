@@ -1,4 +1,4 @@
-"""Marks tried by real workers; how often each program must compile can be read off it."""
+"""These tests try marks in real workers; how often each program must compile can be read off it."""
 
 from __future__ import annotations
 

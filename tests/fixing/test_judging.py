@@ -1,4 +1,4 @@
-"""The verdict on a trial, from its figures and what was compared."""
+"""These tests check the verdict on a trial, from its figures and from the comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixes are offered and tried in the order of how likely they hold."""
+"""These tests check that fixes are offered and tried in the order of how likely they hold."""
 
 from __future__ import annotations
 

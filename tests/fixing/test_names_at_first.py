@@ -1,4 +1,6 @@
-"""What a change adds to a class is the change's, as a new global is; what a call adds is not."""
+"""These tests check that what a change adds to a class counts as the change's, like a new global,
+and that what a call adds does not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Values that are reached in several ways have the name that the program's author would give them."""
+"""These tests check that values that can be reached in several ways have the name that the
+program's author would give them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Programs whose obvious fix is wrong in a way that one result does not show: the whole path, by
-real workers.
+"""These tests run programs whose obvious fix is wrong in a way that one result does not show: the
+whole path, by real workers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a session offers for a break beside its fixes: whether they can be tried from here."""
+"""These tests check what a session offers for a break beside its fixes: whether they can be tried
+here.
+"""
 
 from __future__ import annotations
 

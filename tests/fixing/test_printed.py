@@ -1,5 +1,5 @@
-"""What a program logs is heard whatever it does with its loggers, and it is the same program as
-without us.
+"""These tests check that a program's log records are received whatever it does with its loggers,
+and that the program is unchanged by it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is proposed for a line of source, as text: nothing is run. Each expected text is written by
-hand.
+"""These tests check the fixes proposed for a line of source, as text: nothing is run. Each expected
+text is written by hand.
 """
 
 from __future__ import annotations

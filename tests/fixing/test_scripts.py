@@ -1,5 +1,5 @@
-"""Fixes of scripts, tried by real workers: what two runs of a script have in common is compared,
-and said.
+"""These tests try fixes of scripts in real workers: the parts that two runs of a script have in
+common are compared, and listed.
 """
 
 from __future__ import annotations

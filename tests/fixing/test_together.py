@@ -1,4 +1,6 @@
-"""Several fixes as one: merged, tried by a real worker, written to all their files."""
+"""These tests check several fixes as one: merged, tried by a real worker, written to all their
+files.
+"""
 
 from __future__ import annotations
 

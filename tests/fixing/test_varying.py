@@ -1,4 +1,4 @@
-"""Lines whose numbers are others in each run, or are rounded."""
+"""These tests check lines of output whose numbers differ in each run, or are rounded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is kept of a script while it runs: gradients at each ``backward()``, and the variables of
-who calls compiled code.
+"""These tests check the values kept from a script while it runs: gradients at each ``backward()``,
+and the variables of the caller of compiled code.
 """
 
 from __future__ import annotations

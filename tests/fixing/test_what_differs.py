@@ -1,5 +1,5 @@
-"""What a trial sees of a call: pairs of programs that differ in one thing that a call can change
-(cases_of_change.py).
+"""These tests check the differences that a trial sees in a call: pairs of programs that differ in
+one thing that a call can change (cases_of_change.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fixed program is a program: it does what the original does without torch.compile too."""
+"""These tests check that a fixed program also works without torch.compile, as the original does."""
 
 from __future__ import annotations
 

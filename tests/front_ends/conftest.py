@@ -1,4 +1,6 @@
-"""``traced(target, …)`` → what the session says of each front end."""
+"""These fixtures provide ``traced(target, …)``, which returns the session's record of each front
+end.
+"""
 
 from __future__ import annotations
 

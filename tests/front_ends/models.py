@@ -1,5 +1,5 @@
-"""The models that front ends are compared on, and what each front end makes of them when it is
-called directly.
+"""This module has the models that front ends are compared on, and what each front end makes of them
+when it is called directly.
 
 Run as a script, in a process without fx-explorer: it prints what the front ends' own functions
 make, as JSON.

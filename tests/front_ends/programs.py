@@ -1,4 +1,4 @@
-"""Targets that a front end has trouble with: one thing each."""
+"""This module has targets that a front end has trouble with, each for one reason."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Front ends in a captured session: beside Dynamo's graphs in documents, panes, report and words;
-counted nowhere as them.
+"""These tests check front ends in a captured session: they are shown beside Dynamo's graphs in
+documents, panes, report and messages, and never counted as Dynamo's.
 """
 
 from __future__ import annotations

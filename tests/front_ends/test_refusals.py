@@ -1,5 +1,5 @@
-"""Where a front end refuses: its reason, in plain words, with the user's line. The line is that of
-the file, by its comment.
+"""These tests check the errors of front ends: the reason, in plain words, with the user's line. The
+line is found in the file by its comment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What is recorded of each front end is what it makes in a bare process, for twelve models."""
+"""These tests check that the record of each front end is its result in a bare process, for twelve
+models.
+"""
 
 from __future__ import annotations
 

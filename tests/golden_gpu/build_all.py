@@ -1,5 +1,5 @@
-"""Build every Triton kernel of a session for its GPU: ``python build_all.py SESSION`` prints one
-JSON object a build.
+"""This script builds every Triton kernel of a session for its GPU: ``python build_all.py SESSION``
+prints one JSON object a build.
 """
 
 import json

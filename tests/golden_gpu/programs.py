@@ -1,4 +1,4 @@
-"""Small programs of many kinds, for a device of the caller's choice.
+"""This module has small programs of many kinds, for a device of the caller's choice.
 
 `PROGRAMS[name](device)` answers a :class:`Program`. ``record.py`` builds them on a real GPU, the
 tests on the CPU for a virtual one.

@@ -1,5 +1,5 @@
-"""Record on a real GPU what it makes of the programs:
-``python tests/golden_gpu/record.py OUT.json.gz``.
+"""This script records on a real GPU the kernels that it makes of the programs: ``python
+tests/golden_gpu/record.py OUT.json.gz``.
 
 For each program: the code of each graph, and of each Triton kernel every configuration that
 Inductor builds, with its PTX and its registers, local and shared memory as the driver tells them.

@@ -1,5 +1,5 @@
-"""What a virtual H200 makes is what a real one made: kernel sources and PTX to the byte, registers
-and memory to the number.
+"""These tests compare kernels for a virtual H200 with those of a real one: kernel sources and PTX
+to the byte, registers and memory to the number.
 
 The golden file says with which torch and Triton it was recorded. With others there is nothing to
 compare, and the tests are skipped: ``make newest TORCH=torch==2.11.0 ARGS='-k real_gpu'`` runs

@@ -1,4 +1,6 @@
-"""The GPU of a real session, by its name or by what torch read off it."""
+"""These tests check that the GPU of a real session is found, by its name or by the properties that
+torch read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``doctor --gpus`` and ``doctor --gpu NAME``."""
+"""These tests check ``doctor --gpus`` and ``doctor --gpu NAME``."""
 
 from __future__ import annotations
 

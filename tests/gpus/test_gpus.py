@@ -1,4 +1,4 @@
-"""The described GPUs, and what is said of a description that cannot be used."""
+"""These tests check the descriptions of GPUs, and the error for a description that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The Python that is written from rows computes what FX's own ``gm.code`` does. That is taken from
-the live graphs.
+"""These tests check that the Python written from rows computes the same as FX's own ``gm.code``,
+which comes from the live graphs.
 """
 
 from __future__ import annotations

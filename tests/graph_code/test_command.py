@@ -1,4 +1,4 @@
-"""``fx-explorer graph X [NAME]``."""
+"""These tests run ``fx-explorer graph X [NAME]``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Graphs with higher-order operators, effects and operators of the user's: what their scripts
-compute is what FX does.
+"""These tests check graphs with higher-order operators, effects and the user's operators: their
+scripts compute the same as FX.
 """
 
 from __future__ import annotations

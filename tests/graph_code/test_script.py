@@ -1,4 +1,6 @@
-"""The script of a graph runs alone: in a Python that has torch and nothing of ours."""
+"""These tests check that the script of a graph runs alone: in a Python that has torch but not
+fx-explorer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers of real programs: each is measured once, because that takes seconds."""
+"""These fixtures have ledgers of real programs: each is measured once, because that takes seconds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ledgers of real programs, held against torch's own generated code, shapes, and a second way of
-looking.
+"""These tests compare ledgers of real programs with torch's own generated code, shapes, and a
+second measurement.
 """
 
 from __future__ import annotations

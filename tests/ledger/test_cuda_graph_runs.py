@@ -1,5 +1,5 @@
-"""Which graphs are recorded and replayed as CUDA graphs is heard where torch does it, and said in
-words.
+"""These tests check which graphs are recorded and replayed as CUDA graphs, as read from torch's own
+functions, and the sentences about it.
 
 There is no GPU here: the methods that torch's manager calls are called with stand-ins, in the order
 of ``CUDAGraphTreeManager._run``.

@@ -1,4 +1,6 @@
-"""Why torch skips CUDA graphs is heard wherever torch says so, and torch still says it itself."""
+"""These tests check that torch's reasons for skipping CUDA graphs are recorded wherever torch gives
+them, and that torch still prints them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What became of the CUDA graphs that a program asked for, from what torch was heard to do.
+"""These tests check the fate of CUDA graphs that a program asked for, from recorded events of
+torch.
 
 There is no GPU here. torch's own functions are called as they are on one: its messages are those of
 a run on an H100 (torch 2.11).

@@ -1,5 +1,5 @@
-"""Compiled functions that an exception leaves where a graph break cuts them: their nesting, known
-by hand.
+"""These tests check compiled functions that an exception leaves at a graph break: their nesting is
+known by hand.
 """
 
 from __future__ import annotations

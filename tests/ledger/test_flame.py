@@ -1,5 +1,5 @@
-"""The flame chart of ledgers that are written by hand: what lies within what, and what is drawn of
-it.
+"""These tests check the flame chart of ledgers that are written by hand: how its frames nest, and
+which are drawn.
 """
 
 from __future__ import annotations

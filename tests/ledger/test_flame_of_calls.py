@@ -1,4 +1,4 @@
-"""The flame chart of real calls: it has every step once, and all times add up."""
+"""These tests check the flame chart of real calls: it has every step once, and all times add up."""
 
 from __future__ import annotations
 

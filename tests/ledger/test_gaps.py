@@ -1,5 +1,5 @@
-"""Gaps on a GPU, from calls that are written by hand: between which kernels, and what the host does
-meanwhile.
+"""These tests check gaps on a GPU, from calls that are written by hand: between which kernels they
+are, and what the host does meanwhile.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Guards that a filter drops: what the session tells of them is what a bare torch does, what each
-filter would drop is asked beforehand, and what is said to go unseen does.
+"""These tests check guards that a filter drops: the session agrees with a bare torch, the effect of
+each filter is predicted, and the changes predicted to go unnoticed do.
 """
 
 from __future__ import annotations

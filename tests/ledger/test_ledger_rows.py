@@ -1,5 +1,5 @@
-"""What is said of ledgers that are written by hand: adding up, lines, what is reached, what may
-help.
+"""These tests check the report on ledgers that are written by hand: sums, lines, possible speedups
+and remedies.
 """
 
 from __future__ import annotations

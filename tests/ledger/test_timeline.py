@@ -1,4 +1,6 @@
-"""Steps of hand-written ticks: what each interval is, and that nothing is lost between them."""
+"""These tests check steps of hand-written ticks: what each interval is, and that no time is lost
+between them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock in generated wrappers, on files like those that Inductor writes."""
+"""These tests check the clock in generated wrappers, on files like those that Inductor writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Differences between the texts of a file, which come to an end whatever the text."""
+"""These tests check that computing the differences between texts of a file comes to an end whatever
+the text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands come from outside: what is none is told, and never half a command."""
+"""These tests check commands from outside: an invalid one is rejected as a whole, with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an option takes, as a person types it."""
+"""These tests check the values that an option accepts, as a person types them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Models, each captured once for the whole folder; compiled by Inductor only where Inductor is what
-is claimed.
+"""These fixtures capture each model once for the whole folder; Inductor compiles only where the
+test is about Inductor.
 """
 
 from __future__ import annotations

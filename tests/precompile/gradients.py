@@ -1,4 +1,4 @@
-"""Gradients by parameter name."""
+"""This helper returns gradients by parameter name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of these tests, and how they are compiled."""
+"""This module has the models of these tests, and functions that compile them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The fourteen acceptance checks of Precompile, by their numbers, as its specification states them.
+"""These tests are the fourteen acceptance checks of Precompile, by their numbers, as its
+specification states them.
 
 Nothing is shared and no step left out: each stands as somebody would write it who has read the
 specification alone.

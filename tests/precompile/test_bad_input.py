@@ -1,4 +1,6 @@
-"""What cannot be compiled, or saved: each says what, where and what to do."""
+"""These tests check models that cannot be compiled or saved: each error names the cause, the place
+and a remedy.
+"""
 
 from __future__ import annotations
 

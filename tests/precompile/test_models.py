@@ -1,5 +1,5 @@
-"""What a model may do: buffers, randomness, tied weights, structured inputs and outputs, mutation,
-sizes that vary.
+"""These tests check features of models: buffers, randomness, tied weights, structured inputs and
+outputs, mutation, sizes that vary.
 """
 
 from __future__ import annotations

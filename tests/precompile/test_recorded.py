@@ -1,5 +1,5 @@
-"""A program that uses Precompile, under the recorder: its own assertions say that it computes what
-it does bare.
+"""These tests run a program that uses Precompile under the recorder: its own assertions check that
+it computes the same as without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Regions under regional_inductor: which nodes carry what, and what torch compiles as one."""
+"""These tests check regions under regional_inductor: the marks on nodes, and the parts that torch
+compiles as one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""In which states of torch a compiled function may be called: eager, in the same state, is the
-second source.
+"""These tests check in which states of torch a compiled function may be called: eager, in the same
+state, is the second source.
 """
 
 from __future__ import annotations

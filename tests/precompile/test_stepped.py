@@ -1,5 +1,5 @@
-"""Stepping through what ``Precompile`` does: a pause changes nothing, and its graphs can be
-compiled again.
+"""These tests step through ``Precompile``: a pause changes nothing, and its graphs can be compiled
+again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs saved by torch.export, for tests of what is done with such files."""
+"""These programs are saved by torch.export, for tests of such files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An ``ExportedProgram`` as a target: asked about, loaded by the worker, captured with its inputs;
-or refused in a sentence.
+"""These tests use an ``ExportedProgram`` as a target: the user is asked, the worker loads it, and
+it is captured with its inputs; or it is refused in a sentence.
 """
 
 from __future__ import annotations

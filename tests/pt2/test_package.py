@@ -1,4 +1,6 @@
-"""A package of AOTInductor: its code is shown, and nothing of it is loaded or run."""
+"""These tests check a package of AOTInductor: its code is shown, and nothing of it is loaded or
+run.
+"""
 
 from __future__ import annotations
 

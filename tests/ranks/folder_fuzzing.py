@@ -1,5 +1,5 @@
-"""Directories of damaged logs and of what else may lie in one, made by a seed; and what comparing
-the ranks in them may do.
+"""This module makes directories of damaged logs, and of other files among them, from a seed, and
+checks a comparison of their ranks.
 
 ``python -m tests.ranks.folder_fuzzing --logs 10000`` (``make fuzz-folders``) goes on for longer than
 a test may: until so many damaged logs have been read.

@@ -1,4 +1,4 @@
-"""Directories of ranks, made of recorded logs."""
+"""This module makes directories of ranks from recorded logs."""
 
 from __future__ import annotations
 

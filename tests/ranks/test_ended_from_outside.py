@@ -1,4 +1,4 @@
-"""A comparison that is ended from outside leaves neither processes nor folders."""
+"""These tests check that a comparison ended from outside leaves neither processes nor folders."""
 
 from __future__ import annotations
 

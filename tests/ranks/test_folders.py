@@ -1,5 +1,5 @@
-"""Directories of damaged logs: their ranks are compared, or it is told in one message why they are
-not.
+"""These tests check directories of damaged logs: their ranks are compared, or one message says why
+they are not.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Real jobs of two ranks: a DDP step of which one rank takes another branch, and an FSDP2 step of
-which one gets a longer batch.
+"""These tests check real jobs of two ranks: a DDP step in which one rank takes another branch, and
+an FSDP2 step in which one gets a longer batch.
 
 tests/data/ranks_h100 holds logs of two H100s with NCCL (torch 2.11,
 ``TORCH_TRACE=… torchrun --nproc-per-node 2``), without the records that no rank is compared by. The

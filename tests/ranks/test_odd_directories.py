@@ -1,4 +1,6 @@
-"""Directories that are not as a job leaves them: what can be said is said, and what cannot is told."""
+"""These tests check directories that are not as a job leaves them: the known facts are reported,
+and the unknown ones named.
+"""
 
 from __future__ import annotations
 

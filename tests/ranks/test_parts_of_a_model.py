@@ -1,5 +1,5 @@
-"""Ranks that hold different parts of a model differ by design; a rank that differs from its like
-does not.
+"""These tests check that ranks with different parts of a model may differ, and that a rank that
+differs from its equals is reported.
 
 tests/data/ranks_gloo holds logs of two processes on the CPU (torch 2.13,
 ``python -m benchmarks.ranks_on_gpus --keep``), without the records that no rank is compared by.

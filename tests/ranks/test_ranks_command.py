@@ -1,4 +1,6 @@
-"""``fx-explorer ranks``: what it prints, its exit codes, and where the work is done."""
+"""These tests run ``fx-explorer ranks``: its output, its exit codes, and the process in which the
+work is done.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What tlparse's tests assert of its logs of several ranks (tests/integration_test.rs) holds here.
+"""These tests repeat the assertions of tlparse's tests on its logs of several ranks
+(tests/integration_test.rs).
 
 Left out is what is about the files that tlparse writes: its pages, ``chromium_events.json`` and the
 parity of collectives within one rank's own code.

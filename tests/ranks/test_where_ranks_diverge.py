@@ -1,5 +1,5 @@
-"""Logs of two real ranks: where they part is found and named, and nothing is claimed of ranks that
-did the same.
+"""These tests check logs of two real ranks: their first difference is found and named, and no
+difference is claimed for equal ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published schema, and reports as the command prints them."""
+"""These fixtures have the published schema, and reports as the command prints them."""
 
 from __future__ import annotations
 

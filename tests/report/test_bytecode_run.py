@@ -1,4 +1,4 @@
-"""What the report says of recorded bytecode."""
+"""These tests check the report on recorded bytecode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Recompiles in the JSON report: what changed, taken apart, checked against the schema and against
-what the programs do.
+"""These tests check recompiles in the JSON report: the changes in parts, checked against the schema
+and against what the programs do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The JSON report: what it says, that it keeps its contract, and how the command ends."""
+"""These tests check the JSON report: its content, that it keeps its contract, and the command's
+exit codes.
+"""
 
 from __future__ import annotations
 

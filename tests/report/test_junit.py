@@ -1,4 +1,6 @@
-"""JUnit XML: its structure, as the readers of CI systems expect it, and texts that XML cannot hold."""
+"""These tests check JUnit XML: its structure, as the readers of CI systems expect it, and texts
+that XML cannot hold.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``fx-explorer memory --budgets --measure``: the table, the picture, what is refused, and a real
-trial held against torch.
+"""These tests check ``fx-explorer memory --budgets --measure``: the table, the picture, refused
+options, and a real trial compared with torch.
 """
 
 from __future__ import annotations

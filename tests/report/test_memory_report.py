@@ -1,4 +1,6 @@
-"""``fx-explorer memory``: what it prints of a session, in every format, and how it ends."""
+"""These tests check ``fx-explorer memory``: its output for a session, in every format, and its exit
+codes.
+"""
 
 from __future__ import annotations
 

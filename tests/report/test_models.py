@@ -1,5 +1,5 @@
-"""Models people have: Hugging Face's, from small configs, trained where they have a loss; and a
-plain function.
+"""These tests check models people have: Hugging Face's, from small configs, trained where they have
+a loss; and a plain function.
 """
 
 from __future__ import annotations

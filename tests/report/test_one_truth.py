@@ -1,5 +1,5 @@
-"""One session, many reports: two numbers that claim to be one fact are equal, or say what each
-counts.
+"""These tests check many reports on one session: two numbers for the same fact are equal, or say
+what each counts.
 """
 
 from __future__ import annotations

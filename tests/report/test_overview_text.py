@@ -1,4 +1,4 @@
-"""The overview without a terminal."""
+"""These tests check the overview without a terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One cache for all tests of the sample backend, so that its runtime is compiled once; and torch's
-compiler begins anew.
+"""These fixtures share one cache for all tests of the sample backend, so that its runtime is
+compiled once, and reset torch's compiler.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An artefact is refused, in a sentence, when it is not exactly what was written; by Python and by
-the runtime alike.
+"""These tests check that an artefact that was changed in any way is refused, in a sentence, by
+Python and by the runtime alike.
 """
 
 from __future__ import annotations

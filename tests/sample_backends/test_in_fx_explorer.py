@@ -1,4 +1,6 @@
-"""The sample backend as fx-explorer sees it: its stages, the lines of its program, its runs."""
+"""These tests check how fx-explorer shows the sample backend: its stages, the lines of its program,
+its runs.
+"""
 
 from __future__ import annotations
 

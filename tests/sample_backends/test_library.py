@@ -1,5 +1,5 @@
-"""The runtime is built by the machine's compiler; what is missing or is another library is told in
-a sentence.
+"""These tests check that the runtime is built by the machine's compiler; a missing or different
+library is reported in a sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The three kinds of models give what they give uncompiled: results and every gradient."""
+"""These tests check that the three kinds of models compute the same as without compiling: results
+and every gradient.
+"""
 
 from __future__ import annotations
 

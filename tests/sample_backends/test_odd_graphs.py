@@ -1,5 +1,5 @@
-"""Graphs that a backend easily gets wrong: each gives what it gives uncompiled, in values and in
-strides.
+"""These tests check graphs that a backend easily gets wrong: each gives the same result as
+uncompiled, in values and in strides.
 """
 
 from __future__ import annotations

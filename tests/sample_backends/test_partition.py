@@ -1,4 +1,4 @@
-"""What is left to PyTorch, and why, against counts made by hand."""
+"""These tests check which operations are left to PyTorch, and why, against counts made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Buffers that live at the same time never share a place, and simplified loops walk the same way."""
+"""These tests check that buffers in use at the same time never share memory, and that simplified
+loops visit the same elements.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What was made is used again: in this process, in another one, and without torch.compile."""
+"""These tests check that compiled artefacts are used again: in this process, in another one, and
+without torch.compile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the backend publishes of itself, heard by a listener of the test's own."""
+"""These tests check what the backend publishes about itself, received by a listener of the test's
+own.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Damaged and hostile sessions, made from good ones by a seed; and what fx-explorer may say to
-them, its commands and its app.
+"""This module makes damaged and hostile sessions from good ones by a seed, and checks how
+fx-explorer's commands and app answer.
 
 ``python -m tests.session.fuzzing --rounds 20000`` (``make fuzz``) goes on for longer than a test
 may.

@@ -1,5 +1,5 @@
-"""A damaged session in the app: opened as ``fx-explorer SESSION`` opens it, and some of its screens
-gone through by chance.
+"""This module opens a damaged session in the app as ``fx-explorer SESSION`` opens it, and goes
+through some of its screens at random.
 """
 
 from __future__ import annotations

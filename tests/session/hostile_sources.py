@@ -1,5 +1,5 @@
-"""Triton sources that no compiler wrote: each runs something of its own, reads a file or takes all
-there is, if it is let.
+"""This module has Triton sources that no compiler wrote: each would run its own code, read a file
+or use up memory if it were compiled.
 """
 
 from __future__ import annotations

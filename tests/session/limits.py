@@ -1,4 +1,6 @@
-"""What fuzzing holds everything to: an end in time, and no text that could steer a terminal."""
+"""This module has the requirements that fuzzing checks everywhere: an end in time, and no text that
+could control a terminal.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rows that name one another in a circle, and texts that cannot be compared in time: found by
-fuzzing, fixed here.
+"""These tests check rows that refer to one another in a circle, and texts that cannot be compared
+in time: found by fuzzing, fixed here.
 """
 
 from __future__ import annotations

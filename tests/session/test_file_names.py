@@ -1,4 +1,6 @@
-"""Files of one name in one session are shown with the folders that tell them apart."""
+"""These tests check that files of one name in one session are shown with the folders that tell them
+apart.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Sessions damaged by chance, from a seed: whatever is read of them ends well, or with the one
-error, in time.
+"""These tests read sessions damaged at random, from a seed: every reading ends well, or with
+SessionError, in time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whatever our writer writes, our reader reads: large texts that repeat themselves, and many that
-are alike.
+"""These tests check that our reader reads whatever our writer writes: large texts that repeat
+themselves, and many that are alike.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Session files whose names are no UTF-8, or mean something in a URI: they open, and what is said
-of them can be printed.
+"""These tests check session files whose names are not UTF-8, or mean something in a URI: they open,
+and messages about them can be printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Files that are no plain session: what is refused when one is opened, and what a value may be."""
+"""These tests check files that are not plain sessions: which are refused when opened, and which
+values are allowed.
+"""
 
 from __future__ import annotations
 

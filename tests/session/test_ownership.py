@@ -1,5 +1,5 @@
-"""Whether this user captured a session on this machine: what the mark survives, and what takes it
-away.
+"""These tests check whether this user captured a session on this machine: what keeps the mark, and
+what removes it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Texts that are like others are kept by what differs, and are read as they were, whatever happened
-between.
+"""These tests check that texts that are alike are stored as differences, and are read back
+unchanged, whatever happened between.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""SQL stays with the session: whoever else wants to know something asks by the name of a question
+"""These tests check that SQL stays in the session package: other code calls a query by its name
 (``session/queries/``).
 """
 

@@ -1,4 +1,4 @@
-"""Exceptions that are raised between two instructions of a session's writer: by signal handlers,
+"""These tests raise exceptions between two instructions of a session's writer: by signal handlers,
 trace functions, other threads.
 """
 

@@ -1,5 +1,5 @@
-"""The session file: what goes in comes out, while it is written, after a kill, and from files that
-are not what they seem.
+"""These tests check the session file: it returns the data that was written, while it is written,
+after a kill, and from files that only look like sessions.
 """
 
 import dataclasses

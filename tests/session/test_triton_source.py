@@ -1,5 +1,5 @@
-"""What of a stranger's Triton source is compiled: all that Inductor writes, and nothing else. No
-test runs what it reads.
+"""These tests check which of a stranger's Triton sources are compiled: everything that Inductor
+writes, and nothing else. No test runs a source that it reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session that cannot be written says why, and what can be done."""
+"""These tests check that a session that cannot be written says why, with a remedy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which of the user's files are other files now than when they were captured. What counts is the
-text.
-"""
+"""These tests check which of the user's files have changed since the capture. Only the text counts."""
 
 from __future__ import annotations
 

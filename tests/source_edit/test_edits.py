@@ -1,4 +1,6 @@
-"""Edits of source text: only what they are about changes. Each expected text is written by hand."""
+"""These tests check edits of source text: only the intended part changes. Each expected text is
+written by hand.
+"""
 
 from __future__ import annotations
 

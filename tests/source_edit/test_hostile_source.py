@@ -1,5 +1,5 @@
-"""Source files of a session that a parser in native code would not survive: there is no edit of
-them, and no crash.
+"""These tests check source files of a session that would crash a parser in native code: there is no
+edit of them, and no crash.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An edit written to a file: only to the file it was made for, and nothing else of the file
-changes.
+"""These tests check that an edit is written only to the file it was made for, and that the rest of
+the file does not change.
 """
 
 from __future__ import annotations

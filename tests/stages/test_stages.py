@@ -1,5 +1,5 @@
-"""``fx_explorer.Stages``: what it returns is what torch made, and what a capture of the same model
-has.
+"""These tests check ``fx_explorer.Stages``: it returns what torch made, and what a capture of the
+same model has.
 """
 
 from __future__ import annotations

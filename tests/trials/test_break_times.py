@@ -1,5 +1,5 @@
-"""What calls spend at graph breaks. Each break sleeps a known time, which is the least that can be
-measured there; nothing is required of the clock beyond that.
+"""These tests measure the time that calls spend at graph breaks. Each break sleeps a known time,
+which is the least that can be measured there; nothing more is required of the clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Ways of dealing with dynamic shapes are compared on one program, each by a worker of its own."""
+"""These tests compare ways of dealing with dynamic shapes on one program, each in a worker of its
+own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of trials of dynamic shapes, from trials written by hand."""
+"""These tests check the result of trials of dynamic shapes, from trials written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The app on a session, driven by keys."""
+"""These fixtures open the app on a session, driven by keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test holds back while it looks at the screen."""
+"""This helper blocks a function while a test looks at the screen."""
 
 from __future__ import annotations
 

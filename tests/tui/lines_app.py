@@ -1,4 +1,4 @@
-"""An app around one LineView, for tests: what is on screen, and which messages came."""
+"""This helper is an app around one LineView, for tests: it shows the screen, and collects messages."""
 
 from __future__ import annotations
 

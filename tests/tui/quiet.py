@@ -1,5 +1,5 @@
-"""Waits for an app under test until it has nothing left to do, which its event loop knows; and has
-apps share the styles that they have parsed.
+"""This module waits for an app under test until its event loop has nothing left to do, and shares
+parsed styles among apps.
 
 Textual's pilot waits until the process has hardly used the processor for a fiftieth of a second,
 three times for each key: most of a test was sleep, and on a busy machine a thread that is not

@@ -1,5 +1,5 @@
-"""What a terminal shows when it is sent a part of a frame: each cell that is written, with its
-style.
+"""This module computes what a terminal shows after a part of a frame: each cell that is written,
+with its style.
 """
 
 from __future__ import annotations

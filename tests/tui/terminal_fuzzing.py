@@ -1,4 +1,5 @@
-"""Random bytes for the app's terminal. It must be there after them, at every size of the terminal.
+"""This module sends random bytes to the app's terminal. The app must still work after them, at
+every size of the terminal.
 
 ``python -m tests.tui.terminal_fuzzing --bytes 20000 --seed 0`` drives the app in real
 pseudo-terminals, which takes minutes. What it types may leave the app, which is started again then.

@@ -1,5 +1,5 @@
-"""PTX and SASS in their panes: columns, folded directives, control bits on demand, words for what
-is under the cursor.
+"""These tests check PTX and SASS in their panes: columns, folded directives, control bits on
+demand, and the explanation of the instruction under the cursor.
 """
 
 from __future__ import annotations

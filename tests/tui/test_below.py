@@ -1,5 +1,5 @@
-"""Below a kernel: panes, configurations and passes. The kernels, and where they lead, are recorded
-(tests/data/kernel_ir).
+"""These tests check the screens below a kernel: panes, configurations and passes. The kernels, and
+their links, are recorded (tests/data/kernel_ir).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A session of a real GPU has every level but SASS, which is made when a pane wants to show it."""
+"""These tests check that a session of a real GPU has every level except SASS, which is made when a
+pane shows it.
+"""
 
 from __future__ import annotations
 

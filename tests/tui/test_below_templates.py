@@ -1,5 +1,5 @@
-"""A template's other configurations have Triton sources of their own; libraries are among what
-there is to choose from.
+"""These tests check that a template's other configurations have their own Triton sources, and that
+libraries are among its choices.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""One kernel measured from the keyboard. What measures is injected; a session of a real GPU is
-written by hand.
+"""These tests measure one kernel from the keyboard. The measurement is injected; a session of a
+real GPU is written by hand.
 """
 
 from __future__ import annotations

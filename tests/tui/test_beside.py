@@ -1,5 +1,5 @@
-"""What takes long to make of a session is made in a thread of its own: keys are answered meanwhile,
-and leaving abandons it.
+"""These tests check that slow analyses of a session run in their own thread: keys are answered
+meanwhile, and leaving cancels the work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the app tells about one graph break, down to the tree of calls around it."""
+"""These tests check what the app shows about one graph break, down to the tree of calls around it."""
 
 from __future__ import annotations
 

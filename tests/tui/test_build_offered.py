@@ -1,5 +1,5 @@
-"""A program that raises only while it is inspected: the app names the key that builds it, and the
-build answers.
+"""These tests check a program that raises only while it is inspected: the app names the key that
+builds it, and the build answers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Commands are declared once: every one has somebody who carries it out, keys can be remapped,
-mistakes are told.
+"""These tests check that commands are declared once: each has a handler, keys can be remapped, and
+mistakes are reported.
 """
 
 from __future__ import annotations

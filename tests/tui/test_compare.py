@@ -1,5 +1,5 @@
-"""Two variants side by side, by keys. What is expected can be read off ``branched`` below and
-tests/sessions.py.
+"""These tests show two variants side by side, by keys. Expected values can be read off ``branched``
+below and tests/sessions.py.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""A session that this user did not capture here, in the app: what would be run of it is asked
-about, once.
+"""These tests open in the app a session that this user did not capture here: before any of its code
+is run, the user is asked once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An ExportedProgram that is given to the app: it is loaded only when the user has agreed."""
+"""These tests open an ExportedProgram in the app: it is loaded only when the user has agreed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in the corner come and go, and never stop the app."""
+"""These tests check that messages in the corner come and go, and never stop the app."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Borders are dragged with the mouse: between linked panes, beside the outline, above a detail.
-Keys do it too.
+"""These tests drag borders with the mouse: between linked panes, beside the outline, above a
+detail. Keys do it too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Dynamic shapes tried from the keyboard: the trials are injected, and end when the test says so."""
+"""These tests try dynamic shapes from the keyboard: the trials are injected, and end when the test
+says so.
+"""
 
 from __future__ import annotations
 

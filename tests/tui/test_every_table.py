@@ -1,5 +1,5 @@
-"""Every table sorts by any of its columns, narrows to words, and says below what its rows add up
-to.
+"""These tests check that every table sorts by any of its columns, can be filtered by words, and has
+a sum of its rows below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The first view shows every fact there can be, those of logs included, whatever they are about."""
+"""These tests check that the first view shows every possible fact, those of logs included, whatever
+it is about.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Fixes of a graph break under the hand: listed, shown, tried by a trial that is made up, written
-to a file that is real.
+"""These tests check fixes of a graph break in the app: listed, shown, tried by a fake trial,
+written to a real file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Compile time and the roofline on the screen: opened by keys, zoomed, followed, saved as pictures."""
+"""These tests check compile time and the roofline on the screen: opened by keys, zoomed, followed,
+saved as pictures.
+"""
 
 from __future__ import annotations
 

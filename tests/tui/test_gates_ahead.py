@@ -1,4 +1,4 @@
-"""What can be run to is what the backend at hand comes through."""
+"""These tests check that only stages of the current backend can be run to."""
 
 from __future__ import annotations
 

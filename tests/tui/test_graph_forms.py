@@ -1,4 +1,4 @@
-"""A graph as code and as a table in its pane, and written as a script."""
+"""These tests show a graph as code and as a table in its pane, and write it as a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views of guards and of dynamic sizes, as data and under the hand."""
+"""These tests check the views of guards and of dynamic sizes, as data and by keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A kernel has one number and one colour in every pane, and the source says what each line costs."""
+"""These tests check that a kernel has one number and one colour in every pane, and that the source
+shows the cost of each line.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Bursts of random keys, faster than the screen can follow, over all screens and sizes: the app and
-its main screen stay up.
+"""These tests send bursts of random keys, faster than the screen can follow, over all screens and
+sizes: the app and its main screen stay up.
 
 Keys are sent to the driver as a terminal sends them, without waiting for what each one does. A
 failure names its seed. What would run a program answers that it cannot.

@@ -1,4 +1,4 @@
-"""Keys by groups: menus behind leader keys, and few that are pressed alone."""
+"""These tests check keys by groups: menus behind leader keys, and few keys that are pressed alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is large is read off the thread that draws: the outline, the overview, what is chosen among,
-searches and copies.
+"""These tests check that large data is read outside the thread that draws: the outline, the
+overview, lists of choices, searches and copies.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the first screen does not need is imported while it is read: neither before it, nor by the
-key that needs it.
+"""These tests check that code that the first screen does not need is imported while the user reads
+it: neither before it, nor by the key that needs the code.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where the time of a call goes, on the screen. What measures is injected; its rows are read from
-the session.
+"""These tests check the view of where the time of a call goes. The measurement is injected; its
+rows are read from the session.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Panes side by side: what presets show, what a selection lights up, how panes follow. Expected
-answers: tests/sessions.py.
+"""These tests check panes side by side: what presets show, what a selection highlights, how panes
+follow. Expected answers: tests/sessions.py.
 """
 
 from __future__ import annotations

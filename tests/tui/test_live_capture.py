@@ -1,5 +1,5 @@
-"""A capture shown while it runs: header, pipeline, growth, cancel, quit, failures, capturing again.
-The capture is injected.
+"""These tests show a capture while it runs: header, pipeline, growth, cancel, quit, failures,
+capturing again. The capture is injected.
 """
 
 from __future__ import annotations

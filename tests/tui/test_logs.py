@@ -1,4 +1,4 @@
-"""The app on a TORCH_TRACE log, which is read in a process of its own meanwhile."""
+"""These tests open the app on a TORCH_TRACE log, which is read in a separate process meanwhile."""
 
 from __future__ import annotations
 

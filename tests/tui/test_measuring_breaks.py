@@ -1,5 +1,5 @@
-"""Graph breaks measured from the keyboard. What measures is injected; what it found stands in a
-session that is real.
+"""These tests measure graph breaks from the keyboard. The measurement is injected; its findings are
+in a real session.
 """
 
 from __future__ import annotations

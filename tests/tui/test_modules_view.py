@@ -1,4 +1,6 @@
-"""The tree of modules on screen: what folds, what enter narrows, and how everything comes back."""
+"""These tests check the tree of modules on screen: what folds, what Enter filters, and how
+everything comes back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Getting about: views, follow, back and forward, find, palette, help, copy, edit."""
+"""These tests check navigation: views, follow, back and forward, find, palette, help, copy, edit."""
 
 from __future__ import annotations
 

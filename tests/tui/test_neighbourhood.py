@@ -1,5 +1,5 @@
-"""The picture of what is around a node: boxes that do not overlap, frames that hold what they name,
-keys that walk.
+"""These tests check the picture of the nodes around a node: boxes that do not overlap, frames that
+hold the nodes they name, keys that walk.
 """
 
 from __future__ import annotations

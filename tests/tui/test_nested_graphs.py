@@ -1,5 +1,5 @@
-"""From a node that calls a nested graph, Enter leads into that graph, whatever the operator, and
-the graph's nodes say who calls it.
+"""These tests check that Enter on a node that calls a nested graph opens that graph, whatever the
+operator, and that the graph's nodes name their caller.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Terminals that nobody wishes for: of 20 by 5 cells, without colours, without a mouse, and resized
-all the time. One that answers no question stands in test_terminal_background.py.
+"""These tests use difficult terminals: of 20 by 5 cells, without colours, without a mouse, and
+resized all the time. A terminal that answers no question is in test_terminal_background.py.
 """
 
 from __future__ import annotations

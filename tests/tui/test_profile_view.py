@@ -1,4 +1,6 @@
-"""A profile on the screen: its view, the column of kernels, the gutter of the source, the modules."""
+"""These tests check a profile on the screen: its view, the column of kernels, the gutter of the
+source, the modules.
+"""
 
 from __future__ import annotations
 

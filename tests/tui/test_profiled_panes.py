@@ -1,5 +1,5 @@
-"""Times of a profile in the panes: a column of graphs that rows are sorted by, a gutter of
-generated code and of graphs as texts.
+"""These tests check times of a profile in the panes: a column of graphs that rows are sorted by, a
+gutter of generated code and of graphs as texts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whether compiling pays, measured from the keyboard. What measures is injected; its rows are read
-from the session.
+"""These tests check the view of whether compiling pays, measured from the keyboard. The measurement
+is injected; its rows are read from the session.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The view of a job's ranks: the answer above, rows for ranks that are alike, and what keys do with
-them.
+"""These tests check the view of a job's ranks: the answer above, rows for ranks that are alike, and
+the keys on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The app on sessions torch really made, and on a real worker."""
+"""These tests open the app on sessions torch really made, and on a real worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A region has its name and a colour that stays the same, and is not that of another region."""
+"""These tests check that a region has its name and a colour that stays the same and is not used by
+another region.
+"""
 
 import itertools
 from dataclasses import replace

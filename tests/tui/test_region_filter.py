@@ -1,4 +1,5 @@
-"""Graphs narrowed to one region: what is shown, what stays linked, and how everything comes back.
+"""These tests check graphs filtered to one region: which nodes are shown, which stay linked, and
+how everything comes back.
 
 The nodes expected of a region are those whose user line stands in its ``with annotate`` block of
 the sample.

@@ -1,4 +1,6 @@
-"""What is seen of the screen below a dialog: the same as Textual draws, made with less work."""
+"""These tests check the screen behind a dialog: it looks the same as drawn by Textual, with less
+work.
+"""
 
 from __future__ import annotations
 

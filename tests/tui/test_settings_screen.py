@@ -1,4 +1,4 @@
-"""The dialog of the compiler's options, driven by keys."""
+"""These tests drive the dialog of the compiler's options by keys."""
 
 from __future__ import annotations
 

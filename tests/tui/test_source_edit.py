@@ -1,5 +1,5 @@
-"""Marks as a diff on screen: what is shown, copied and written. The source of the diff is that of
-tests/sessions.py.
+"""These tests check marks as a diff on screen: what is shown, copied and written. The source of the
+diff is that of tests/sessions.py.
 """
 
 from __future__ import annotations

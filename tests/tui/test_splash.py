@@ -1,4 +1,4 @@
-"""The words on screen before the app is."""
+"""These tests check the messages on screen before the app starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each stage did, on screen: after a step, and on a saved session."""
+"""These tests check the view of what each stage did: after a step, and on a saved session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""At a pause, what needs a stage that is still ahead asks once whether to go on, and is done then."""
+"""These tests check that an action at a pause that needs a later stage asks once whether to go on,
+and is done then.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Stepping through recorded bytecode by keys. What is expected can be read off ``write_steps``
-below.
+"""These tests step through recorded bytecode by keys. Expected values can be read off
+``write_steps`` below.
 """
 
 from __future__ import annotations

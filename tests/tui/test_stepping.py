@@ -1,5 +1,5 @@
-"""Driving the compiler from the keyboard. The capture is injected: what it is sent, and what is
-shown of its notices.
+"""These tests drive the compiler from the keyboard. The capture is injected: the tests check its
+commands, and how its notices are shown.
 """
 
 from __future__ import annotations

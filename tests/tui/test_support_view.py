@@ -1,5 +1,5 @@
-"""What a backend supports, on the screen: the backend in a target file of 30 lines, whose parts are
-counted by hand in tests/analysis/test_backend_support.py.
+"""These tests check the view of a backend's support: the backend is in a target file of 30 lines,
+whose parts are counted by hand in tests/analysis/test_backend_support.py.
 """
 
 from __future__ import annotations

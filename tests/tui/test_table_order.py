@@ -1,4 +1,6 @@
-"""Tables are sorted by any column, narrowed to words and added up; the answers are counted by hand."""
+"""These tests check that tables are sorted by any column, filtered by words and added up; the
+answers are counted by hand.
+"""
 
 from __future__ import annotations
 

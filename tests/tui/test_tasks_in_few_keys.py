@@ -1,5 +1,5 @@
-"""What people come to do, in at most ten keys, with what the screen names on the way: a text that
-is typed counts as one key.
+"""These tests check that common tasks take at most ten keys, with the keys that the screen names on
+the way: a typed text counts as one key.
 """
 
 from __future__ import annotations

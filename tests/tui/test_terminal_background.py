@@ -1,5 +1,5 @@
-"""The terminal is asked for its background once; whatever it answers, and whenever, no key comes of
-it.
+"""These tests check that the terminal is asked for its background once; its answer never becomes a
+key, whatever it is and whenever it comes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whatever bytes a terminal sends, they become keys, mouse reports and pastes, and the reading goes
-on.
+"""These tests check that any bytes from a terminal become keys, mouse reports and pastes, and that
+the reading goes on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Code in a narrow pane: indentation folded, lines wrapped, lit lines seen. Rows are counted by
-hand.
+"""These tests check code in a narrow pane: indentation folded, lines wrapped, highlighted lines
+visible. Rows are counted by hand.
 """
 
 from __future__ import annotations

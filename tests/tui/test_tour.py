@@ -1,5 +1,5 @@
-"""The guided tour: it runs in the app itself, goes on when a step was done, and remembers where it
-was left.
+"""These tests check the guided tour: it runs in the app itself, goes on when a step was done, and
+remembers its place.
 """
 
 from __future__ import annotations

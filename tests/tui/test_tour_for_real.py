@@ -1,5 +1,5 @@
-"""The tour on its real sample, really captured: what its sentences say is so. Only the trial of the
-fix, which takes half a minute, is skipped; its edit is written as the app would.
+"""These tests check the tour on its real sample, really captured: its sentences are true. Only the
+trial of the fix, which takes half a minute, is skipped; its edit is written as the app would.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A session of which a part cannot be read, in the app: the reason is told, the rest is shown, and
-the app goes on.
+"""These tests open in the app a session of which a part cannot be read: the reason is shown, the
+rest is shown, and the app goes on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Text from outside is shown, never sent to the terminal; broken sessions are explained."""
+"""These tests check that text from outside is shown, never sent to the terminal, and that broken
+sessions are explained.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""No name of torch's own stands where the user has one: all views of five models are walked, and
-what commands print.
+"""These tests check that none of torch's own names appears where the user has a name: all views of
+five models are walked, and the output of commands.
 """
 
 from __future__ import annotations

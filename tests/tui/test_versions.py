@@ -1,5 +1,5 @@
-"""Versions of a function that was compiled again are told apart in every view, and a sum over
-several says so.
+"""These tests check that versions of a function that was compiled again can be told apart in every
+view, and that a sum over several is labelled so.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Every view says what it shows, what is worth noticing and where the data came from; an empty one
-says why.
+"""These tests check that every view says what it shows, what is worth noticing and where the data
+came from; an empty view says why it is empty.
 """
 
 from __future__ import annotations

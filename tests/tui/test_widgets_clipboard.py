@@ -1,4 +1,6 @@
-"""Copying and opening an editor: which way is taken, and what the user is told."""
+"""These tests check copying and opening an editor: which program is used, and what the user is
+shown.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""CodeView and what it has from LineView: moving, marks, find, mouse, growth, and text that must
-not reach the terminal.
+"""These tests check CodeView and the features of LineView in it: moving, marks, find, mouse,
+growth, and text that must not reach the terminal.
 """
 
 from __future__ import annotations

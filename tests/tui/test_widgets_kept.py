@@ -1,4 +1,4 @@
-"""What is not painted again, and what is."""
+"""These tests check which parts of the screen are painted again, and which are not."""
 
 from __future__ import annotations
 

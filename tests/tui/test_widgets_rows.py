@@ -1,4 +1,4 @@
-"""RowList: rows by page from a source, columns that follow the pane."""
+"""These tests check RowList: rows by page from a source, columns that follow the pane."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The app's logic that needs no screen: presets, history, pipeline, watching, saving, folding,
-wrapping.
+"""These tests check the app's logic that needs no screen: presets, history, pipeline, watching,
+saving, folding, wrapping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs one capture in this test's event loop and gives back everything that came of it."""
+"""This helper runs one capture in this test's event loop and returns its events and its result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A conversation with a real worker: commands are sent whenever it waits, and its answers are
-collected.
+"""This helper is a conversation with a real worker: commands are sent whenever it waits, and its
+answers are collected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Sessions with a kernel and a launch of it, as a capture on a GPU leaves them behind."""
+"""These helpers write sessions with a kernel and a launch of it, as a capture on a GPU leaves them
+behind.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The line that says what is being compiled: which function, in which phase, since when, and why
-again.
+"""These tests check the line that says what is being compiled: which function, in which phase,
+since when, and why again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A worker calls the target once more to record what its bytecode does, and the program does not
-notice.
+"""These tests check that a worker calls the target once more to record its bytecode, and that the
+program does not notice.
 """
 
 from __future__ import annotations

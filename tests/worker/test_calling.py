@@ -1,4 +1,6 @@
-"""Calling a target in this process: what is compiled, whether backward runs, and on which device."""
+"""These tests call a target in this process: what is compiled, whether backward runs, and on which
+device.
+"""
 
 from __future__ import annotations
 

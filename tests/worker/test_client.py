@@ -1,5 +1,5 @@
-"""The life of a worker seen from outside: read while it runs, cancelled, orphaned, and its session
-brought to its place.
+"""These tests check the life of a worker from outside: read while it runs, cancelled, orphaned, and
+its session moved to its place.
 """
 
 from __future__ import annotations

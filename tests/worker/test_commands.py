@@ -1,5 +1,5 @@
-"""``capture`` and ``run`` as a user types them: what goes to stdout, what to stderr, and the exit
-code.
+"""These tests run ``capture`` and ``run`` as a user types them: what goes to stdout, what to
+stderr, and the exit code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines of the console, from whatever bytes a program writes."""
+"""These tests check lines of the console, from whatever bytes a program writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driving a real worker: what it refuses, and that it is usable afterwards."""
+"""These tests drive a real worker: what it refuses, and that it is usable afterwards."""
 
 from __future__ import annotations
 

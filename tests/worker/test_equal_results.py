@@ -1,4 +1,4 @@
-"""One rule for "equal", held against torch's own (``torch._dynamo.utils.same``)."""
+"""These tests compare our rule for "equal" with torch's own (``torch._dynamo.utils.same``)."""
 
 from __future__ import annotations
 

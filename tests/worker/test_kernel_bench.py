@@ -1,4 +1,4 @@
-"""Measuring one kernel: what of it can be tested without a GPU."""
+"""These tests measure one kernel: the parts that can be tested without a GPU."""
 
 from __future__ import annotations
 

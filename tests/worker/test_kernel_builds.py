@@ -1,5 +1,5 @@
-"""Builders as processes, with a real Triton: what they find equals what was recorded, and no kernel
-takes another along.
+"""These tests check builders as processes, with a real Triton: their results equal what was
+recorded, and a kernel that crashes does not affect the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels built, launched and measured on a real GPU."""
+"""These tests build, launch and measure kernels on a real GPU."""
 
 from __future__ import annotations
 

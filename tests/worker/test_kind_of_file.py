@@ -1,5 +1,5 @@
-"""Only what is Python by its name is run; of the rest it is said what it looks like, and what to
-do.
+"""These tests check that only files named like Python are run; for other files, the message says
+what they look like, and what to do.
 """
 
 from __future__ import annotations

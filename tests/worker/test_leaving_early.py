@@ -1,4 +1,4 @@
-"""Whether ``sys.exit`` came at a script's end, for scripts that are really run."""
+"""These tests check whether ``sys.exit`` came at a script's end, for scripts that are really run."""
 
 from __future__ import annotations
 

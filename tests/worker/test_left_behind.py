@@ -1,5 +1,5 @@
-"""What a capture leaves when it is over, or when whoever captured was killed: processes, and the
-session it had so far.
+"""These tests check what a capture leaves when it is over, or when its client was killed:
+processes, and the session it had so far.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A folder that one process makes while another looks for what was left behind: it is the maker's,
-locked until it is gone.
+"""These tests check a folder that one process makes while another looks for leftovers: it belongs
+to its maker, locked until it is removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scalar that backward starts from."""
+"""These tests check the scalar that backward starts from."""
 
 from __future__ import annotations
 

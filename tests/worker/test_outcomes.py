@@ -1,4 +1,6 @@
-"""What is said of a worker that is gone, and what the command line ends with."""
+"""These tests check the message about a worker that has ended unexpectedly, and the command line's
+exit code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words TARGET mean, read without running anything."""
+"""These tests check the meaning of the words TARGET, read without running anything."""
 
 from __future__ import annotations
 

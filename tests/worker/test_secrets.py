@@ -1,5 +1,5 @@
-"""What looks like a secret in a command line is in no session. Second source: the bytes of the
-file, every text inflated.
+"""These tests check that text in a command line that looks like a secret is in no session. Second
+source: the bytes of the file, every text inflated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Stances and strict arguments in a worker, each against the same program in a bare process."""
+"""These tests compare stances and strict arguments in a worker with the same program in a bare
+process.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Resolving every form of target, in this process: what is called, with what, and what is said when
-it cannot be told.
+"""These tests resolve every form of target in this process: which function is called, with which
+arguments, and the message when the target is ambiguous.
 """
 
 from __future__ import annotations

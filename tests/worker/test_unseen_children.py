@@ -1,4 +1,6 @@
-"""What keeps a Python that the program starts from being seen, and what is taken for one."""
+"""These tests check what keeps a started Python from being recorded, and which programs count as
+Python.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that waits answers whether compiled code would take other inputs."""
+"""These tests check that a waiting worker can say whether compiled code would take other inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This program hits a graph break."""
+"""Hits a graph break."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""This module has what the scripts beside it share. A check of each that forbids graph breaks must
-fail for those in ``not_recorded``, whose child hits one, and pass for those in ``honest``.
+"""What the scripts beside this file share. A check of each that forbids graph breaks must fail for those in
+``not_recorded``, whose child hits one, and pass for those in ``honest``.
 """
 
 import os

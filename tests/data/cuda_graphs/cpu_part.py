@@ -1,6 +1,4 @@
-"""This program is recorded as a CUDA graph only in part: ``table`` is on the CPU, and is copied to
-the GPU in each call.
-"""
+"""torch records a part of this one only: ``table`` is on the CPU, and a copy goes to the GPU in each call."""
 
 import torch
 

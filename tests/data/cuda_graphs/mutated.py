@@ -1,6 +1,4 @@
-"""This program has its CUDA graph skipped by torch, with a warning at run time: an input is written
-into.
-"""
+"""torch skips the CUDA graph of this one: an input is written into. It warns so while it runs."""
 
 import torch
 

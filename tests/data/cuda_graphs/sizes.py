@@ -1,6 +1,4 @@
-"""This program has a CUDA graph recorded for each of twelve sizes, although the code is compiled
-once for all of them.
-"""
+"""torch records a CUDA graph for each of twelve sizes, although the code is compiled once for all of them."""
 
 import torch
 

@@ -1,5 +1,4 @@
-"""This script makes encoded.json.gz: SASS with its encoding, and nvdisasm's account of its
-registers. Run it in an empty folder:
+"""Makes encoded.json.gz: SASS with its encoding, and what nvdisasm says of its registers. Run it in a folder to be filled:
 
     python -m tests.data.kernel_ir.encoded WORK
 

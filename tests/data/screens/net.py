@@ -1,6 +1,4 @@
-"""This model is used by the kept screens: two blocks of a transformer, a print between them, and a
-loss.
-"""
+"""The model of the kept screens: two blocks of a transformer's kind, a print between them, and a loss."""
 
 import torch
 from torch import nn

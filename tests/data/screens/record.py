@@ -1,6 +1,4 @@
-"""This script records the sessions that the kept screens are drawn from. They name no folder of the
-machine that they are recorded on.
-"""
+"""Records the sessions that the kept screens are drawn from. They name no folder of the machine that they are recorded on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This script records tests/data/vllm/pieces.log.gz: TORCH_TRACE=DIR python record.py
+"""Records tests/data/vllm/pieces.log.gz: TORCH_TRACE=DIR python record.py
 
 It cuts a model into pieces at an operation, as vLLM does at its attention, compiles each by Inductor, and writes the records of
 vllm/compilation/backends.py and piecewise_backend.py (vLLM 0.13) in their form. Everything else in the log is torch 2.13's own.

@@ -1,5 +1,5 @@
-"""Breaks by what is called: output, side effects, C functions, NumPy, context managers. Each
-function is one case.
+"""This module has functions whose graph breaks come from calls: output, side effects, C functions,
+NumPy, context managers. Each function is one case.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
-"""Breaks that cannot be gone on from: try, generators; and several in one function. Each function
-is one case.
+"""This module has functions with graph breaks that cannot be resumed (try, generators), and with
+several in one function. Each function is one case.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Stands for a third-party library whose functions Dynamo cannot go through."""
+"""This module imitates a third-party library whose functions Dynamo cannot trace."""
 
 import time
 import zlib

@@ -1,5 +1,5 @@
-"""Functions whose obvious fix is wrong in a way that one result does not show; test_nasty.py has
-the truth of each.
+"""This module has functions whose obvious fix is wrong in a way that one result does not show;
+test_nasty.py has the truth about each.
 """
 
 

@@ -1,4 +1,6 @@
-"""Globals that raise when they are looked at: none of it is the fault of the function below."""
+"""This module has globals that raise when they are looked at, which is not the fault of the
+function below.
+"""
 
 import enum
 import io

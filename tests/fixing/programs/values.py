@@ -1,5 +1,5 @@
-"""Breaks by a tensor's content: numbers taken out, branches, sizes. Each function is one case of
-test_causes.py.
+"""This module has functions whose graph breaks come from a tensor's content: numbers taken out,
+branches, sizes. Each function is one case of test_causes.py.
 """
 
 import torch

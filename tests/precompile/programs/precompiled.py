@@ -1,4 +1,4 @@
-"""A program that compiles with Precompile: a whole model, regions of one, and one graph by two
+"""This program compiles with Precompile: a whole model, regions of one, and one graph by two
 compilers.
 
 One function is saved and loaded, by Precompile and by torch itself.

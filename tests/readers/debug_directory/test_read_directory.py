@@ -1,4 +1,6 @@
-"""A directory that torch 2.13 wrote for TORCH_COMPILE_DEBUG=1, of relu(x @ w) and its backward."""
+"""These tests read a directory that torch 2.13 wrote for TORCH_COMPILE_DEBUG=1, of relu(x @ w) and
+its backward.
+"""
 
 from __future__ import annotations
 

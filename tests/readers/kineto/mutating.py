@@ -1,5 +1,5 @@
-"""Traces of torch.profiler that are damaged by a seed, made of the first events of every kind that
-one run wrote.
+"""This module makes traces of torch.profiler that are damaged from a seed, out of the first events
+of every kind that one run wrote.
 
 ``python -m tests.readers.kineto.mutating --rounds 1000000`` (``make fuzz-profiles``) goes on for
 longer than a test may.

@@ -1,5 +1,5 @@
-"""Traces of torch.profiler are read in pieces, whole or damaged, and what was passed over is
-counted.
+"""These tests read traces of torch.profiler in pieces, whole or damaged, and check the count of
+events passed over.
 """
 
 from __future__ import annotations

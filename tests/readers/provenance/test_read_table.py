@@ -1,5 +1,5 @@
-"""torch's tables of what each kernel computes: alone, in a package of AOTInductor, and in a debug
-directory of an H100.
+"""These tests check torch's tables of what each kernel computes: alone, in a package of
+AOTInductor, and in a debug directory of an H100.
 """
 
 from __future__ import annotations

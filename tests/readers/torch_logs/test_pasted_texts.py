@@ -1,5 +1,5 @@
-"""Texts as people paste them, with one warning or one recompile in them: what they do not have is
-told as that.
+"""These tests read texts as people paste them, with one warning or one recompile in them: missing
+parts are reported as missing.
 
 tests/data/torch_logs/*_only.txt and two_ranks.txt are written after public reports, in torch's
 format.

@@ -1,4 +1,4 @@
-"""The text that torch 2.13 printed for
+"""These tests read the text that torch 2.13 printed for
 TORCH_LOGS="graph_breaks,recompiles,guards,output_code,graph_code,aot_graphs".
 
 The program multiplies by ``n``, prints, and takes the relu, for two values of ``n``; its own output

@@ -1,5 +1,5 @@
-"""Logs that are damaged by a seed, made of the smallest record of every kind that torch wrote, and
-what reading them may do.
+"""This module makes logs that are damaged from a seed, out of the smallest record of every kind
+that torch wrote, and checks the reading of them.
 
 ``python -m tests.readers.torch_trace.mutating --rounds 1000000`` (``make fuzz-logs``) goes on for
 longer than a test may.

@@ -1,5 +1,5 @@
-"""Single records of a log: what autotuning measured is told, and a record that no session can hold
-costs only itself.
+"""These tests check single records of a log: the measurements of autotuning are shown, and a record
+that no session can hold is left out alone.
 """
 
 from __future__ import annotations

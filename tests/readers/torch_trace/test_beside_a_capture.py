@@ -1,4 +1,6 @@
-"""The same program captured, and its TORCH_TRACE log read: both sessions say the same."""
+"""These tests capture a program and read the TORCH_TRACE log of the same program: both sessions say
+the same.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A log of DistributedDataParallel: each bucket of its graph has its own graphs, links and code.
-The program had two buckets (torch 2.13, on the CPU; records that nothing here is asked of were left
-out).
+"""These tests read a log of DistributedDataParallel: each bucket of its graph has its own graphs,
+links and code. The program had two buckets (torch 2.13, on the CPU; records without a test here
+were left out).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A log that ends in the middle: the times of its phases and the whole go together; a rank that was
-silent is said to be.
+"""These tests read a log that ends in the middle: the times of its phases and the whole agree; a
+silent rank is reported.
 """
 
 from __future__ import annotations

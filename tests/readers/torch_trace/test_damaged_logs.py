@@ -1,5 +1,5 @@
-"""Logs that were cut off, mixed up or made by somebody else: what can be read is read, the rest is
-counted, nothing raises.
+"""These tests read logs that were cut off, mixed up or made by somebody else: the readable part is
+read, the rest is counted, and nothing raises.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the beginning of a log says before the app is there: the second source is the session that
-is made of the same log.
+"""These tests check the summary of a log's beginning before the app starts: the second source is
+the session made from the same log.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A log that is read while a job writes it: the same comes of it, wherever it was cut when it was
-looked at.
+"""These tests read a log while a job writes it: the result is the same, wherever it was cut when it
+was read.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A log that lies there unpacked: what happened is found first, graphs, guards and code are decoded
-after that, and its texts stay where they are.
+"""These tests check an unpacked log: events are found first, graphs, guards and code are decoded
+after that, and its texts stay in the file.
 """
 
 from __future__ import annotations

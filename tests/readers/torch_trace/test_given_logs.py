@@ -1,5 +1,5 @@
-"""The ways in which a log is given: packed with zstd, on the standard input, and to be kept as a
-session.
+"""These tests check the ways in which a log is given: packed with zstd, on the standard input, and
+to be kept as a session.
 """
 
 from __future__ import annotations

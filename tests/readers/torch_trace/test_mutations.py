@@ -1,5 +1,5 @@
-"""10,000 damaged logs are read to their ends: nothing raises, and what is no record is counted.
-``make fuzz-logs`` reads more.
+"""These tests read 10,000 damaged logs to their ends: nothing raises, and invalid records are
+counted. ``make fuzz-logs`` reads more.
 """
 
 from __future__ import annotations

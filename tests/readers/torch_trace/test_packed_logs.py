@@ -1,4 +1,4 @@
-"""Logs packed with zstd: what unpacks them, and how far it is."""
+"""These tests check logs packed with zstd: the program that unpacks them, and its progress."""
 
 from __future__ import annotations
 

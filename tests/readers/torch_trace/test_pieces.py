@@ -1,4 +1,6 @@
-"""A log is cut where records begin, in whatever blocks it comes, and what is too long is cut, too."""
+"""These tests check that a log is cut where records begin, whatever the blocks, and that a record
+that is too long is cut, too.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Logs that torch wrote on an H200: what the session has is what the log's lines say, counted
-straight from them.
+"""These tests read logs that torch wrote on an H200: the session agrees with the log's lines,
+counted straight from them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The logs of tlparse's own tests, from torch 2.4 to 2.9: what its tests say of them holds here."""
+"""These tests read the logs of tlparse's own tests, from torch 2.4 to 2.9: the assertions of its
+tests hold here.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What vLLM adds to a log: which pieces are equal, what each compile of one was for, and what the
-cache said.
+"""These tests check what vLLM adds to a log: which pieces are equal, what each compile of a piece
+was for, and what the cache answered.
 
 The log is torch 2.13's own, of a model cut into pieces and compiled by Inductor; vLLM's records in
 it have the form of vLLM's source (tests/data/vllm/record.py). Its paths were shortened, and their

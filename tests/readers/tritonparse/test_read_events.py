@@ -1,4 +1,4 @@
-"""Logs of tritonparse's own tests and examples: what they say is what is shown."""
+"""These tests read logs of tritonparse's own tests and examples: their content is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain function of tensors."""
+"""This target is a plain function of tensors."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A small GPT-2, trained for one step on its own loss."""
+"""This target is a small GPT-2, trained for one step on its own loss."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

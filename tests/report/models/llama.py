@@ -1,4 +1,4 @@
-"""A small Llama, trained for one step on its own loss."""
+"""This target is a small Llama, trained for one step on its own loss."""
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM

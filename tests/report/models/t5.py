@@ -1,4 +1,4 @@
-"""A small T5 with encoder and decoder, trained for one step on its own loss."""
+"""This target is a small T5 with encoder and decoder, trained for one step on its own loss."""
 
 import torch
 from transformers import T5Config, T5ForConditionalGeneration

@@ -1,4 +1,4 @@
-"""A small vision transformer that classifies, trained for one step on its own loss."""
+"""This target is a small vision transformer that classifies, trained for one step on its own loss."""
 
 import torch
 from transformers import ViTConfig, ViTForImageClassification

@@ -1,5 +1,5 @@
-"""A fix is written, one key captures again, and the card says what came of it; all fixes are tried
-by one key.
+"""These tests write a fix and capture again with one key: the card reports the effect; another key
+tries all fixes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""After a change: w captures at once, what came of it is on the overview, and the session before is
-kept that long.
+"""These tests check the time after a change: w captures at once, the overview reports the effect,
+and the session before is kept until then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What was found in a file that has changed since is marked as old, wherever it is shown."""
+"""These tests check that findings in a file that has changed since are marked as old, wherever they
+are shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kept screens: the option that draws them anew, and the sessions they are drawn from."""
+"""These fixtures have the kept screens: the option that draws them again, and the sessions they are
+drawn from.
+"""
 
 from __future__ import annotations
 

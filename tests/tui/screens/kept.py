@@ -1,4 +1,4 @@
-"""A screen as text that is kept: its characters, and the style of each stretch of them.
+"""This module stores a screen as text: its characters, and the style of each stretch of them.
 
 A style has a short name made of what it is, so that it stays the same when others come or go, and
 the difference of two kept screens is the difference of the screens.

@@ -1,4 +1,6 @@
-"""Twelve situations at three sizes in three themes are drawn as they are kept in snapshots/."""
+"""These tests check that twelve situations at three sizes in three themes are drawn as in
+snapshots/.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This program lets torch build kernels in processes of its own, where it may use several threads."""
+"""Torch builds kernels in processes of its own, where it may use several threads."""
 
 import os
 import sys

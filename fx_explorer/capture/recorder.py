@@ -271,9 +271,9 @@ def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
                 Counter(counts) - Counter(before.get(group, {}))
             )
     state.writer.set_meta("counters", state.counters)
-    state.writer.set_meta("built_to_save", sorted(state.built_to_save))
-    if state.capture_summaries:
-        state.writer.set_meta("capture_summaries", state.capture_summaries)
+    state.writer.set_meta("built_to_save", sorted(state.ahead_of_time.built_to_save))
+    if state.ahead_of_time.summaries:
+        state.writer.set_meta("capture_summaries", state.ahead_of_time.summaries)
 
 
 # What ran.

@@ -127,7 +127,7 @@ class _Records:
             return
         if known is not None and known.status != "running":
             recording.begin_again(name)
-        recording.captured_ahead.discard(name)
+        recording.ahead_of_time.captured.discard(name)
         where = _of_the_user(recording, _frames(content["stack"])[-1])
         recording.sources.file(where.file)
         recording.change_compilation(
@@ -149,7 +149,7 @@ class _Records:
             self.spans.flush()
             return
         if (
-            name in recording.captured_ahead
+            name in recording.ahead_of_time.captured
         ):  # such a record ends each part of it; how it went is recorded elsewhere
             self.spans.flush()
             return
@@ -168,7 +168,7 @@ class _Records:
             sorted(_first_line(reason) for reason in content.get("restart_reasons") or ())
         )
         waited_s = recording.waited_s - self._waited_before.pop(name, recording.waited_s)
-        code = recording.recompiled.pop(name, None)
+        code = recording.recompiles.functions.pop(name, None)
         if code and not row.function:  # refused at the recompile limit, before Dynamo began with it
             where = _of_the_user(
                 recording, Frame(code.co_filename, code.co_firstlineno, qualified_name(code), "")
@@ -367,7 +367,7 @@ def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) 
     """Add rows for the failed guards that the hook recorded (recompiles.py). Without them, add rows
     for torch's report: a text or a list of texts, returned by ``payload``.
     """
-    noted = recording.failed_guards.pop(name, None)
+    noted = recording.recompiles.failed_guards.pop(name, None)
     if noted is None:
         noted = {}
         reasons = payload()

@@ -251,7 +251,7 @@ def precompile_hook(recording: Recording) -> contextlib.AbstractContextManager[N
             if not is_given_directly(recording):
                 return original(self, *args, **kwargs)
             with given_directly(recording, "precompile", _function_name(self._fn)) as name:
-                recording.built_to_save.add(name)
+                recording.ahead_of_time.built_to_save.add(name)
                 with building():
                     original(self, *args, **kwargs)
                 with recording.noting("what torch.compiler.precompile saves", "output_code"):
@@ -295,7 +295,7 @@ def capture_session_hook(recording: Recording) -> contextlib.AbstractContextMana
             original(self, *exc)
             with recording.noting("torch's summary of a capture", "dynamo"):
                 summary = {"function": _function_name(self._fn), **asdict(self.summary())}
-                recording.capture_summaries.append(_shortened(summary))
+                recording.ahead_of_time.summaries.append(_shortened(summary))
 
         return __exit__
 

@@ -58,7 +58,7 @@ def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None
             with recording.noting("guards that are built later", "dynamo"):
                 output_graph = captured.graph_capture_output.output_graph
                 name = recording.compilation_name()
-                recording.traced_ahead.append((weakref.ref(output_graph), name))
+                recording.ahead_of_time.traced.append((weakref.ref(output_graph), name))
             backend = recording.here.backend_of_file
             if backend is not None:
                 with recording.noting("the backend of a function that is compiled ahead"):
@@ -113,7 +113,7 @@ def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) ->
                 made = original(*args, **kwargs)
                 with recording.noting("that a function is built to be saved"):
                     compilation = recording.row(recording.compilation_name())
-                    recording.built_to_save.add(compilation.name)
+                    recording.ahead_of_time.built_to_save.add(compilation.name)
                 return made
         finally:
             recording.here.backend_of_file = before
@@ -205,7 +205,7 @@ def note_saved(compilations: Recorded, guards: int, dropped: Sequence[tuple[str,
         if recording not in recordings():
             continue
         with recording.noting("what a function is saved without", "dynamo"):
-            recording.built_to_save.add(row.name)
+            recording.ahead_of_time.built_to_save.add(row.name)
             recording.writer.add(Metric(0, row.id, GUARDS_IN_FILE, in_file))
 
 
@@ -217,7 +217,7 @@ def lowered_by_program(
     Dynamo captured ahead is compiled in the compilation it was captured in.
     """
     name = str(getattr(graph, "meta", {}).get("dynamo_compile_id", ""))
-    if name not in recording.captured_ahead:
+    if name not in recording.ahead_of_time.captured:
         with given_directly(recording, compiler, function):
             yield
         return
@@ -236,7 +236,11 @@ def guards_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def build_guards(self: Any, *args: Any, **kwargs: Any) -> Any:
-            known = (name for graph, name in recording.traced_ahead if graph() is self.output_graph)
+            known = (
+                name
+                for graph, name in recording.ahead_of_time.traced
+                if graph() is self.output_graph
+            )
             name = next(known, "")
             if recording.compilation_name() or not name:
                 return original(self, *args, **kwargs)
@@ -260,7 +264,7 @@ def _announce(recording: Recording, frame: Any) -> None:
         code, function = frame.code, qualified_name(frame.code)
     else:
         code, function = forward.__code__, forward.__qualname__
-    recording.captured_ahead.add(name)
+    recording.ahead_of_time.captured.add(name)
     recording.sources.file(code.co_filename)
     recording.change_compilation(
         name,

@@ -66,14 +66,14 @@ class ListingRow:
 
 
 def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Fill ``recording.resume_names`` while Dynamo installs its globals."""
+    """Fill ``recording.dynamo_bytecode.resume_names`` while Dynamo installs its globals."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def install_global_unsafe(self: Any, name: str, value: Any) -> Any:
             with recording.noting("the name of a resume function", "dynamo"):
                 code = _resumed_code(value)
                 if code is not None:
-                    recording.resume_names[name] = code.co_name
+                    recording.dynamo_bytecode.resume_names[name] = code.co_name
             return original(self, name, value)
 
         return install_global_unsafe
@@ -134,7 +134,9 @@ def _add_modified(recording: Recording, original: types.CodeType, modified: type
 def _add_bytecode(
     recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = ""
 ) -> RecordedBytecode:
-    rows = listing(code, recording.compilation_name(), recording.resume_names, graph_lines)
+    rows = listing(
+        code, recording.compilation_name(), recording.dynamo_bytecode.resume_names, graph_lines
+    )
     title = f"{kind.removeprefix('bytecode_')} bytecode of {code.co_name}"
     artifact = recording.add_artifact(
         kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode"

@@ -57,7 +57,7 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
                 # What is captured ahead goes to a function of torch's own, which keeps it for
                 # later.
-                if name not in recording.captured_ahead:
+                if name not in recording.ahead_of_time.captured:
                     state.backend = backend_name(self.compiler_fn) or recording.request.backend
                     state.segment.answerer = answerer(state.backend, self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
@@ -72,7 +72,7 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 # A package is saved with what the backend returned; and while a graph waits, it
                 # runs eagerly.
                 is_saved = getattr(self, "package", None) is not None
-                is_ahead = name in recording.captured_ahead
+                is_ahead = name in recording.ahead_of_time.captured
                 is_other = is_saved or is_ahead or recording.boundary.is_deferred(name)
                 if is_other:
                     return made
@@ -107,7 +107,7 @@ def _noting_its_backend(recording: Recording, original: Callable[..., Any]) -> C
         with recording.noting("the backend of a compilation", "dynamo"):
             name = recording.compilation_name()
             row = recording.of(name).row
-            if row is not None and name not in recording.captured_ahead:
+            if row is not None and name not in recording.ahead_of_time.captured:
                 backend = recording.of(name).backend = (
                     backend_name(self.compiler_fn) or recording.request.backend
                 )

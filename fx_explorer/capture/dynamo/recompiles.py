@@ -48,8 +48,8 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
             with recording.noting_guards("what changed before a recompile", "dynamo"):
                 name = recording.compilation_name()
                 if name:  # none: a stance asks, under which nothing is compiled
-                    recording.recompiled[name] = code
-                    failed = recording.failed_guards.setdefault(name, {})
+                    recording.recompiles.functions[name] = code
+                    failed = recording.recompiles.failed_guards.setdefault(name, {})
                     count_failed(failed, str(reason), lambda: guarded_value(manager, f_locals))
             return reason
 

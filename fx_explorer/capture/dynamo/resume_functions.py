@@ -42,7 +42,7 @@ def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
                 return resume_code
             with recording.noting("a resume function", "dynamo"):
                 made = _resume_code(recording, resume_code, (code, lineno, *args), translator)
-                recording.resume_codes[resume_code] = made
+                recording.dynamo_bytecode.resume_codes[resume_code] = made
                 row = _row(recording, translator, made)
                 key = (row.compilation, row.name, row.depth, row.locals)
                 # A branch makes one for each of its sides.
@@ -60,7 +60,7 @@ def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 def _hooked(recording: Recording, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
     def name_arguments(code: types.CodeType, compiled: types.CodeType) -> None:
         with recording.noting("the arguments of a resume function", "dynamo"):
-            made = recording.resume_codes.get(code)
+            made = recording.dynamo_bytecode.resume_codes.get(code)
             if made is not None:
                 name = recording.compilation_name()
                 recording.change_compilation(name, argument_names=made.argument_names)
@@ -117,7 +117,9 @@ def _resume_code(
     """
     named = _parameters().bind_partial(*arguments).arguments
     names = tuple(named["argnames"])
-    nested = tuple(recording.resume_codes[inner] for inner in named.get("nested_code_objs", ()))
+    nested = tuple(
+        recording.dynamo_bytecode.resume_codes[inner] for inner in named.get("nested_code_objs", ())
+    )
     root_code = recording.resume_code(translator.output.root_tx.f_code)
     origins = {name: root_code.original(source) for name, source in _sources(translator, names)}
     return ResumeCode(code, named["nstack"], names, nested, origins)

@@ -206,7 +206,7 @@ class StepRecorder:
             self._recording.dynamo_bytecode.modified.get(code, NOT_RECORDED),
             stack_depths(code),
             {instruction.offset: instruction for instruction in dis.get_instructions(code)},
-            _made_up_names(frame.f_globals, self._recording.resume_names),
+            _made_up_names(frame.f_globals, self._recording.dynamo_bytecode.resume_names),
         )
         return self._calls[frame]
 

@@ -71,6 +71,12 @@ class DynamoBytecode:
     """Code for which Dynamo made bytecode. If it runs itself, the guards of all that bytecode have
     failed.
     """
+    resume_names: dict[str, str] = field(default_factory=dict)
+    """Global that Dynamo's bytecode calls → name of the resume function in it:
+    ``torch_dynamo_resume_in_forward_at_12``.
+    """
+    resume_codes: CodeDict[ResumeCode] = field(default_factory=CodeDict)
+    """Code of a resume function → the ResumeCode that Dynamo made it from."""
 
     def add(
         self, original: types.CodeType, modified: types.CodeType, known: RecordedBytecode

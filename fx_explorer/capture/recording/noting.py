@@ -129,6 +129,30 @@ class FailedGuard:
     """Number of compilations of the function in which it failed."""
 
 
+@dataclass
+class Recompiles:
+    """The recompiles that torch has begun and not reported yet."""
+
+    functions: dict[str, types.CodeType] = field(default_factory=dict)
+    """Compilation → the function that is being recompiled, until the compilation ends."""
+    failed_guards: dict[str, dict[str, FailedGuard]] = field(default_factory=dict)
+    """Compilation → the guards whose failure caused it, by their source."""
+
+
+@dataclass
+class AheadOfTime:
+    """The compilations without a call of the program: compiled ahead of time, or to be saved."""
+
+    captured: set[str] = field(default_factory=set)
+    """Compilations of functions that were captured before any call (ahead_of_time.py)."""
+    built_to_save: set[str] = field(default_factory=set)
+    """Compilations whose code was built because it is saved, also while inspecting."""
+    traced: list[tuple[weakref.ref[object], str]] = field(default_factory=list)
+    """(object from which torch builds guards, its compilation). The object cannot be hashed."""
+    summaries: list[dict[str, object]] = field(default_factory=list)
+    """torch's summary of each capture of several graphs (``PrecompileSummary``)."""
+
+
 class CountedEntry(Protocol):
     """A function made by a backend, with a counter of its calls."""
 

@@ -12,7 +12,6 @@ import contextlib
 import time
 import traceback
 import types
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,17 +29,18 @@ from fx_explorer.capture.recording.compilation_state import (
     ThisThread,
 )
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.dynamo_code import CodeDict, DynamoBytecode, ResumeCode
+from fx_explorer.capture.recording.dynamo_code import DynamoBytecode, ResumeCode
 from fx_explorer.capture.recording.function_names import GivenCallables
 from fx_explorer.capture.recording.live_guards import LiveGuards
 from fx_explorer.capture.recording.noting import (
+    AheadOfTime,
     BackendError,
     CallAgain,
     DynamoAndOverridesOff,
     DynamoOff,
-    FailedGuard,
     Noting,
     Published,
+    Recompiles,
 )
 from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.errors import SessionWriteError
@@ -107,25 +107,13 @@ class Recording:
 
         self._states: dict[str, CompilationState] = {}
         """Compilation → its state; restarted when torch reuses a name."""
-        self.captured_ahead: set[str] = set()
-        """Compilations of functions that were captured before any call (ahead_of_time.py)."""
-        self.built_to_save: set[str] = set()
-        """Compilations whose code was built because it is saved, also while inspecting."""
-        self.capture_summaries: list[dict[str, object]] = []
-        """torch's summary of each capture of several graphs (``PrecompileSummary``)."""
-        self.traced_ahead: list[tuple[weakref.ref[object], str]] = []
-        """(object from which torch builds guards, its compilation). The object cannot be hashed."""
 
         # what hooks leave for each other
         self.live_guards = LiveGuards()
         self.dynamo_bytecode = DynamoBytecode()
+        self.recompiles = Recompiles()
+        self.ahead_of_time = AheadOfTime()
         self.given = GivenCallables()
-        self.recompiled: dict[str, types.CodeType] = {}
-        """Compilation → the function that is being recompiled, until the compilation ends."""
-        self.failed_guards: dict[str, dict[str, FailedGuard]] = {}
-        """Compilation → the guards whose failure caused it, by their source. They are stored until
-        torch reports them.
-        """
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were generated here."""
         self.library_calls: dict[int, LibraryCall] = {}
@@ -136,12 +124,6 @@ class Recording:
         """Group → torch's counts during the capture, such as ``counters["graph_break"]``."""
         self.options_in_force: list[OptionInForce] = []
         """The options shown in the console, with every value they had."""
-        self.resume_names: dict[str, str] = {}
-        """Global that Dynamo's bytecode calls → name of the resume function in it:
-        ``torch_dynamo_resume_in_forward_at_12``.
-        """
-        self.resume_codes: CodeDict[ResumeCode] = CodeDict()
-        """Code of a resume function → the ResumeCode that Dynamo made it from."""
         self.published = Published()
         self.call_again: CallAgain | None = None
         """Repeats the captured call; None before the first call, and for a script."""
@@ -162,8 +144,8 @@ class Recording:
         """
         self._states.clear()
         for known in (
-            self.recompiled,
-            self.failed_guards,
+            self.recompiles.functions,
+            self.recompiles.failed_guards,
             self.output_codes,
             self.counters,
             self.options_in_force,
@@ -230,7 +212,7 @@ class Recording:
         """Return the ResumeCode of a resume function; for any other function a ResumeCode whose
         arguments have their own names.
         """
-        return self.resume_codes.get(code) or ResumeCode(code)
+        return self.dynamo_bytecode.resume_codes.get(code) or ResumeCode(code)
 
     def _source_from_the_start(self, source: str) -> str:
         """Return a source of a resume function in the names of the original function. Any other

@@ -211,7 +211,7 @@ def compile_segment(
     kept = _keep(stepper, output_graph, module, inputs)
     variant = kept.variants[0]
     # Whoever captured it ahead of time has called for the graph, and cannot continue without it.
-    is_ahead = kept.name in stepper.recording.captured_ahead
+    is_ahead = kept.name in stepper.recording.ahead_of_time.captured
     if not stepper.defers or is_ahead or not can_wait(kept):
         variant.is_finished = stepper.defers  # however it ends, it ends now
         return _compile_in_dynamo(stepper, kept, variant, module, output_graph, here)

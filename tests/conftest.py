@@ -54,7 +54,7 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What test files took is known to make quick the next time; the process that tells all of them
+    """Store how long test files took, for ``make quick``; the process that controls the others
     writes it.
     """
     if not hasattr(session.config, "workerinput"):
@@ -127,7 +127,7 @@ def warm_workers(warm_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all processes of this run of the tests."""
+    """Return a folder that is shared by all processes of this run of the tests."""
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
     folder.mkdir(exist_ok=True)

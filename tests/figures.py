@@ -26,5 +26,5 @@ NOTHING = SessionFigures(
 
 
 def figures(**known: Any) -> SessionFigures:
-    """Those that are given; all others are 0."""
+    """Return figures with the given values; all others are 0."""
     return replace(NOTHING, **known)

@@ -17,7 +17,7 @@ GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def unpacked(name: str, folder: Path) -> Path:
-    """Unpack a file of the recorded ones."""
+    """Unpack one of the recorded files."""
     file = folder / name.removesuffix(".gz")
     with gzip.open(DATA / name) as packed, file.open("wb") as out:
         shutil.copyfileobj(packed, out)
@@ -25,7 +25,7 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def recorded_session(name: str, folder: Path) -> Path:
-    """Return a session of the recorded ones."""
+    """Return one of the recorded sessions."""
     return unpacked(f"{name}.fxs.gz", folder)
 
 
@@ -49,8 +49,8 @@ def gpu_seconds(found: list[dict[str, Any]]) -> float:
 
 
 def graph_seconds(found: list[dict[str, Any]]) -> float:
-    """Return the sum of what was launched within calls of compiled graphs: launches whose time lies
-    within one on their thread.
+    """Return the sum of the launches whose time lies within a call of a compiled graph on their
+    thread.
     """
     graphs = [
         (one["tid"], one["ts"], one["ts"] + one["dur"])

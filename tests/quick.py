@@ -151,7 +151,7 @@ def _module(file: Path) -> str:
 
 
 def imported_names(tree: ast.Module) -> set[str]:
-    """Return the modules that a file imports, and what may be modules of the packages it imports
+    """Return the modules that a file imports, and the possible modules of the packages it imports
     from.
     """
     names: set[str] = set()
@@ -165,8 +165,8 @@ def imported_names(tree: ast.Module) -> set[str]:
 
 
 def fitting(tests: Iterable[str], seconds: float) -> list[str]:
-    """Return the first of the tests, as many as take ``seconds`` together; a long one that does not
-    fit any more leaves its place to those behind it.
+    """Return the first of the tests that fit in ``seconds`` together; a long test that does not fit
+    any more is skipped.
     """
     durations = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     chosen = []

@@ -47,7 +47,7 @@ Written = Callable[[Callable[[SessionWriter], object]], SessionReader]
 
 @dataclass
 class Hand:
-    """Ids of what ``write_training_step`` wrote, by name."""
+    """Hand has the ids of the rows that ``write_training_step`` wrote, by name."""
 
     path: Path
     source: int

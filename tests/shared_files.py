@@ -17,7 +17,7 @@ def digest(*parts: object) -> str:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """One process at a time."""
+    """Hold the lock of a file: only one process at a time does."""
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -125,7 +125,7 @@ def test_a_limit_is_a_whole_number(number: str, capsys: pytest.CaptureFixture[st
 
 
 def read_annotation(line: str) -> dict[str, str]:
-    """As the runner reads it: %-escapes undone after the line is taken apart."""
+    """Read an annotation as the runner does: %-escapes are undone after the line is taken apart."""
     found = ANNOTATION.match(line)
     assert found, line
     properties = dict(part.split("=", 1) for part in found["properties"].split(","))
@@ -273,7 +273,9 @@ def write_unseen_child(writer: SessionWriter) -> None:
 
 
 def write_compile_error(writer: SessionWriter) -> None:
-    """As ``fullgraph=True`` leaves it: skipped, and neither a break nor a fallback."""
+    """Write a compile error as ``fullgraph=True`` leaves it: skipped, and neither a break nor a
+    fallback.
+    """
     writer.add_graph(model.Graph(0, writer.add(ONE_GRAPH), "dynamo", ""), [], [])
     failed = writer.add(
         model.Compilation(

@@ -21,7 +21,7 @@ PAGES = sorted(
 
 
 def fx_explorer(*arguments: str) -> str:
-    """What ``fx-explorer ARGUMENTS`` prints."""
+    """Return the output of ``fx-explorer ARGUMENTS``."""
     command = [sys.executable, "-m", "fx_explorer", *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True

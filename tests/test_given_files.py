@@ -167,7 +167,7 @@ UNREADABLE = {
 }
 
 BROKEN = ("cut session", "other database", "cut program")
-"""What cannot be read under any name."""
+"""Kinds of files that cannot be read under any name."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -260,7 +260,9 @@ NO_RECORD = "the standard input has no record of torch's"
 
 
 def from_closed_input(command: str) -> tuple[int, str]:
-    """The exit code of a command whose standard input is closed, and the one line that it says."""
+    """Return the exit code of a command whose standard input is closed, and its single line of
+    output.
+    """
     shell = f"{sys.executable} -m fx_explorer {command} <&-"
     ended = subprocess.run(
         ["/bin/sh", "-c", shell], capture_output=True, text=True, check=False, timeout=60

@@ -73,7 +73,7 @@ def test_paragraphs_are_joined_only_where_the_line_was_full() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Command and words of every example in a help, without what explains it."""
+    """Return the command and words of every example in a help, without the explanations."""
     found = []
     for name in cli.COMMANDS:
         epilog = importlib.import_module(cli.module_of(name)).EPILOG

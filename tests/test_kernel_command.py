@@ -73,7 +73,7 @@ def run_warm(run: Run, warm_python_for_gpus: str) -> Run:
 
 @pytest.fixture(scope="module")
 def session(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy: what is built is kept in it."""
+    """Return a copy of the session, because builds are kept in it."""
     path = tmp_path_factory.mktemp("captured") / "mlp.fxs"
     return Path(shutil.copy(captured("mlp", gpu="h100"), path))
 

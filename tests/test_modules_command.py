@@ -139,7 +139,7 @@ def test_a_terminal_gets_a_table_with_bars_that_fits(tmp_path: Path, columns: in
 
 
 def on_a_terminal(words: list[str], columns: int) -> list[str]:
-    """Return what the command line prints on a terminal without colours."""
+    """Return the command line's output on a terminal without colours."""
     ours, theirs = pty.openpty()
     environment = {
         **os.environ,

@@ -30,7 +30,7 @@ SOURCE = "print('mine')\n"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
-    """A finished session, beside which ``tmp_path / "here"`` is free for what is written."""
+    """Return a finished session; ``tmp_path / "here"`` beside it is free for output."""
     (tmp_path / "here").mkdir()
     path = tmp_path / "captured.fxs"
     with SessionWriter(path) as writer:
@@ -44,7 +44,7 @@ def written(path: Path, text: str = SOURCE) -> Path:
 
 
 def messages(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command says that must refuse before anything runs."""
+    """Return the messages of a command that must refuse before anything runs."""
     assert cli.main(words) == 2
     return capsys.readouterr().err
 

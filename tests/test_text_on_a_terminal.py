@@ -33,7 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> tuple[str, str]:
-    """Return what a command prints on stdout and on stderr, both terminals."""
+    """Return the output of a command on stdout and on stderr, both terminals."""
     out, err = Terminal(), Terminal()
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.setenv("NO_COLOR", "1")
@@ -44,7 +44,9 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> tuple[st
 
 
 def widest(text: str) -> int:
-    """Return the cells of the longest line. A line that is one word, a path, is never broken."""
+    """Return the cells of the longest line. A line that is a single word, such as a path, is never
+    broken.
+    """
     lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
     return max((cell_len(line) for line in lines if len(line.split()) > 1), default=0)
 

@@ -21,7 +21,7 @@ PROGRAM = "def f(x):\n    print(x)\n    return x\n"
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Path:
-    """One whose program, inputs and kernel would leave a file behind."""
+    """Return a session from a stranger whose program, inputs and kernel would leave a file behind."""
     touch = f"open({str(tmp_path / 'ran')!r}, 'w').close()"
     path = tmp_path / "stranger.fxs"
     write_kernel(path, sample("h100_softmax"), source=f"{touch}\n", built=False, own=False)

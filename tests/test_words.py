@@ -37,7 +37,7 @@ NOT_SAID = {
     r"held against": "compared with",
     r"need no more\b(?! keys)": "do not recompile",
 }
-"""Pattern of what is not said → what is said instead."""
+"""For each pattern of a forbidden phrase: the phrase to use in its place."""
 
 ALLOWED = {
     r"^cut$": "the name of a value: of a column's narrowing, of a ground",
@@ -47,11 +47,13 @@ ALLOWED = {
     r"cut the statement": "a selection that covers a part of a statement",
     r"(is|are) (not )?cut (in|at|to)\b": "a text that is too long for its place",
 }
-"""Pattern of what may stand nevertheless → why: it has another meaning."""
+"""For each pattern of an allowed phrase: the reason, namely another meaning."""
 
 
 def said_wrongly(text: str) -> list[str]:
-    """Return what the text says, and what it says instead, for each pattern that it matches."""
+    """Return the forbidden phrases of the text, and the phrases to use, for each pattern that it
+    matches.
+    """
     found = []
     for pattern in ALLOWED:
         text = re.sub(pattern, "", text)

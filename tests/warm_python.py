@@ -141,7 +141,7 @@ def start(name: str, arguments: list[str]) -> NoReturn:
 
 
 def _supervise(connection: socket.socket) -> NoReturn:
-    """Tell how the process ended; end it, and its group, when whoever started it is gone."""
+    """Report how the process ended; end it, and its group, when its starter is gone."""
     message, descriptors, _, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
     pid = os.fork()
     if pid == 0:
@@ -207,7 +207,7 @@ def _is_open(number: int) -> bool:
 
 
 def _address(name: str) -> str:
-    """In no directory: a path may be too long for a socket."""
+    """Return an address outside the file system: a path may be too long for a socket."""
     return f"\0fx-explorer-tests-{name}"
 
 

@@ -40,7 +40,7 @@ def served(folder: Path, environment: dict[str, str], *kind: str) -> Iterator[st
 
 
 def _held(alive: Path) -> int | None:
-    """Hold a server that runs; None where there is none."""
+    """Hold a running server; None where there is none."""
     try:
         return os.open(alive, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:

@@ -17,7 +17,9 @@ FILE, OTHER = "/home/model.py", "/home/tables.py"
 def assigned(
     source: str, text: str, line: int = 1, *, other: str = "", inputs: str | None = None
 ) -> AssignedValues | None:
-    """``line`` is a line of the function that is compiled, and that reads the tensor."""
+    """Return the values assigned to a tensor. ``line`` is a line of the compiled function that
+    reads the tensor.
+    """
     trees = {FILE: ast.parse(dedent(text)), OTHER: ast.parse(other)}
     return assigned_to(source, trees, Reader(FILE, line, FILE, line), inputs)
 

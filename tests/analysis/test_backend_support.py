@@ -105,7 +105,7 @@ def graph(session: Path, reader: OpenedReader) -> GraphSupport:
 X, WEIGHT_1, BIAS_1, HIDDEN, WEIGHT_2, BIAS_2, OUT = (
     4 * n for n in (3 * 16, 32 * 16, 32, 3 * 32, 4 * 32, 4, 3 * 4)
 )
-"""Bytes of what is computed with."""
+"""Bytes of the tensors in the program."""
 
 MOVED = {
     "aten.addmm": (X + WEIGHT_1 + BIAS_1 + HIDDEN) + (HIDDEN + WEIGHT_2 + BIAS_2 + OUT),

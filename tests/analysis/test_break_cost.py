@@ -48,7 +48,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionReader]
 
 @pytest.fixture
 def cost(session: SessionReader) -> Callable[[str], BreakCost]:
-    """Of the break on the line with this comment."""
+    """Return a function that finds the cost of the break on the line with a comment."""
 
     def of(comment: str) -> BreakCost:
         (one,) = [one for one in distinct_breaks(session) if one.code.endswith(f"# {comment}")]

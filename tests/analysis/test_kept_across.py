@@ -18,8 +18,8 @@ from fx_explorer.instruments.memory.view import memory_table
 from tests.capture.recorded import Compile, record
 
 PARTITIONING = "aot_eager_decomp_partition"
-"""torch's backend that partitions as Inductor does, and runs what it made without building
-anything.
+"""The name of torch's backend that partitions as Inductor does, and runs the result without
+building anything.
 """
 
 BYTES = 8 * 8 * 4
@@ -81,7 +81,9 @@ def sources(found: list[KeptAcross]) -> set[str]:
 
 @dataclass(frozen=True)
 class Told:
-    """What is kept across the break, and how the JSON report and the app name it."""
+    """Told has the values kept across the break, and the names of these in the JSON report and the
+    app.
+    """
 
     found: tuple[KeptAcross, ...]
     in_json: list[object]

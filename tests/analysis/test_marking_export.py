@@ -39,7 +39,7 @@ top = 1
 
 
 def patched(tmp_path: Path, source: str, diff: str) -> str:
-    """What ``git apply`` makes of it."""
+    """Return the result of ``git apply``."""
     (tmp_path / "m.py").write_bytes(source.encode())
     subprocess.run(
         ["git", "apply", "--unsafe-paths", "-"],

@@ -121,7 +121,7 @@ def test_a_module_as_a_region_has_the_nodes_of_its_own_path_only(
 
 
 class Scaled(torch.nn.Module):
-    """Its methods call their first parameter otherwise than ``self``."""
+    """Scaled is a module whose methods do not call their first parameter ``self``."""
 
     def __init__(this) -> None:
         super().__init__()

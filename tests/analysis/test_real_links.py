@@ -151,7 +151,7 @@ def test_a_document_says_how_many_lines_it_has(captured: Captured, reader: Opene
 
 
 def choosing(x: torch.Tensor) -> torch.Tensor:
-    """Chooses of several results, and reads a tensor by an index, which chooses nothing."""
+    """Choose one of several results, and read a tensor by an index, which is not a choice."""
     first, second = x.split(2, dim=-1)
     values, places = x.topk(2)
     normed = torch.nn.functional.layer_norm(x, (4,))[0]

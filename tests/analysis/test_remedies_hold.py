@@ -29,7 +29,7 @@ def nothing(*_: object) -> None:
 
 
 def compilations(function: Any, calls: list[Call], before: Mark = nothing, **options: Any) -> int:
-    """Of a bare program, without a recorder."""
+    """Count the compilations of a bare program, without a recorder."""
     torch._dynamo.reset()
     counter = CompileCounter()
     compiled = torch.compile(function, backend=counter, **options)

@@ -17,7 +17,7 @@ NOT_RECORDED = sorted((FOLDER / "not_recorded").glob("*.py"))
 """Their child hits a graph break, and is kept from being recorded, or outlives the program."""
 
 HONEST = sorted((FOLDER / "honest").glob("*.py"))
-"""Nothing in them hits a graph break."""
+"""Programs without a graph break."""
 
 AT_ONCE = 2
 

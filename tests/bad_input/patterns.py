@@ -31,15 +31,17 @@ PACKAGE = Path(__file__).parents[2] / "fx_explorer"
 FUNCTIONS = ("compile", "match", "fullmatch", "search", "sub", "subn", "findall", "finditer", "split")  # fmt: skip
 
 ANYWHERE = ("search", "sub", "subn", "findall", "finditer", "split")
-"""These begin anew at each place of a text; ``match`` and ``fullmatch`` begin at one."""
+"""Methods that try a match at each position of a text; ``match`` and ``fullmatch`` try only one."""
 
 READ = {"capture", "worker", "program", "measure", "stages", "precompile", "tui"}
-"""Folders whose modules import torch or draw: what their patterns are is read from their syntax alone."""
+"""Folders whose modules import torch or draw: their patterns are read from the syntax alone,
+without an import.
+"""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A regular expression, and where it stands."""
+    """A Pattern is a regular expression and the place where it is written."""
 
     place: str
     name: str
@@ -53,7 +55,7 @@ class Pattern:
 
     @property
     def key(self) -> str:
-        """Its module within the package and its name: the number of its line is no part of it."""
+        """Return its module within the package and its name, without the line number."""
         return f"{self.place.partition('.py')[0].partition('/')[2]} {self.name}"
 
     @property
@@ -122,8 +124,8 @@ def _compiled_by_name(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
 
 
 def _uses(tree: ast.Module) -> dict[str, set[str]]:
-    """Return name → methods that are called on it in a module, or on a name that is given to it or
-    to one of it.
+    """Return name → methods called on it in a module, also through other names for the same
+    pattern.
     """
     called: dict[str, set[str]] = {}
     named: list[tuple[str, str]] = []
@@ -145,7 +147,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _is_searched(name: str, uses: dict[str, set[str]]) -> bool:
-    """Return whether it may be looked for anywhere: also where nothing is known of its use."""
+    """Return whether the pattern may be searched anywhere in a text; also if its use is unknown."""
     methods = uses.get(name, set()) & {*FUNCTIONS}
     return not methods or bool(methods & {*ANYWHERE})
 
@@ -166,7 +168,7 @@ def _patterns_within(value: object, depth: int = 3) -> Iterator[re.Pattern[Any]]
 
 @dataclass(frozen=True)
 class Attack:
-    """A text of any length that is mostly one piece, again and again."""
+    """An Attack makes a text of any length that mostly repeats one piece."""
 
     before: str
     repeated: str
@@ -178,8 +180,8 @@ class Attack:
 
 
 def attacks(pattern: Pattern) -> list[Attack]:
-    """Return every repeated part of the pattern, behind what comes before it or alone, with an end
-    that it may not match.
+    """Return an attack for every repeated part of the pattern, with or without the part before it,
+    with an end that may not match.
     """
     flags = pattern.flags & ~(re.DEBUG | re.UNICODE | re.ASCII)
     tree = sre_parse.parse(pattern.pattern, flags)
@@ -200,7 +202,7 @@ def attacks(pattern: Pattern) -> list[Attack]:
 
 
 def _letters(tree: Any) -> list[str]:
-    """Return some letters of the pattern, and some that stand for classes."""
+    """Return some letters of the pattern, and some letters for its character classes."""
     found: dict[str, None] = {}
 
     def add(items: Any) -> None:
@@ -223,7 +225,9 @@ def _letters(tree: Any) -> list[str]:
 
 
 def _pieces(tree: Any, filler: str) -> list[tuple[str, str]]:
-    """Return (what matches before it, what is repeated) for each repetition that has no bound."""
+    """Return (text that matches the part before, repeated text) for each repetition without a
+    bound.
+    """
     found: list[tuple[str, str]] = []
     _witness(tree, filler, "", found)
     return found
@@ -283,8 +287,8 @@ def _of_class(members: Any, filler: str) -> str:
 
 
 LONGEST_S = 1.0
-"""Seconds of the processor for 100,000 characters. A linear pattern takes hundredths, one that is
-not takes ten and more.
+"""Most processor seconds for 100,000 characters. A linear pattern takes hundredths, any other takes
+ten and more.
 """
 
 SHORT, LONG = 400, 100_000
@@ -346,7 +350,7 @@ def slowest(pattern: Pattern, count: int = 2) -> list[Attack]:
 
 
 def main() -> None:
-    """List the patterns that are not linear, and what a text of 4,000 characters takes at most."""
+    """List the patterns that are not linear, with the longest time for a text of 4,000 characters."""
     for pattern in patterns():
         for attack in slowest(pattern):
             if ends_in_time(pattern, attack.text(LONG, pattern)):

@@ -121,7 +121,7 @@ for folder in sys.argv[1:]:
     os.environ.clear()
     os.environ.update(before)
 """
-"""Runs one script of each folder, so that torch is imported once."""
+"""Source of a program that runs one script of each folder, so that torch is imported once."""
 
 UNSEEN = {
     "shell_I": "it was started with -I",

@@ -62,7 +62,7 @@ import torch; ours has one.
 
 
 def alone(command: list[str]) -> tuple[list[str], list[str], int]:
-    """What a program prints on a terminal without us, on stdout and stderr, and its exit code."""
+    """Return what a program prints on a terminal without us (stdout and stderr), and its exit code."""
     ours, terminal = pty.openpty()
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE

@@ -39,7 +39,9 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "recover": (),
     "keys": (),
 }
-"""Command → what it is given, where that is not the session alone. None of them imports torch."""
+"""Arguments of each command, where these are more than the session. None of the commands imports
+torch.
+"""
 
 LINES = [
     *([name, *ARGUMENTS.get(name, ("whole.fxs",))] for name in cli.COMMANDS),
@@ -113,8 +115,8 @@ def ended(line: list[str], way: str) -> int:
 
 
 def import_as_well(names: list[str]) -> None:
-    """Import what a child has imported, or each of the next ones does it anew: two thirds of their
-    time.
+    """Import the modules that a child has imported, so that each further child need not: two thirds
+    of their time.
     """
     for name in names:
         if name.startswith("fx_explorer.") and name not in sys.modules:
@@ -122,7 +124,7 @@ def import_as_well(names: list[str]) -> None:
 
 
 def main() -> None:
-    """Run every line in its ways in the working directory, and print what came of it."""
+    """Run every line in all its ways in the working directory, and print the results."""
     for name in cli.COMMANDS:
         importlib.import_module(cli.module_of(name))
     told, said = os.dup(1), os.dup(2)

@@ -256,7 +256,7 @@ def large(graph, inputs):
 
 @dataclass
 class Ended:
-    """What a bench ended with and said, and its cells by the name of the backend."""
+    """Ended has the exit code and the output of a bench, and its cells by the name of the backend."""
 
     exit_code: int
     text: str
@@ -265,7 +265,7 @@ class Ended:
 
 @pytest.fixture(scope="module")
 def harmed(tmp_path_factory: pytest.TempPathFactory, warm_python: str) -> Ended:
-    """A bench of all the backends that come to harm, before one that works."""
+    """Run a bench of all the backends that fail, followed by a backend that works."""
     folder = tmp_path_factory.mktemp("harmed")
     file = file_of(folder, PROGRAM.replace("torch.ones(4, 16)", "torch.randn(4, 16)") + HARMFUL)
     names = ("broken", "stale", "raising", "dying", "large")

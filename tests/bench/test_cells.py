@@ -126,8 +126,8 @@ def reference_for(called: Caller) -> Reference:
 
 
 def both_calls(called: Caller) -> list[Results]:
-    """What a contender that is the program itself gives: with the example inputs, and with other
-    values.
+    """Return the results of a contender that is the program itself: with the example inputs, and
+    with other values.
     """
     state = NetworkState(called.target.network)
     return [observed(one, state) for one in (called, called.with_other_values())]
@@ -136,7 +136,7 @@ def both_calls(called: Caller) -> list[Results]:
 def agreed(
     called: Caller, change: Callable[[Results], Results], *, call: int = 0
 ) -> dict[str, Any]:
-    """How the results stand when one of the calls is changed."""
+    """Return the comparison of the results when one of the calls is changed."""
     reference, found = reference_for(called), both_calls(called)
     return agreement(
         reference,

@@ -13,7 +13,7 @@ from fx_explorer.model import BenchNews
 
 
 async def answered(*lines: bytes) -> BenchNews:
-    """The answer of a process that has said these lines, and goes on running."""
+    """Return the news of a process that has printed these lines, and is still running."""
     contender = ContenderProcess(
         WorkerProcess(sys.executable, {}), timeout_s=20, tell=lambda doing: None
     )

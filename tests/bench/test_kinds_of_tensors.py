@@ -66,7 +66,7 @@ def caller_of(make: Callable[[], torch.Tensor], scale: float = 1.0) -> Caller:
 
 
 def made_otherwise(tensor: torch.Tensor) -> torch.Tensor:
-    """Return another one of the same kind: its last part is zeros."""
+    """Return a different tensor of the same kind: its last part is zeros."""
     parts = list(copy_parts(tensor).values())
     if isinstance(tensor, TwoTensor):
         return TwoTensor(tensor.a, tensor.b * 0)
@@ -78,7 +78,9 @@ def made_otherwise(tensor: torch.Tensor) -> torch.Tensor:
 def compared(
     make: Callable[[], torch.Tensor], folder: Path, scale: float = 1.0
 ) -> dict[str, object]:
-    """Compare a program with itself, or with one that does something else, as two processes do."""
+    """Compare a program with itself, or with a program that computes something else, as two
+    processes do.
+    """
     reference, other = caller_of(make), caller_of(make, scale)
     reference_of(reference, NetworkState(None)).save(str(folder / "reference"))
     results = [observed(one, NetworkState(None)) for one in (other, other.with_other_values())]

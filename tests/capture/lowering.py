@@ -21,9 +21,7 @@ from fx_explorer.capture.recorder import UNSEEN_WORK
 
 @contextlib.contextmanager
 def fresh_compiler() -> Iterator[None]:
-    """Dynamo forgets what it compiled, nothing is taken from a cache, and torch's own warnings are
-    let be.
-    """
+    """Reset Dynamo, bypass caches, and ignore torch's own warnings."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     with (

@@ -19,7 +19,7 @@ Compile = Callable[[Any], Any]
 
 
 def record(path: Path, program: Callable[[Compile], object], **options: Any) -> SessionReader:
-    """Run ``program(compile)`` under the recorder and open what it wrote."""
+    """Run ``program(compile)`` under the recorder and open the session that it wrote."""
     reader, _ = record_with_notices(path, program, **options)
     return reader
 
@@ -44,7 +44,7 @@ SKIPPED = "functions that Dynamo does not trace"
 
 
 def failures(reader: SessionReader) -> list[Failure]:
-    """What went wrong. torch 2.11 does not tell which functions it skips; that every session there
-    says so is no fault.
+    """Return the failures of a session. torch 2.11 does not report which functions it skips; the
+    failure that says so is left out.
     """
     return [row for row in reader.rows(Failure) if not row.message.startswith(f"{SKIPPED}:")]

@@ -20,7 +20,7 @@ from tests.capture.lowering import fresh_compiler
 from tests.capture.recorded import record
 
 Held = dict[tuple[str, str], object]
-"""(module or class, attribute) → what is held there: a descriptor where it is one."""
+"""For each (module or class, attribute): its value, as a descriptor where it is one."""
 
 
 def is_looked_at(name: str) -> bool:
@@ -51,7 +51,7 @@ def attributes() -> Held:
 
 
 def changed(before: Held, after: Held) -> set[tuple[str, str]]:
-    """Return what is another object now, or gone. What was not there before is none of it."""
+    """Return the attributes that are a different object now, or gone. New attributes are left out."""
     return {key for key, value in before.items() if after.get(key) is not value}
 
 

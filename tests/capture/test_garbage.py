@@ -31,7 +31,7 @@ class Part:
 
 
 class Batch:
-    """What a program makes for a call and lets go of when it has returned."""
+    """A Batch is made by a program for a call and released when the call has returned."""
 
     def __init__(self) -> None:
         self.x = torch.ones(4)

@@ -108,7 +108,7 @@ def test_work_and_rows_grow_as_the_graph_does(
 
 
 def too_many(few: Counter[str], many: Counter[str]) -> dict[str, tuple[int, int]]:
-    """What grew faster than the layers."""
+    """Return the counts that grew faster than the number of layers."""
     return {
         what: (few[what], count)
         for what, count in many.items()

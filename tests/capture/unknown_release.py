@@ -66,13 +66,13 @@ NOTHING_LACKS = {
         "without it torch does not look for garbage after each function that it compiles"
     ),
 }
-"""Names that some releases lack, and nothing is missing where they do."""
+"""Names that some releases lack without any effect on a session."""
 
 BUILDERS = tuple(
     f"torch._inductor.async_compile.AsyncCompile.{name}"
     for name in ("cu", "halide", "metal", "multi", "nv", "pallas", "rocm", "size", "xpu")
 )
-"""What builds kernels of one kind. A release has those that it can build."""
+"""Functions that build kernels of one kind. A release has those of the kinds that it can build."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -94,18 +94,18 @@ class TorchName:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of a capture in which a name was hidden."""
+    """Seen is the result of a capture in which a name was hidden."""
 
     name: TorchName
     exit_status: int
     results: list[float] | None
-    """What the program computed; None where it did not come to its end."""
+    """The values that the program computed; None where it did not come to its end."""
     was_asked_for: bool
     told: tuple[str, ...]
-    """What the session says could not be recorded."""
+    """The sentences of the session on what could not be recorded."""
 
     def problem(self, expected: list[float]) -> str:
-        """Return what is wrong with it; empty when nothing is."""
+        """Return a sentence on the problem with this result; empty when there is none."""
         if self.results != expected:
             return f"the program ended with {self.exit_status} and gave {self.results}"
         last = self.name.name.rpartition(".")[2]
@@ -120,7 +120,7 @@ class Seen:
 
 
 def imported_names() -> set[TorchName]:
-    """Return what our code that runs in the user's process imports of torch, by its syntax trees:
+    """Return the names of torch that our code in the user's process imports, by its syntax trees:
     ``from torch.x import y``, and ``y.z`` where y is a module.
     """
     names: set[TorchName] = set()
@@ -156,7 +156,7 @@ def _is_there(name: TorchName) -> bool:
 
 
 def replaced_names(folder: Path) -> set[TorchName]:
-    """Return what a plain capture replaces, of torch's modules and classes."""
+    """Return the names of torch's modules and classes that a plain capture replaces."""
     listed = folder / "replaced.json"
     child = os.fork()
     if child == 0:
@@ -280,9 +280,7 @@ def captured_without(name: TorchName | None) -> Seen:
 
 
 def _be_the_child(name: TorchName | None, folder: Path) -> None:
-    """Hide the name and capture. Nothing that is raised here goes up: the parent's frames are
-    above.
-    """
+    """Hide the name and capture. Exceptions are not passed on: the parent's frames are above."""
     try:
         if name is not None:
             hide(name, folder / "asked")
@@ -335,7 +333,7 @@ def _capture(folder: Path) -> None:
 
 
 def _told(session: Path) -> tuple[str, ...]:
-    """Return what a session says of what is not shown, by a reader of its own."""
+    """Return the sentences of a session on missing parts, with a separate reader."""
     if not session.exists():
         return ()
     with sqlite3.connect(session) as database:

@@ -32,7 +32,7 @@ INPUTS = "torch.linspace(-1, 1.5, 16).view(4, 4).requires_grad_()"
 
 @dataclass
 class Case:
-    """One function with its breaks and the fixes for them."""
+    """A Case is one function with its breaks and the fixes for them."""
 
     request: CaptureRequest
     before: SessionFigures
@@ -55,7 +55,9 @@ def case(tmp_path: Path, warm_workers: None) -> Callable[[str], Case]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without torch's warnings of what it does not trace, which is what these programs are about."""
+    """Ignore torch's warnings about code that it does not trace, since these programs are about
+    such code.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with mock.patch.dict(

@@ -67,7 +67,9 @@ def differences(
 
 
 def without_what_varies(folder: Path, before: str, after: str, inputs: str = "()") -> Comparison:
-    """The comparison of all calls, where the original runs again for what varies by itself."""
+    """Return the comparison of all calls, where the original runs again to find what varies between
+    runs.
+    """
     file = folder / f"{NAME}.py"
     hidden = HiddenCalls()
     one = observed(file, header(before), inputs, hidden.watched)
@@ -82,8 +84,8 @@ def without_what_varies(folder: Path, before: str, after: str, inputs: str = "()
 
 
 def in_a_child(work: Callable[[], list[str]]) -> list[str]:
-    """What it returns, of a process that is forked for it: what it changes of its process is gone
-    afterwards.
+    """Return the result of ``work`` in a forked process, so that its changes of the process are
+    gone afterwards.
     """
     reading, writing = os.pipe()
     pid = os.fork()

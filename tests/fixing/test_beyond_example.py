@@ -58,7 +58,7 @@ def a_method() -> Callable[..., torch.Tensor]:
 
 
 def halfway() -> nn.Module:
-    """One part is in training mode, the other is not: both modes are tried."""
+    """Return a module with one part in training mode and the other not: both modes are tried."""
     parts = nn.Sequential(nn.Dropout(), nn.Dropout())
     parts[0].eval()
     return parts

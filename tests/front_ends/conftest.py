@@ -22,7 +22,7 @@ Traced = Callable[..., dict[str, FrontEnd]]
 
 @pytest.fixture
 def opened() -> Iterator[list[SessionReader]]:
-    """The sessions that ``traced`` has opened, the last one last."""
+    """Return the sessions that ``traced`` has opened, the last one last."""
     readers: list[SessionReader] = []
     yield readers
     for reader in readers:

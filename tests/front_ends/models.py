@@ -56,7 +56,7 @@ def made(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
 
 
 def operators(graph: torch.fx.Graph) -> dict[str, int]:
-    """How often a graph has each operator, by opcode and what is called."""
+    """Return how often a graph has each operator, by opcode and target."""
     return dict(Counter(f"{node.op} {target(node)}" for node in graph.nodes))
 
 

@@ -81,7 +81,7 @@ class Counter(nn.Module):
 
 
 class Silent(nn.Module):
-    """Returns nothing, and writes to its input."""
+    """Silent is a module that returns nothing, and writes to its input."""
 
     def forward(self, x: torch.Tensor) -> None:
         x.add_(1)

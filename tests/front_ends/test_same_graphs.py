@@ -38,7 +38,7 @@ def bare() -> dict[str, dict[str, Any]]:
 
 
 def recorded(path: Path, name: str) -> dict[str, Any]:
-    """What the session has of each front end, in the form of ``models.direct``."""
+    """Return the session's record of each front end, in the form of ``models.direct``."""
     model, args, kwargs = made(name)
     request = CaptureRequest("test", str(path))
     kept = keep(Target(name, model, Arguments(args, kwargs)), [])

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled: ``call(*arguments)``, with a backward when anything that comes out of it
-    requires one.
+    """A Program is compiled: ``call(*arguments)``, with a backward if any of its outputs requires
+    one.
     """
 
     call: Callable[..., Any]

@@ -53,7 +53,9 @@ def main(path: str) -> None:
 
 
 class Recorder:
-    """Notes what Inductor writes and builds while it compiles for the GPU at hand."""
+    """Recorder notes the kernels that Inductor writes and builds while it compiles for the GPU of
+    this machine.
+    """
 
     def __init__(self) -> None:
         self.graphs: list[dict[str, Any]] = []
@@ -81,7 +83,7 @@ class Recorder:
         select_algorithm.add_preprocessing_fn(_first_template)
 
     def record(self, program: Program) -> dict[str, Any]:
-        """Compile and run a program, forward and backward; what was noted meanwhile."""
+        """Compile and run a program, forward and backward; return what was noted meanwhile."""
         self.graphs, self.builds = [], []
         torch._dynamo.reset()
         torch.manual_seed(0)

@@ -115,13 +115,13 @@ def triton_sources(code: str) -> dict[str, str]:
 
 
 def bare(source: str) -> str:
-    """Without Triton's hash of its own installed files, which differs from one Python to the next."""
+    """Remove Triton's hash of its own installed files, which differs from one Python to the next."""
     return re.sub(r"('backend_hash': )'\w+'", r"\1''", source.strip())
 
 
 def what_it_is(build: dict[str, Any]) -> tuple[object, ...]:
-    """A build without the module it was compiled from: its path, and its name, which is a hash of
-    what ``bare`` removes.
+    """Return a build without the module it was compiled from: its path, and its name, which is a
+    hash of text that ``bare`` removes.
     """
     code = re.sub(r'(\.file\s+\d+) ".*"', r"\1", build["ptx"])
     code = re.sub(r"(assertFile_\d+)\[.*\n", r"\1\n", code)

@@ -16,7 +16,7 @@ TRANSFERS_PER_CLOCK = {"nvidia": 2, "amd": 4}
 
 
 def described(tmp_path: Path, old: str = "", new: str = "") -> Path:
-    """h100.toml with one thing changed."""
+    """Return h100.toml with one value changed."""
     text = (HERE / "h100.toml").read_text()
     assert old in text
     path = tmp_path / "mine.toml"

@@ -109,7 +109,7 @@ PROGRAMS: dict[str, Program] = {
 
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> dict[int, torch.fx.GraphModule]:
-    """Id of a recorded graph → a copy of what FX had when it was recorded."""
+    """Return the id of each recorded graph → a copy of FX's graph when it was recorded."""
     found: dict[int, torch.fx.GraphModule] = {}
     add_graph = Recording.add_graph
 

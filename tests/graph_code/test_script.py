@@ -54,7 +54,7 @@ print(json.dumps(ended))
 
 
 def run_alone(scripts: list[Path]) -> dict[str, str]:
-    """Run the scripts in a bare process, and return what each printed, or what it raised."""
+    """Run the scripts in a bare process, and return the output or the exception of each."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", RUN_ALL, *map(str, scripts)]
     done = subprocess.run(
@@ -65,7 +65,9 @@ def run_alone(scripts: list[Path]) -> dict[str, str]:
 
 
 def output_types(reader: SessionReader, graph: model.Graph) -> list[str]:
-    """What a graph returns, as a script prints it, from the rows of what the output takes."""
+    """Return the types of a graph's outputs, as a script prints them, from the rows of the output's
+    arguments.
+    """
     output = reader.nodes(graph)[-1]
     names = [one.strip(" ()[],") for one in output.arguments.split(",")]
     by_name = {node.name: node for node in reader.nodes(graph)}
@@ -121,8 +123,8 @@ def one_graph(
     *nodes: tuple[str, str, str, str, dict[str, Any]],
     takes: tuple[tuple[int, int], ...] = (),
 ) -> Any:
-    """A session with one graph of these nodes: name, opcode, target, arguments, and what else a row
-    has.
+    """Return a session with one graph of these nodes: name, opcode, target, arguments, and the
+    row's other columns.
     """
 
     def write(writer: Any) -> None:

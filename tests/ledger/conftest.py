@@ -118,7 +118,7 @@ def _steady(session: Path) -> None:
 
 @pytest.fixture(scope="session")
 def session(program: Path, measured: MeasuredLedger) -> Path:
-    """What ``fx-explorer ledger`` keeps."""
+    """Return the session that ``fx-explorer ledger`` keeps."""
     path = measured(program)
     told = path.with_suffix(".txt").read_text()
     assert told.startswith("A training step of Net takes ")

@@ -33,7 +33,7 @@ input name: primals_3. data pointer changed from 10 to 20. input stack trace:
 
 @pytest.fixture
 def torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What torch does on a GPU, without one."""
+    """Imitate torch's behaviour on a GPU, without a GPU."""
     monkeypatch.setattr(
         trees.CUDAGraphTreeManager, "record_function", lambda manager, inputs, function: "recorded"
     )
@@ -133,7 +133,7 @@ def add_function(
     mutated_input_idxs: Any,
     compile_id: Any,
 ) -> str:
-    """As torch's own takes its arguments."""
+    """Take the same arguments as torch's own function."""
     return "added"
 
 

@@ -70,7 +70,9 @@ def compiled(function: Function) -> Function:
 
 
 def call(function: Function) -> None:
-    """Call it and another one, both compiled: what comes behind the exception is the program's."""
+    """Call the function and another one, both compiled: the code after the exception is the
+    program's.
+    """
     with contextlib.suppress(ValueError):
         compiled(function)(torch.ones(3))
     compiled(works)(torch.ones(3))

@@ -134,7 +134,9 @@ def test_a_filter_that_drops_nothing_of_a_program_is_left_out(tmp_path: Path) ->
 
 
 def changed(name: str, change: Callable[[Any, Any], object]) -> tuple[object, object]:
-    """Give what a compiled program returns after a change, with the filter and without one."""
+    """Return the results of a compiled program after a change, with the filter and without a
+    filter.
+    """
     found = []
     for options in ({"guard_filter_fn": guard_filter(name)}, None):
         torch._dynamo.reset()

@@ -11,7 +11,7 @@ from fx_explorer.precompile import CompiledFunction, Guards, Precompile
 
 
 def eager(graph: torch.fx.GraphModule, inputs: object) -> object:
-    """The compiler that leaves a graph as it is."""
+    """Return the graph uncompiled: this compiler leaves it as it is."""
     return graph.forward
 
 

@@ -27,7 +27,7 @@ def session(
 
 
 def line_of(name: str) -> int:
-    """Of the function, or of the forward of the class."""
+    """Return the line of the function, or of the class's forward."""
     for node in ast.walk(ast.parse(PROGRAM.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return next(

@@ -19,7 +19,7 @@ FORWARD_ONLY = [torch.no_grad, torch.inference_mode]
 
 
 class Saved:
-    """What autograd keeps for a backward while it is open."""
+    """Saved lists the tensors that autograd keeps for a backward while it is open."""
 
     def __init__(self) -> None:
         self.count = 0

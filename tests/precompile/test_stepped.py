@@ -42,7 +42,9 @@ def precompiled(compiler: Compiler | None = None, edit: bool = False) -> object:
 
 
 def made(driven: Driven, name: str = "0/0") -> dict[str, object]:
-    """What came of a compilation: its code, its kernels and how large each of its graphs is."""
+    """Return the results of a compilation: its code, its kernels and the size of each of its
+    graphs.
+    """
     of = driven.variant(name).id
     graphs = [
         (row.stage, row.direction, row.node_count)

@@ -50,7 +50,7 @@ def saved(program: torch.export.ExportedProgram, tmp_path_factory: pytest.TempPa
 
 
 def changed(saved: Path, path: Path, change: Change) -> Path:
-    """A copy of the file with its members changed; None leaves one out."""
+    """Return a copy of the file with its members changed; None leaves a member out."""
     with zipfile.ZipFile(saved) as source, zipfile.ZipFile(path, "w") as target:
         for one in source.infolist():
             content = change(one.filename, source.read(one))
@@ -193,7 +193,7 @@ def test_an_operator_that_is_not_registered_is_named(
 
 
 def flipped(saved: Path, path: Path) -> Path:
-    """A copy with one byte of the graph's text changed, so that its checksum is wrong."""
+    """Return a copy with one byte of the graph's text changed, so that its checksum is wrong."""
     content = bytearray(saved.read_bytes())
     content[content.index(b'"graph_module"') + 3] ^= 1
     path.write_bytes(bytes(content))

@@ -24,7 +24,7 @@ WRAPPER = "// the wrapper\nint main() { return 0; }\n"
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """One written by hand, for a GPU: what a CPU's does not have."""
+    """Return a package written by hand, for a GPU, with parts that a CPU's package does not have."""
     path = tmp_path / "gpu.pt2"
     folder = "gpu/data/aotinductor/model"
     with zipfile.ZipFile(path, "w") as archive:

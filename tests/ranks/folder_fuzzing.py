@@ -114,12 +114,12 @@ def quick_sessions() -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What became of one folder."""
+    """A Round is the result of comparing one folder."""
 
     damaged: int
     """How many damaged logs were in it."""
     problem: str
-    """What is wrong with how that went; empty where nothing is."""
+    """The problem with this round; empty where there is none."""
 
 
 def compare_folder(seed: int, place: Path) -> Round:
@@ -148,7 +148,7 @@ def _problem(folder: Path) -> str:
 
 
 def problems(logs: int, first: int = 0) -> Iterator[str]:
-    """Compare folders until there were so many damaged logs, and yield what is wrong."""
+    """Compare folders until a number of damaged logs is reached, and yield the problems."""
     seed, damaged = first, 0
     with quick_sessions() as place:
         while damaged < logs:

@@ -90,7 +90,7 @@ def test_a_rank_that_only_stopped_compiling_diverges(tmp_path: Path) -> None:
 
 
 def did(found: ComparedRanks) -> list[RankSummary]:
-    """What each rank did, wherever its log lies."""
+    """Return the summary of each rank, wherever its log is."""
     return [replace(one, path="") for one in found.summaries]
 
 

@@ -20,7 +20,7 @@ def ranks(*given: Path) -> ComparedRanks:
 
 
 def of_ddp(folder: Path, count: int, odd: int, changed: bytes) -> ComparedRanks:
-    """Ranks of a DDP step that are alike, and one with another log."""
+    """Return ranks of a DDP step that are alike, and one rank with another log."""
     log = text_of(H200 / "h200_ranks_ddp" / "rank_0.log.gz")
     for rank in range(count):
         write_rank(folder, rank, as_rank(changed if rank == odd else log, rank))

@@ -81,8 +81,9 @@ def test_what_came_of_each_operation_in_aotautograd_is_known(
 
 
 def test_gpt2_says_how_many_operations_did_nothing(captured: Captured, report: Report) -> None:
-    """Of each layer the results of attention are made contiguous, which they are; the positions are
-    moved to the device that they are on; and a cache that is empty is put before keys and values.
+    """In each layer the results of attention are made contiguous although they already are; the
+    positions are moved to the device that they are on; and an empty cache is concatenated with keys
+    and values.
     """
     made = report(captured(MODELS / "gpt2.py"))
     sentences = [stage["sentence"] for stage in made["stages"] if stage["stage"] == "joint"]

@@ -51,7 +51,7 @@ torch.compile(MLP())(torch.ones(8, 16)).sum().backward()
 
 @dataclass(frozen=True)
 class Reports:
-    """What the reports of one session say."""
+    """Reports are the outputs of all reports on one session."""
 
     reader: SessionReader
     facts: Sequence[Fact]
@@ -59,7 +59,9 @@ class Reports:
     json: dict
 
     def told(self, topic: str) -> str:
-        """The overview's sentences on a topic, the last one, which repeats one of them, left out."""
+        """Return the overview's sentences on a topic, without the last sentence, which repeats
+        another.
+        """
         return "\n".join(
             f"{one.text} {one.detail}" for one in self.facts[:-1] if one.topic == topic
         )
@@ -68,11 +70,11 @@ class Reports:
         return TABLES[view](self.reader).notice
 
     def modules(self) -> str:
-        """What stands below the table of modules: what all of them add up to."""
+        """Return the text below the table of modules: the totals of all of them."""
         return at_once(arranged(TABLES["modules"](self.reader), None, "")).totals
 
     def operations(self, stage: Stage, direction: str = "") -> int:
-        """Call nodes, counted one by one."""
+        """Return the number of call nodes, counted one by one."""
         graphs = self.reader.rows(
             Graph, stage=stage, **({"direction": direction} if direction else {})
         )

@@ -42,7 +42,9 @@ def content(program: Program, in_this_cache: None) -> bytes:
 
 
 def refusal(content: bytes) -> tuple[str, str]:
-    """Why Python and why the runtime refuse these bytes. Fails when one of them does not."""
+    """Return the reasons for which Python and the runtime refuse these bytes. Fails when either
+    accepts them.
+    """
     with pytest.raises(ArtefactRefused) as by_python:
         artefact.unpacked(content)
     with pytest.raises(ArtefactRefused) as by_runtime:

@@ -34,7 +34,9 @@ def graphs(model: torch.nn.Module, x: torch.Tensor) -> list[GraphModule]:
 
 
 def left_to_pytorch(cut: GraphModule) -> Counter[str]:
-    """Operators outside of segments. Views beside a segment cost nothing and are not counted."""
+    """Count operators outside of segments. Views next to a segment cost nothing and are not
+    counted.
+    """
     names = [
         node.target.name()
         for node in cut.graph.nodes

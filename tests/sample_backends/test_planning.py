@@ -47,7 +47,7 @@ def test_buffers_that_live_together_never_overlap() -> None:
 
 
 def walked(sizes: tuple[int, ...], strides: list[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """Where all operands stand, in each round of the loops."""
+    """Return the positions of all operands in each round of the loops."""
     rounds = itertools.product(*map(range, sizes))
     return {
         tuple(sum(k * step for k, step in zip(at, of, strict=True)) for of in strides)

@@ -174,7 +174,7 @@ def _truncated(chance: random.Random, session: Path) -> str:
 
 
 def _values(chance: random.Random, session: Path) -> str:
-    """One column of one row, or of all of them."""
+    """Change one column of one row, or of all rows."""
     with _changed(session) as db:
         table = _table_with_rows(chance, db)
         columns = _columns_of(db, table)
@@ -190,9 +190,7 @@ def _values(chance: random.Random, session: Path) -> str:
 
 
 def _table_with_rows(chance: random.Random, db: sqlite3.Connection) -> str:
-    """Return one of those that have rows, each as likely; to look into all takes longer than what
-    is done to one. Raises IndexError where none has any.
-    """
+    """Return a table with rows, each as likely. Raises IndexError where no table has any."""
     tables = [name for name in _tables_of(db) if name not in ("meta", "text")]
     while True:
         if not tables:
@@ -203,7 +201,9 @@ def _table_with_rows(chance: random.Random, db: sqlite3.Connection) -> str:
 
 
 def _other_value(chance: random.Random, db: sqlite3.Connection, table: str) -> object:
-    """What stands in another column: an id of something else, a word of another closed set."""
+    """Return the value of a random column: the id of another object, or a word of another closed
+    set.
+    """
     row: tuple[object, ...] = db.execute(
         f"SELECT * FROM {table} LIMIT 1 OFFSET {chance.randrange(3)}"
     ).fetchone() or (1,)
@@ -326,7 +326,9 @@ def _changed(session: Path) -> Iterator[sqlite3.Connection]:
 
 
 def problem_with(words: tuple[str, ...], session: Path, good: Path) -> str:
-    """Empty when the command succeeded with sane output, or ended with the one error."""
+    """Return the problem with a command; empty when it succeeded with sane output, or ended with
+    SessionError.
+    """
     command, *others = words
     arguments = [command, str(session), *([str(good)] if command == "diff" else []), *others]
     out, err = io.StringIO(), io.StringIO()
@@ -368,8 +370,8 @@ def _insane(words: tuple[str, ...], code: int, out: str, err: str) -> str:
 def fuzz(
     sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: int = 1
 ) -> tuple[Counter[str], list[str]]:
-    """(how many of each kind of end, what was wrong with some). Each goes to a command; one of
-    ``app_each`` to the app too.
+    """Return (how many of each kind of end, the problems). Each session goes to a command; every
+    ``app_each``-th to the app too.
     """
     ends: Counter[str] = Counter()
     problems: list[str] = []

@@ -45,7 +45,9 @@ KEYS_EACH = 3
 
 
 def app_problem(session: Path, chance: random.Random) -> str:
-    """Empty when the app showed what can be read, or ended with the one error."""
+    """Return the problem with the app; empty when it showed the readable part, or ended with
+    SessionError.
+    """
     keys = [chance.choice(KEYS) for _ in range(KEYS_EACH)]
     try:
         with limited():

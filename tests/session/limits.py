@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 
 LONGEST_S = 20
-"""Seconds of the processor. What takes longer hangs."""
+"""Most seconds of the processor; a longer run counts as hanging."""
 
 LONGEST_WAIT_S = 300
 """Seconds of the clock, for what waits and does nothing. A busy machine makes others wait, too."""
@@ -18,7 +18,7 @@ UNSHOWN = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]"
 
 
 class HungError(BaseException):
-    """No Exception: nothing of ours catches it."""
+    """HungError is not an Exception, so that our code does not catch it."""
 
 
 @contextlib.contextmanager

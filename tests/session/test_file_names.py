@@ -18,7 +18,7 @@ MINE, THEIRS, MAIN = "/home/me/work/trainer.py", "/venv/transformers/trainer.py"
 
 
 def write(path: Path, *files: str, breaks: bool = True) -> Path:
-    """One compilation and one graph break in each file, at lines 7, 8 …"""
+    """Write files with one compilation and one graph break each, at lines 7, 8 …"""
     with SessionWriter(path) as writer:
         for number, file in enumerate(files):
             writer.add(model.SourceFile(0, file, 0))

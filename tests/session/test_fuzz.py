@@ -19,8 +19,8 @@ ROUNDS = 5_000
 """For each of two seeds. ``make fuzz`` does more."""
 
 APP_EACH = 40
-"""One in so many is opened in the app as well, which takes twenty times as long as a command;
-``make fuzz`` opens all.
+"""One session in this many is also opened in the app, which takes twenty times as long as a
+command; ``make fuzz`` opens all.
 """
 
 SMALL = """

@@ -21,11 +21,11 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.undisturbed import defer_handlers, undisturbed
 
 STEP = 61
-"""Every so many instructions one is tried: there are some 2,800."""
+"""Instructions between two that are tried: there are some 2,800."""
 
 
 class Late(Exception):
-    """What the program raises."""
+    """Late is an exception that the program raises."""
 
 
 def write(writer: SessionWriter, number: int) -> None:
@@ -52,7 +52,7 @@ def raise_from_thread() -> None:
 
 
 class At:
-    """A trace function that has something raised at one instruction of the writer's."""
+    """At is a trace function that raises at one instruction of the writer."""
 
     def __init__(self, instruction: int, cause: Callable[[], None]) -> None:
         self._left = instruction
@@ -84,7 +84,9 @@ def paths(session: Path) -> set[str]:
 def raised_while_writing(
     session: Path, instruction: int, cause: Callable[[], None]
 ) -> tuple[bool, Late | None]:
-    """Write a second time, with something raised, and then go on in this thread and in another."""
+    """Write a second time, with an exception raised, and then continue in this thread and in
+    another.
+    """
     at, raised = At(instruction, cause), None
     with SessionWriter(session) as writer:
         write(writer, 0)

@@ -44,8 +44,8 @@ class Driver:
         await self.settle()
 
     async def paste(self, text: str) -> None:
-        """As a terminal sends what is pasted into it. Every key that is pressed waits for the app
-        to be idle.
+        """Send text as a terminal does for a paste. Every key that is pressed waits for the app to
+        be idle.
         """
         assert self.app._driver is not None
         self.app._driver.send_message(events.Paste(text))
@@ -57,7 +57,7 @@ class Driver:
         await self.pilot.pause()
 
     async def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
-        """Wait for something that happens beside the app."""
+        """Wait for an event outside the app."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             if condition():
@@ -66,9 +66,7 @@ class Driver:
         raise AssertionError(f"did not happen within {seconds} s:\n{self.screen}")
 
     async def press_until(self, key: str, condition: Callable[[], object], most: int = 300) -> None:
-        """Press a key again and again until something is so: a test that waits for ever tells
-        nobody why.
-        """
+        """Press a key again and again until a condition holds, at most ``most`` times."""
         for _ in range(most):
             if condition():
                 return
@@ -77,7 +75,7 @@ class Driver:
 
     @property
     def screen(self) -> str:
-        """What the user sees, as text."""
+        """Return the text that the user sees."""
         width, height = self.app.size
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
@@ -106,7 +104,7 @@ def hand(tmp_path_factory: pytest.TempPathFactory) -> Hand:
 
 @pytest.fixture
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is copied, by a clipboard that takes everything."""
+    """Return the copied texts, by a clipboard that takes everything."""
     texts: list[str] = []
 
     def copy(text: str, _: object) -> CopyDestination:

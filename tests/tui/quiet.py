@@ -23,7 +23,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 LONGEST_S = 1.0
-"""As long as Textual's pilot waits for an app that goes on working."""
+"""Most seconds to wait for an app, as in Textual's pilot."""
 
 SOON_S = 0.1
 """A timer that fires once, after at most so long, is waited for: a search begins 0.08 s after the
@@ -33,7 +33,7 @@ last letter.
 LOOK_S = 0.002
 
 TURNS = 2
-"""Turns of the event loop in a row in which nothing is left to do."""
+"""Consecutive turns of the event loop without anything left to do."""
 
 IDLE_S, USED_S = 0.02, 0.001
 """Threads wait for something else where the process has used so little in so long: these are
@@ -59,7 +59,7 @@ THREADS = Threads()
 
 
 async def until_quiet(_min_sleep: float = 0, max_sleep: float = LONGEST_S) -> None:
-    """Return when the app of this context has nothing left to do. Stands for Textual's
+    """Return when the app of this context has nothing left to do. It replaces Textual's
     ``wait_for_idle``.
     """
     loop, app = asyncio.get_running_loop(), active_app.get(None)
@@ -103,7 +103,7 @@ def _is_to_paint(app: App[Any]) -> bool:
 
 
 def _is_due(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether something is to happen before one would look again."""
+    """Return whether an event is scheduled before the next check."""
     scheduled = loop._scheduled  # type: ignore[attr-defined]
     return bool(scheduled) and scheduled[0].when() < loop.time() + LOOK_S
 
@@ -154,7 +154,7 @@ def wait_by_event_loop(patch: pytest.MonkeyPatch) -> None:
 
 
 def share_parsed_styles(patch: pytest.MonkeyPatch) -> None:
-    """Have all apps share what their styles say: a tenth of the start of an app was to parse them."""
+    """Make all apps share parsed styles: parsing them was a tenth of the start of an app."""
     parse = Stylesheet._parse_rules
     parsed: dict[object, list[RuleSet]] = {}
     known: WeakKeyDictionary[Stylesheet, tuple[dict[str, str], frozenset[tuple[str, str]]]]

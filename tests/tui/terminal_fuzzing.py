@@ -31,13 +31,13 @@ PIECE = 64
 """Bytes that are written at once."""
 
 QUIET_S = 0.05
-"""After each piece, what the app paints is read until nothing came for so long."""
+"""Seconds without output after which the app counts as painted."""
 
 HANG_S = 10.0
-"""So long may the app do nothing with what it is sent."""
+"""Most seconds for which the app may not react to its input."""
 
 LEFT = b"\x1b[<u\x1b[?1049l"
-"""What Textual writes when the app ends."""
+"""The bytes that Textual writes when the app ends."""
 
 PIECES = (
     b"\x1b[M !!",
@@ -101,7 +101,7 @@ class App:
         os.set_blocking(self._terminal, False)
 
     def read(self, quiet_s: float) -> bool:
-        """Read until nothing came for so long. Returns whether the app is there."""
+        """Read until no output came for ``quiet_s``. Returns whether the app is still running."""
         while select.select([self._terminal], [], [], quiet_s)[0]:
             try:
                 part = os.read(self._terminal, 1 << 16)

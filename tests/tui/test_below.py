@@ -28,7 +28,7 @@ SIZES = (1, 2)
 
 
 class FakeBuilds:
-    """Writes what was recorded into the session, when ``gate`` is open."""
+    """FakeBuilds writes recorded builds into the session, when ``gate`` is open."""
 
     def __init__(self, one: Sample) -> None:
         self.sample = one
@@ -154,7 +154,7 @@ def below_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BelowOf:
 
 
 def shown(driver: Driver, slot: str) -> str:
-    """What a pane says."""
+    """Return the text of a pane."""
     return next(pane.body.text for pane in driver.panes if pane.slot == slot)
 
 

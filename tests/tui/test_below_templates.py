@@ -35,7 +35,7 @@ WIDE = (240, 50)
 class Template:
     written: Written
     artifact: int
-    """Of the source of configuration 1."""
+    """Id of the artifact with the source of configuration 1."""
     builds: FakeBuilds
 
     @property
@@ -181,7 +181,7 @@ async def test_the_library_is_among_the_configurations_and_has_no_levels(
 
 @pytest.fixture
 def another(template: Template) -> model.Kernel:
-    """A second kernel of that session, with one configuration."""
+    """Return a second kernel of that session, with one configuration."""
     with SessionReader(template.path) as reader, SessionWriter(template.path) as writer:
         (own,) = reader.rows(model.Kernel)
         artifact = dataclasses.replace(

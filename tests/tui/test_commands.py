@@ -91,7 +91,7 @@ def test_every_action_is_carried_out_by_its_scope(command: AppCommand) -> None:
 
 
 class SpiedControllers:
-    """Controllers of an app whose methods are not carried out, but checked: that they are there,
+    """SpiedControllers are controllers of an app whose methods are only checked: that they exist,
     and take such arguments.
     """
 
@@ -112,7 +112,7 @@ class SpiedControllers:
 
 
 def calls_of(command: AppCommand) -> list[str]:
-    """Return what a command calls."""
+    """Return the calls that a command makes."""
     assert not isinstance(command.action, str)
     controllers = SpiedControllers()
     work = command.action(controllers)

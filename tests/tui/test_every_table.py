@@ -56,8 +56,8 @@ def test_it_sorts_by_each_column(table: ViewTable) -> None:
 
 
 def beside_each_other(table: ViewTable, order: Sequence[int]) -> Iterable[list[int]]:
-    """The rows that are sorted among one another: all of them, or in a tree those that lie in the
-    same row.
+    """Return the rows that are sorted together: all of them, or in a tree those with the same
+    parent.
     """
     if table.tree is None:
         return [list(order)]

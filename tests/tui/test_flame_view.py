@@ -24,7 +24,7 @@ MANY = 10_000
 
 @pytest.fixture(autouse=True)
 def no_builder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is built here: no process gets ready for it."""
+    """Prevent building: no process prepares for it."""
     monkeypatch.setattr(KernelBuilds, "prepare", lambda self: None)
 
 

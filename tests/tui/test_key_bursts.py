@@ -45,7 +45,7 @@ KEYS = sorted(
 
 
 class _NoBuilds:
-    """Stands for the processes that compile kernels."""
+    """_NoBuilds imitates the processes that compile kernels."""
 
     async def warm_up(self) -> Any:
         raise WorkerError("no kernel is compiled in this test")

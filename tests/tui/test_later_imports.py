@@ -42,7 +42,7 @@ KEYS = (
 
 
 def told_by(program: str, *arguments: str) -> object:
-    """What a fresh interpreter wrote to its standard error as JSON."""
+    """Return the JSON that a fresh interpreter wrote to its standard error."""
     command = [sys.executable, "-c", program, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return json.loads(ended.stderr.splitlines()[-1])

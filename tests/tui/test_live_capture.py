@@ -22,7 +22,7 @@ from tests.tui.conftest import OpenApp
 
 
 class FakeCapture:
-    """A capture whose notices the test sends; what it finds is written when it ends."""
+    """FakeCapture is a capture whose notices the test sends; its findings are written when it ends."""
 
     def __init__(
         self, path: Path, write: Callable[[Path], object], outcome: Outcome | None = None
@@ -96,7 +96,7 @@ def step(path: Path) -> None:
 
 
 def nothing(path: Path) -> None:
-    """The capture found nothing."""
+    """Write nothing: the capture has found nothing."""
 
 
 async def test_progress_is_told_while_torch_loads_and_stages_run(

@@ -102,7 +102,7 @@ async def test_quitting_while_compiling_leaves_no_process(open_app: OpenApp) -> 
 
 
 def children() -> set[int]:
-    """Process ids of what this process started."""
+    """Return the process ids of this process's children."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         found |= set(map(int, (task / "children").read_text().split()))

@@ -44,7 +44,7 @@ def lines_of_block(region: str) -> range:
 def nodes_of(
     path: Path, stage: model.Stage, region: str, direction: model.Direction = ""
 ) -> list[model.Node]:
-    """What Python's own line numbers say is in the region."""
+    """Return the nodes in the region, by Python's own line numbers."""
     with SessionReader(path) as reader:
         (graph,) = reader.rows(model.Graph, stage=stage, direction=direction)
         return [n for n in reader.nodes(graph) if n.line in lines_of_block(region)]

@@ -27,7 +27,7 @@ SIZES = [(80, 24), (120, 40), (200, 50)]
 
 
 class Hands:
-    """Counts what is pressed."""
+    """Hands counts the keys that are pressed."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -95,8 +95,8 @@ async def test_only_a_fact_on_breaks_offers_a_fix(open_app: OpenApp, tmp_path: P
 
 
 def write_options(path: Path) -> None:
-    """What a worker writes before the first pause: how the capture was asked for, and the options
-    there are.
+    """Write the rows that a worker writes before the first pause: the options of the capture, and
+    the catalogue of options.
     """
     with SessionWriter(path) as writer:
         writer.set_meta("request", asdict(CaptureRequest("mlp.py", "")))

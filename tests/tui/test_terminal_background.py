@@ -116,7 +116,7 @@ class Terminal:
 
     @property
     def unread(self) -> bytes:
-        """What is left in the terminal's input."""
+        """Return the unread bytes in the terminal's input."""
         return os.read(self.slave, 1024) if select.select([self.slave], [], [], 0)[0] else b""
 
 
@@ -189,7 +189,7 @@ def test_what_is_no_terminal_is_not_asked() -> None:
 
 
 class RecordedDriver(AskedDriver):
-    """Reads a terminal as the app's driver does, and keeps what it would tell the app."""
+    """RecordedDriver reads a terminal as the app's driver does, and keeps the events for the app."""
 
     def __init__(self, app: ExplorerApp, fileno: int) -> None:
         super().__init__(app)
@@ -247,8 +247,8 @@ async def test_the_app_takes_the_theme_of_a_late_answer_unless_the_user_chose_on
 
 
 class AppInTerminal:
-    """The app as a user starts it, on a pseudo-terminal; ``answer`` is what the terminal answers to
-    the question.
+    """AppInTerminal is the app as a user starts it, on a pseudo-terminal; ``answer`` is the
+    terminal's answer to the question.
     """
 
     def __init__(self, session: Path, answer: str, typed: str = "") -> None:

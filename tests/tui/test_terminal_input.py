@@ -31,7 +31,7 @@ MUTATIONS = 10_000
 
 
 class Clock:
-    """Stands still unless it is set."""
+    """Clock is a clock that stands still unless it is set."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -41,7 +41,7 @@ class Clock:
 
 
 def text_of(sent: bytes, size: int = 4096) -> str:
-    """Return what is made of bytes that come in pieces of a size, and of the silence behind them."""
+    """Return the text of bytes that come in pieces of a size, and of the silence after them."""
     read = InputBytes(Clock())
     parts = [sent[start : start + size] for start in range(0, len(sent), size)]
     return "".join(read.sort_out(read.decode(part)) for part in parts) + read.silence()
@@ -136,7 +136,7 @@ async def test_the_app_is_told_once_that_input_was_no_text() -> None:
 
 
 async def read_by_app(sent: bytes) -> list[object]:
-    """Return what the app's driver makes of bytes on a pseudo-terminal."""
+    """Return the events that the app's driver makes of bytes on a pseudo-terminal."""
     terminal = Terminal()
     driver = RecordedDriver(ExplorerApp(config=Config()), terminal.slave)
     attributes = termios.tcgetattr(terminal.slave)

@@ -99,7 +99,7 @@ def walk(tmp_path: Path) -> GuidedTour:
 
 
 async def panel_text(driver: Driver) -> str:
-    """What the panel says, once it has been shown anew."""
+    """Return the text of the panel after it has been updated."""
     await driver.pilot.pause(0.25)
     return driver.app.screen.query_one(TourPanel).render().plain  # type: ignore[union-attr]
 

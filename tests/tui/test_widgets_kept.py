@@ -114,8 +114,8 @@ async def test_a_line_is_painted_as_textual_paints_it(theme: str, css: str) -> N
 
 
 def cells(strip: Strip) -> list[tuple[str, str, object]]:
-    """The characters of a strip, each with its style and what was told of it. Where it stands,
-    which Textual adds for selecting text with the mouse, is left out.
+    """Return the characters of a strip, each with its style and its metadata. Positions, which
+    Textual adds for selecting text with the mouse, are left out.
     """
     told = [(text, style or RichStyle()) for text, style, _ in strip]
     return [

@@ -25,7 +25,7 @@ SIZE = (60, 12)
 
 
 class Nodes:
-    """Counts what it is asked for."""
+    """Nodes counts the requests for its rows."""
 
     def __init__(self, count: int) -> None:
         self.count = count

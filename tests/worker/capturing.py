@@ -37,8 +37,8 @@ async def capture(
     python: str = "",
     **request: Any,
 ) -> Ended:
-    """Capture to the end. Backend ``eager`` unless told otherwise: most of these tests do not look
-    at what was compiled.
+    """Capture to the end. The backend is ``eager`` by default: most of these tests do not look at
+    what was compiled.
     """
     asked = CaptureRequest(str(target), session="", **{"backend": "eager", **request})
     started = Capture(

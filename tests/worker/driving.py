@@ -32,7 +32,7 @@ class Conversation:
     answers: list[Notice] = field(default_factory=list)
     """``done`` and ``refused``, one for each line that was answered."""
     gates: list[str] = field(default_factory=list)
-    """Where the worker waited; ``end`` when the program had ended."""
+    """Gates at which the worker waited; ``end`` when the program had ended."""
     compilations: list[Compilation] = field(default_factory=list)
     runs: list[BytecodeRun] = field(default_factory=list)
 
@@ -86,8 +86,8 @@ async def _follow(capture: Capture, said: Iterator[Line], conversation: Conversa
 
 
 def _is_asked(notice: Notice, gate: str, last: str) -> bool:
-    """Whether the worker waits for the next line after this notice; what moves on is followed by
-    another one.
+    """Return whether the worker waits for the next line after this notice; a notice of progress is
+    followed by another.
     """
     if notice.kind == "done":
         return gate == "end" or last in ("set", "mark", "pass", "what_if", "steps")

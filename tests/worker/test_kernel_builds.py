@@ -65,8 +65,8 @@ def _sources(one: Sample, begun: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """Everything in one go, by one builder: it is started anew only after the crash and after what
-    was cancelled.
+    """Return the results of all builds by one builder: it is started anew only after the crash and
+    after a cancellation.
     """
     folder = tmp_path_factory.mktemp("builds")
     before = os.environ.get("XDG_CACHE_HOME")
@@ -327,7 +327,9 @@ def test_a_busy_builder_ends_with_its_client_however_that_ends() -> None:
 
 
 def is_running(pid: str) -> bool:
-    """A dead one nobody has waited for does not count."""
+    """Return whether a process is running. A dead process that nobody has waited for does not
+    count.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

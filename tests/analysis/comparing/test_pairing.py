@@ -20,7 +20,7 @@ Pairs = list[tuple[KernelUse | None, KernelUse | None]]
 
 
 def by_comparing_each_with_each(left: list[KernelUse], right: list[KernelUse]) -> Pairs:
-    """What the pairs are by definition."""
+    """Compute the pairs by their definition."""
     free, partners = list(right), {}
     same = lambda one, other: bool(one.nodes) and {*one.nodes} == {*other.nodes}  # noqa: E731
     half = lambda one, other: 2 * common(one, other) >= min(len(one.nodes), len(other.nodes)) > 0  # noqa: E731
@@ -41,7 +41,9 @@ def common(one: KernelUse, other: KernelUse) -> int:
 
 
 def some_kernels(chance: random.Random, first_id: int) -> list[KernelUse]:
-    """Up to 12 kernels of a few nodes and names, so that many could be partners of one."""
+    """Return up to 12 kernels with few nodes and names, so that several kernels could pair with the
+    same one.
+    """
     nodes = [f"n{i}" for i in range(chance.randint(1, 8))]
     return [
         use(

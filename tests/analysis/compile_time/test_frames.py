@@ -162,8 +162,8 @@ def test_lines_of_one_phase_are_not_those_of_another_one_of_its_name(written: Wr
 
 @pytest.mark.parametrize("seed", range(5))
 def test_self_times_add_up_whatever_a_file_says(written: Written, seed: int) -> None:
-    """Phases that overlap, that end after what they are in, of no length or less, lines longer than
-    their phase.
+    """The written phases overlap, end after the phase they are in, or have no length; lines are
+    longer than their phase.
     """
     chance = random.Random(seed)
     spans = [

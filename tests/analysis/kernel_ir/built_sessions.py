@@ -16,7 +16,7 @@ from tests.analysis.kernel_ir.samples import Sample
 
 REGISTERS = 30
 ESTIMATED_BYTES = 516_000
-"""What Inductor estimated of the softmax: 64 × 1000 floats in and out, and 1000 more."""
+"""Inductor's estimate for the softmax: 64 × 1000 floats in and out, and 1000 more."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def write_kernel(
     built: bool = True,
     own: bool = True,
 ) -> Written:
-    """``source`` and ``name`` in place of the recorded ones. ``own``: marked as if it were captured
-    here.
+    """Write a kernel with ``source`` and ``name`` in place of the recorded ones. ``own`` marks the
+    session as captured here.
     """
     with SessionWriter(path) as writer:
         writer.set_meta(

@@ -30,7 +30,7 @@ class Sample:
         return lines_of_level(level, self.levels[level], self.file, self.levels.get("ptx", ""))
 
     def line_of(self, code: str) -> int:
-        """The one line of the Triton source that holds ``code``."""
+        """Return the number of the only line of the Triton source that holds ``code``."""
         (line,) = (number for number, text in enumerate(self.source.split("\n"), 1) if code in text)
         return line
 

@@ -16,7 +16,9 @@ from tests.analysis.kernel_ir.samples import NAMES, sample
 
 
 def share_mapped(lines: LineMap, instructions: Iterable[int]) -> float:
-    """How many of these lines lead to a line of the Triton source, of 1; 1 when there are none."""
+    """Return the share of these lines that lead to a line of the Triton source; 1 when there are no
+    lines.
+    """
     wanted = list(instructions)
     return sum(line in lines for line in wanted) / len(wanted) if wanted else 1.0
 

@@ -28,7 +28,9 @@ ROWS = 64
 
 
 class Cut(nn.Module):
-    """A small product on each side of two breaks, and a large one before them."""
+    """Cut is a model with a small product on each side of two breaks, and a large product before
+    them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class KeptByAView(Cut):
 
 
 class Dropped(Cut):
-    """Nothing needs the large product, nor holds it, behind the break."""
+    """Dropped is a model in which the large product is neither needed nor held after the break."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
         self.note(x @ self.large)
@@ -117,7 +119,9 @@ class Layers(Cut):
 
 
 class EncoderAndDecoder(Layers):
-    """What the first graph returns is taken by each layer, whose gradients are added up."""
+    """EncoderAndDecoder is a model in which each layer takes the first graph's result, and the
+    gradients are added up.
+    """
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
         encoded = x.t() @ (x @ self.small)
@@ -128,7 +132,9 @@ class EncoderAndDecoder(Layers):
 
 
 class SharedLayer(Layers):
-    """One module, several times: each further gradient of its parameters is added to the first."""
+    """SharedLayer calls one module several times: each further gradient of its parameters is added
+    to the first.
+    """
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
         for _ in range(4):
@@ -137,7 +143,9 @@ class SharedLayer(Layers):
 
 
 class UncompiledBetween(Layers):
-    """An operator that is not compiled keeps what it multiplies, and has a parameter of its own."""
+    """UncompiledBetween has an uncompiled operator that keeps its factors and has its own
+    parameter.
+    """
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
         x = self.uncompiled(self.layers[0](x, self.small))
@@ -165,7 +173,9 @@ def step_of_a_loss(network: Any, x: torch.Tensor) -> None:
 
 
 def measured(network: Cut, x: torch.Tensor, step: Callable[..., None] = step) -> int:
-    """Bytes of a compiled step without fx-explorer, beyond what is there before it."""
+    """Return the bytes that a compiled step allocates without fx-explorer, beyond those allocated
+    before it.
+    """
     torch._dynamo.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, while compiling

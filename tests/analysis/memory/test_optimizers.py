@@ -30,8 +30,8 @@ MAKE: dict[str, Callable[[Iterable[nn.Parameter]], optim.Optimizer]] = {
 
 
 class Tuned(nn.Module):
-    """A network of which only the second layer is trained, so that the frozen one must not be
-    counted.
+    """Tuned is a network in which only the second layer is trained, so that the frozen layer must
+    not be counted.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Tuned(nn.Module):
 def state_bytes(
     make: Callable[[Iterable[nn.Parameter]], optim.Optimizer], network: nn.Module, x: torch.Tensor
 ) -> int:
-    """Return what the optimizer keeps after a step, without its counters."""
+    """Return the bytes of the optimizer's state after a step, without its counters."""
     optimizer = make([one for one in network.parameters() if one.requires_grad])
     network(x).backward()
     optimizer.step()

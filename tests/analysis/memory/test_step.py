@@ -26,8 +26,8 @@ from tests.capture.recorded import Compile, failures, record
 
 
 class Net(nn.Module):
-    """A step of which everything can be counted: saved activations, temporaries, a gradient that is
-    as large as its weight.
+    """Net is a model whose training step can be counted by hand: saved activations, temporaries, a
+    gradient as large as its weight.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Net(nn.Module):
 
 
 class Counted(NamedTuple):
-    """What torch itself counts of a step: bytes beyond what is there before it, and bytes of saved
-    storages.
+    """Counted has torch's own counts of a step: allocated bytes beyond those before it, and bytes
+    of saved storages.
     """
 
     peak: int

@@ -41,7 +41,7 @@ def figures_of(session: Path) -> ProfileFigures:
 
 
 def log_with_profile(folder: Path) -> Path:
-    """Return the log of one process with the profile of the same."""
+    """Return the log of one process together with its profile."""
     session = folder / "log.fxs"
     read_log(unpacked("broken.log.gz", folder), session)
     add_profile(session, joined_profile(session, DATA / "broken.bare.json.gz"))

@@ -27,7 +27,7 @@ Event = dict[str, object]
 
 @dataclass
 class Thread:
-    """What one thread of a process does. ``now`` is its clock, in microseconds."""
+    """A Thread writes the events of one thread of a process. ``now`` is its clock, in microseconds."""
 
     trace: HandTrace
     process: int = 1
@@ -40,7 +40,7 @@ class Thread:
     def launches(
         self, *kernels: Event, correlation: int = 0, name: str = "cudaLaunchKernel"
     ) -> None:
-        """Launch kernels: several of one launch are the replay of a CUDA graph."""
+        """Launch kernels: several kernels of one launch are the replay of a CUDA graph."""
         number = correlation or next(self.trace.numbers)
         self.trace.events.append(self.event("cuda_runtime", name, 1.0, {"correlation": number}))
         self.now += 1.0
@@ -65,7 +65,9 @@ class Thread:
 
 @dataclass
 class Doing:
-    """An event of the CPU, as long as what is in it: ``with thread.does("aten::mm"): …``."""
+    """Doing is an event of the CPU that lasts as long as its block: ``with thread.does("aten::mm"):
+    …``.
+    """
 
     thread: Thread
     name: str
@@ -122,7 +124,7 @@ def graph(name: str, calls: str, first: int, *, is_backward: bool = False) -> Co
 
 
 def microseconds(joined: Joined) -> dict[int, float]:
-    """Call → what it took. Every microsecond of the trace is in exactly one row."""
+    """Return the time of each call. Every microsecond of the trace is in exactly one row."""
     elsewhere = sum(one.seconds for one in joined.others)
     assert sum(one.seconds for one in joined.times) + elsewhere == pytest.approx(
         joined.profile.work_s

@@ -26,24 +26,26 @@ Event = dict[str, Any]
 
 
 def without_calls(event: Event) -> Event | None:
-    """As torch 2.5 writes it: regions with a name, AOTAutograd's functions, and no mark of a call."""
+    """Change an event to the form of torch 2.5: regions with a name, AOTAutograd's functions, and
+    no mark of a call.
+    """
     return None if "Call CompiledFxGraph" in event["name"] else event
 
 
 def without_names(event: Event) -> Event | None:
-    """As torch 2.4 writes it: regions without a name."""
+    """Change an event to the form of torch 2.4: regions without a name."""
     if event["name"].startswith("Torch-Compiled Region"):
         event["name"] = "Torch-Compiled Region"
     return without_calls(event)
 
 
 def functions_only(event: Event) -> Event | None:
-    """As torch 2.0 writes it: AOTAutograd's functions only."""
+    """Change an event to the form of torch 2.0: AOTAutograd's functions only."""
     return None if event["name"].startswith("Torch-Compiled Region") else without_calls(event)
 
 
 def wrapper_calls(event: Event) -> Event | None:
-    """As ``profiler_mark_wrapper_call`` marks it."""
+    """Change an event to the form of ``profiler_mark_wrapper_call``."""
     if "Call CompiledFxGraph" in event["name"]:
         event["name"] = "graph_0_inductor_wrapper_call"
     return event

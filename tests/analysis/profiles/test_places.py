@@ -34,7 +34,7 @@ def both(reader: SessionReader) -> tuple[ProfiledPlaces, ProfileFigures]:
 def times_of(
     reader: SessionReader, graph: model.Graph, places: ProfiledPlaces
 ) -> dict[int, PlaceTime]:
-    """Return node → its time. Their sum is the one that the graph's title says."""
+    """Return node → its time, and check that their sum is the time in the graph's title."""
     times = graph_times(reader, graph, places)
     found = {
         graph.first_node + at: time for at in range(graph.node_count) if (time := times.at(at))

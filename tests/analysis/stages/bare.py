@@ -30,23 +30,23 @@ class Bare:
     """Nodes of the joint graph that were there before Inductor's passes, and are not after them."""
     joint_new: int = 0
     joint_unchanged: int = 0
-    """Nodes that are there with the same name, function and arguments before and after; some passes
-    erase one and make it anew.
+    """Number of nodes with the same name, function and arguments before and after; some passes
+    erase a node and make it again.
     """
     cut: int = 0
-    """In the graph that was cut."""
+    """Number of nodes in the graph that was cut."""
     forward: int = 0
     backward: int = 0
     in_both: int = 0
     in_none: int = 0
     of_neither: int = 0
-    """In the forward or the backward, and not in the graph that was cut."""
+    """Number of nodes in the forward or the backward that are not in the graph that was cut."""
     post_grad: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(before, after, gone, new), forward first."""
     fusion: list[tuple[int, int]] = field(default_factory=list)
     """Scheduler nodes before and after."""
     kernels: int = 0
-    """Generated ones of both directions: how many were given to the C++ compiler."""
+    """Number of generated kernels of both directions that were given to the C++ compiler."""
 
 
 def operations(module: torch.fx.GraphModule) -> Nodes:
@@ -58,9 +58,7 @@ def called(node: torch.fx.Node) -> tuple[str, ...]:
 
 
 def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, ...]) -> Bare:
-    """Compile and run one training step. No kernel is built: what they would compute is left as it
-    is.
-    """
+    """Compile and run one training step. No kernel is built, so their results are uninitialised."""
     bare, depth = Bare(), [0]
     joint_passes, cut = (
         compile_fx._recursive_joint_graph_passes,

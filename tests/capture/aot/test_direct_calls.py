@@ -251,7 +251,7 @@ STORED = {
     "risky_dropped_guards": [["ID_MATCH", "self.act"]],
     "policy_dropped_guards": [],
 }
-"""As torch 2.15 has it."""
+"""The counters of a compilation in the form of torch 2.15."""
 
 
 def test_what_a_capture_lacks_is_told_first(tmp_path: Path) -> None:

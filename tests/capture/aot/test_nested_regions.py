@@ -38,7 +38,9 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """One call of the region has an input that needs no gradient, two are alike."""
+    """Net has a region called three times: one call has an input without a gradient, two calls are
+    alike.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,8 +122,8 @@ Torchs = list[tuple[list[str], list[str], list[str]]]
 
 @pytest.fixture
 def partitioned(monkeypatch: pytest.MonkeyPatch) -> Torchs:
-    """What torch partitions while the test runs: (joint, forward, backward), each as lines of code;
-    the whole graph last.
+    """Record what torch partitions while the test runs: (joint, forward, backward), each as lines
+    of code; the whole graph last.
     """
     found: Torchs = []
     original = compile_fx.partition_fn

@@ -45,7 +45,7 @@ class Neighbours(torch.nn.Module):
 
 
 class Trained:
-    """One training step under the recorder, and the same step run eagerly."""
+    """Trained has one training step under the recorder, and the same step run in eager mode."""
 
     def __init__(self, path: Path) -> None:
         torch.manual_seed(0)

@@ -27,13 +27,13 @@ class Kept(NamedTuple):
 
     whole: int
     computed: int
-    """Of those that are neither a parameter's, a buffer's nor an input's."""
+    """Bytes of saved tensors that are not parameters, buffers or inputs."""
 
 
 def measure(
     path: Path, function: Any, owned: Sequence[torch.Tensor], inputs: Sequence[Any], **options: Any
 ) -> tuple[Kept, Any]:
-    """What a run really keeps, and the session that was recorded of it."""
+    """Return the tensors that a run really keeps, and the session that was recorded of the run."""
     packed: list[torch.Tensor] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

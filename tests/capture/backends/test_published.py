@@ -325,7 +325,7 @@ def test_publishing_is_left_out_of_what_dynamo_traces(tmp_path: Path) -> None:
 
 
 class TestCalls:
-    """How often what a backend made is called."""
+    """These tests check how often a backend's compiled function is called."""
 
     def test_each_direction_is_counted(self, tmp_path: Path) -> None:
         counted = {"forward": 0, "backward": 0}
@@ -480,7 +480,9 @@ def test_calls_of_what_inductor_made_are_counted_where_it_is_built(tmp_path: Pat
 def test_the_overview_has_no_line_about_what_torchs_own_backends_support(
     tmp_path: Path, backend: str, build: bool
 ) -> None:
-    """Neither of what they support, which they do not say, nor of how often they were called."""
+    """The overview says neither what torch's own backends support, which they do not report, nor
+    how often they were called.
+    """
 
     def program(compile_: Compile) -> None:
         step = compile_(lambda x, w: torch.relu(x @ w))

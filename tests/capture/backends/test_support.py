@@ -32,7 +32,7 @@ from transformer import Transformer
 aten = torch.ops.aten
 
 TOKENS = (torch.randint(0, 128, (2, 8)), torch.randint(0, 128, (2, 8)))
-"""What the transformer is called with: tokens and labels."""
+"""Arguments of the transformer: tokens and labels."""
 
 
 class Net(nn.Module):
@@ -80,7 +80,7 @@ def the_report(reader: SessionReader) -> model.SupportReport:
 
 
 def said(reader: SessionReader) -> dict[str, model.NodeSupport]:
-    """Name of the operator's node → what is known of it."""
+    """Return the recorded support of each node, by the name of the node."""
     nodes = {node.id: node for node in reader.rows(model.Node)}
     rows = reader.rows(model.NodeSupport)
     return {nodes[row.node].name: row for row in rows if nodes[row.node].op.startswith("call_")}

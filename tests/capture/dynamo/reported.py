@@ -58,7 +58,7 @@ def read_breaks(folder: Path) -> list[str]:
 
 
 def line_of(payload: str) -> Line:
-    """Where a record says that the break is; a record without that sentence ends its user stack
+    """Return the place of the break in a record; a record without that sentence ends its user stack
     there.
     """
     place = _PLACE.search(payload) or _BACKEND.match(payload)

@@ -76,7 +76,9 @@ def run(
 
 
 def break_lines(session: SessionReader) -> set[Line]:
-    """Where Dynamo was: the innermost frame, which may be of a library that the user's line calls."""
+    """Return the lines of breaks: those of the innermost frame, which may be in a library that the
+    user's line calls.
+    """
     return {(one.chain[-1].file, one.chain[-1].line) for one in distinct_breaks(session)}
 
 

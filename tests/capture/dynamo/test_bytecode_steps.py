@@ -80,7 +80,7 @@ def writes_in_place(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Again:
-    """Calls the compiled function once more; what it returned stands in ``results``."""
+    """Again calls the compiled function once more; its result is in ``results``."""
 
     compiled: Callable[..., Any]
     args: tuple[object, ...]

@@ -81,7 +81,9 @@ def no_limit() -> object:
 
 
 def rows(reader: SessionReader) -> int:
-    """All but times, of which a pause of Python's garbage collector is one."""
+    """Return the number of rows without times, since a pause of Python's garbage collector is a
+    time too.
+    """
     counted = (row_type for row_type in schema.TABLES if row_type is not model.Span)
     return sum(reader.count(row_type) for row_type in counted)
 

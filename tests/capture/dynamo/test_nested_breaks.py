@@ -104,8 +104,9 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def crossing_bytes(function: Callable[..., torch.Tensor]) -> list[int]:
-    """Return the bytes of each tensor that a graph returns and a later one takes, of a run that
-    nothing of ours looks at."""
+    """Return the bytes of each tensor that a graph returns and a later graph takes, in a run
+    without our recorder.
+    """
     returned: dict[int, torch.Tensor] = {}
     crossing: dict[int, int] = {}
 

@@ -42,7 +42,7 @@ def recorded(path: Path, program: Callable[[], object]) -> list[OptionInForce]:
 
 
 def given(rows: list[OptionInForce], function: str) -> dict[str, object]:
-    """What is not the default."""
+    """Return the arguments that are not the default."""
     return {
         row.name: json.loads(row.value)
         for row in rows

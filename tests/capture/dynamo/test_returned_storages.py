@@ -18,7 +18,7 @@ from tests.capture.recorded import Compile, failures, record
 
 
 class Watched(nn.Module):
-    """Notes after each break which of the values that crossed one are still there."""
+    """Watched notes after each break which of the values that crossed a break still exist."""
 
     def __init__(self) -> None:
         super().__init__()

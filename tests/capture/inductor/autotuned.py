@@ -38,10 +38,10 @@ def triton_poi_fused_add_0(in_out_ptr0, in_ptr0, xnumel, XBLOCK : tl.constexpr):
 NAME = "triton_poi_fused_add_0"
 
 MS = {1024: 0.025, 512: 0.020}
-"""What timing a block of that size is made to answer."""
+"""Made-up times of a block of each size."""
 
 CACHE_KEY = "KEY{block}"
-"""Of a block's directory in Triton's cache."""
+"""Key of a block's directory in Triton's cache."""
 
 
 def autotuner_without_gpu(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:

@@ -84,7 +84,7 @@ def lowered(program: Callable[[], Callable[[], object]], **options: Any) -> list
 def library_calls(
     found: list[LoweredKernels],
 ) -> Iterator[tuple[LibraryCall | None, torch.fx.Node]]:
-    """Every library call with the node that it computes."""
+    """Return every library call with the node that it computes."""
     for graph in found:
         nodes = {node.name: node for node in graph.module.graph.nodes}
         for kernel in graph.kernels:
@@ -128,7 +128,7 @@ def test_calls_that_differ_in_their_buffers_only_by_name_stay_apart_and_go_throu
 
 
 NO_NAMES = SimpleNamespace(name_to_buffer={}, graph_inputs={}, constants={})
-"""A lowering that knows none."""
+"""A lowering that knows no names."""
 
 
 @pytest.mark.parametrize(

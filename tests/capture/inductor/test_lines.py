@@ -81,7 +81,7 @@ def test_a_value_used_by_two_nodes_is_linked_to_both() -> None:
 
 
 class Buffer:
-    """Stands for Inductor's IndentedBuffer, with torch's own way to make the text."""
+    """Buffer imitates Inductor's IndentedBuffer, with torch's own way to make the text."""
 
     def __init__(self, lines: list[object]) -> None:
         from torch._inductor.utils import IndentedBuffer

@@ -75,7 +75,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def jit(file: Path) -> Loaded:
-    """What ``@triton.jit`` notes of a function of the file, and of those it names."""
+    """Return what ``@triton.jit`` records of a function of the file, and of the functions it names."""
     module: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), module)
     written = {name: value for name, value in module.items() if inspect.isfunction(value)}

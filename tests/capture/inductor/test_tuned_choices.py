@@ -49,7 +49,7 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recor
 
 @dataclass(eq=False)
 class Caller:
-    """With what is read of torch's ``ChoiceCaller``."""
+    """Caller has the attributes of torch's ``ChoiceCaller`` that are read."""
 
     name: str
     bmreq: types.SimpleNamespace
@@ -163,7 +163,9 @@ def tuned_kernel(recording: Recording) -> int:
 
 
 def noted(tmp_path: Path, source: str, block: int, registers: int) -> NotedKernel:
-    """What is noted of an autotuner with one configuration, which wrote its block into the source."""
+    """Return the record of an autotuner with one configuration, whose block is written in the
+    source.
+    """
     meta = {"config_args": {"BLOCK_M": block}}
     autotuner = types.SimpleNamespace(inductor_meta=meta, triton_meta={"device": 0}, filename=None)
     options = (("num_warps", 4), ("num_stages", 3))

@@ -43,7 +43,9 @@ def model(a, b, c):
 example_inputs = [torch.randn(*shape, dtype=torch.bfloat16) for shape in ((256, 128), (128, 512), (512,))]
 """
 TAKEN = 5
-"""Of the list that Inductor makes, where the library comes first: the templates' own fourth."""
+"""Index of the chosen entry in Inductor's list, where the library comes first: the templates' own
+fourth.
+"""
 
 Read = Callable[[int], SessionReader]
 

@@ -66,7 +66,7 @@ def test_a_backend_that_raises_is_told_as_the_reason(tmp_path: Path) -> None:
 
 
 def overview_when_done(reader: Any) -> Any:
-    """As for a capture that came to its end."""
+    """Return the overview as for a capture that came to its end."""
     from fx_explorer.model import Outcome
     from fx_explorer.session import SessionWriter
 

@@ -41,7 +41,7 @@ def call(text: str) -> LibraryCall:
 
 @pytest.fixture
 def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another program in place of the one that makes the calls; there is no GPU."""
+    """Start another program in place of the one that makes the calls; there is no GPU."""
     program = tmp_path / "process.py"
     program.write_text(PROCESS.replace("\\n", "\\n"))
     monkeypatch.setattr(workspaces, "WORKER", program)

@@ -54,14 +54,14 @@ class Broken(Net):
 
 @dataclass
 class Driven:
-    """What came of a capture that was stepped through."""
+    """Driven is the result of a capture that was stepped through."""
 
     reader: SessionReader
     notices: list[Notice] = field(default_factory=list)
     output: torch.Tensor | None = None
     model: nn.Module | None = None
     error: BaseException | None = None
-    """What the program ended with, if it did not go through."""
+    """The exception that ended the program, if it did not come to its end."""
 
     def variant(self, name: str) -> Compilation:
         return self.reader.rows(Compilation, name=name)[0]
@@ -85,7 +85,7 @@ Given = Command | Callable[[], Command]
 
 
 class Driver:
-    """Gives the next command whenever the capture waits for one."""
+    """A Driver gives the next command whenever the capture waits for one."""
 
     def __init__(self, commands: Iterable[Given]) -> None:
         self.commands: Iterator[Given] = iter(commands)

@@ -67,7 +67,7 @@ def graph_of(module: GraphModule) -> str:
 
 
 def refused(folder: Path, source: str, module: GraphModule) -> str:
-    """What is said of a pass that cannot be; the graph is as it was."""
+    """Return the message on a pass that is refused; the graph is unchanged."""
     before = graph_of(module)
     with pytest.raises(PassProblem) as problem:
         apply_pass(written(folder, source), module)

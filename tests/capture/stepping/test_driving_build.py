@@ -36,7 +36,7 @@ def driven(folder: Path, *commands: Given, name: str = "s", **how: object) -> Dr
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """Nobody pauses; at the end it is compiled again from the partition."""
+    """Drive a capture without pauses; at the end it is compiled again from the partition."""
     return driven(tmp_path_factory.mktemp("built"), Command("again", gate="partition"))
 
 

@@ -24,14 +24,14 @@ def symbols(driven: Driven, name: str = "0/0") -> set[str]:
 
 
 def guards(driven: Driven, name: str = "0/0") -> set[str]:
-    """What is asked of sizes."""
+    """Return the guards on sizes."""
     rows = driven.reader.rows(Guard, compilation=driven.variant(name).id)
     return {part for row in rows if row.kind == "SHAPE_ENV" for part in row.code.split(" and ")}
 
 
 @pytest.fixture(scope="module")
 def asked_for(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """Dynamic from the beginning, and nobody steps."""
+    """Drive a capture that is dynamic from the beginning, without stepping."""
     return drive(tmp_path_factory.mktemp("dynamic") / "s.fxs", dynamic=True)
 
 

@@ -41,7 +41,7 @@ SWAPS: dict[str, tuple[str, str, str, str]] = {
     "partition": (ATEN.format("sin"), ATEN.format("tan"), ".sin()", ".tan()"),
     "post_grad": (ATEN.format("sin"), ATEN.format("atan"), ".sin()", ".atan()"),
 }
-"""Gate → what to replace by what, and both in the code."""
+"""For each gate: an operator to replace, its replacement, and both as they appear in the code."""
 
 
 class Wave(nn.Module):

@@ -33,7 +33,7 @@ def measure(name: str = "0/0") -> Command:
 
 
 class Normed(nn.Module):
-    """What runs changes its buffers."""
+    """Normed is a model that changes its buffers when it runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Normed(nn.Module):
 
 
 class Watched:
-    """Stands in for the timing: runs once, and keeps what came out."""
+    """Watched replaces the timing: it runs the code once, and keeps the results."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.results: list[object] = []
@@ -64,7 +64,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Source of every kernel that torch is asked to build; none is."""
+    """Return the source of every kernel that torch is asked to build; none is built."""
     sources: list[str] = []
 
     def cpp_pybinding(self: AsyncCompile, argtypes: object, source: str) -> Callable[..., None]:

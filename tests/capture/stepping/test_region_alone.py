@@ -57,7 +57,7 @@ def regional(path: Path, *commands: Command, **options: object) -> Driven:
 
 
 def lowered(driven: Driven, variant: str, *, reused: bool = False) -> set[tuple[str, str]]:
-    """(region, direction) of what was lowered for this variant, or was given again."""
+    """Return (region, direction) of the regions that were lowered, or reused, for this variant."""
     rows = driven.reader.rows(RegionLowering, compilation=driven.variant(variant).id)
     return {(row.name, row.direction) for row in rows if row.subgraph and row.is_reused == reused}
 

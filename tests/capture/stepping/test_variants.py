@@ -28,7 +28,7 @@ from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Broken, Drive
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """Nobody pauses; at the end every stage is taken up again."""
+    """Drive a capture without pauses; at the end every stage is continued."""
     every = [Command("again", gate=gate) for gate in INDUCTORS_GATES]
     return drive(tmp_path_factory.mktemp("straight") / "s.fxs", every)
 

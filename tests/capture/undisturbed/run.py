@@ -76,7 +76,7 @@ def tell(how: str, folder: Path, names: list[str], out: IO[str]) -> None:
 
 
 def in_children(asked: dict[str, list[str]], folder: Path) -> None:
-    """One after the other. Ends with the first that fails."""
+    """Run programs in children, one after the other. The first child that fails ends it."""
     valid_vec_isa_list()  # asks the C++ compiler, once for all
     lazy_init()  # traces patterns, once for all
     for how, names in asked.items():
@@ -108,7 +108,7 @@ def observed(
     *,
     quick: bool,
 ) -> dict[str, object]:
-    """What came of one program. Codes are taken where torch's own tests take them
+    """Return the observed results of one program. Codes are taken as in torch's own tests
     (torch/_inductor/utils.py, ``get_code``).
     """
     torch._dynamo.reset()

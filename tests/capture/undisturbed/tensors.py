@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_map
 
 
 class Wrapper(torch.Tensor):
-    """A wrapper subclass without a ``__repr__``: printing a fake one runs operators on it, and
-    fails.
+    """Wrapper is a wrapper subclass without a ``__repr__``: printing a fake one runs operators on
+    it, and fails.
     """
 
     inner: torch.Tensor
@@ -55,14 +55,14 @@ class Wrapper(torch.Tensor):
 
 
 class Tall(Wrapper):
-    """Its ``__repr__`` raises."""
+    """Tall is a tensor subclass whose ``__repr__`` raises."""
 
     def __repr__(self) -> str:  # type: ignore[override]
         raise RuntimeError("nobody may look at me")
 
 
 class Counting(torch.Tensor):
-    """Counts what passes ``__torch_function__``."""
+    """Counting counts the calls that pass ``__torch_function__``."""
 
     seen: list[int] = []  # noqa: RUF012 - no attribute of the class, which Dynamo does not set
 

@@ -153,8 +153,8 @@ ASKED = {"bare": PROGRAMS, "inspect": PROGRAMS, "paused": WHEN_PAUSED}
 
 @pytest.fixture(scope="module")
 def seen(shared_folder: Path, capture_environment: dict[str, str]) -> dict[str, Observed]:
-    """What was observed of each program, by the way it was run; once for the whole run of the
-    tests.
+    """Return the observations of each program, by the way it was run; made once for the whole run
+    of the tests.
     """
     folder = shared_folder / "undisturbed"
     with locked(shared_folder / "undisturbed.lock"):
@@ -187,7 +187,7 @@ def seen(shared_folder: Path, capture_environment: dict[str, str]) -> dict[str, 
 
 
 def differences(bare: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """In words; nothing when all is equal."""
+    """Return the differences as sentences; nothing when all is equal."""
     fields = ("compiles", "codes", "outcome", "raised")
     pairs = [(name, bare[name], ours[name]) for name in fields]
     pairs += [(name, bare["counters"].get(name), ours["counters"].get(name)) for name in COUNTED]

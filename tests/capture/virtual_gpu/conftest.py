@@ -67,7 +67,7 @@ def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> 
 
 
 def told(ended: Ended, word: str) -> list[str]:
-    """What report.py printed: names that ``compiled``, or what ``failed``."""
+    """Return the lines that report.py printed: names that ``compiled``, or reasons for ``failed``."""
     return [
         line.removeprefix(f"{word} ") for line in ended.printed() if line.startswith(f"{word} ")
     ]

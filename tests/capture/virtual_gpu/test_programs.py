@@ -28,7 +28,7 @@ Opened = Callable[[Ended], SessionReader]
 
 
 def names() -> list[str]:
-    """Of the functions under ``@program``."""
+    """Return the names of the functions under ``@program``."""
     files = (ast.parse(file.read_text()) for file in (RECORDED, SCRIPT))
     functions = [node for file in files for node in file.body if isinstance(node, ast.FunctionDef)]
     return [
@@ -40,8 +40,8 @@ def names() -> list[str]:
 
 @pytest.fixture
 def zoo(for_gpu: ForGpu) -> Callable[[str], Ended]:
-    """The programs for one GPU; for all but the H100 only a few, or the test run would take
-    minutes.
+    """Return the programs for one GPU; for all GPUs except the H100 only a few, or the test run
+    would take minutes.
     """
 
     def captured(gpu: str) -> Ended:

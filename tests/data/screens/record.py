@@ -24,7 +24,7 @@ NEUTRAL = Path("/tmp/fx-explorer-screens")
 
 
 def main() -> None:
-    """Copy what is needed to where it is recorded, and record there."""
+    """Copy the needed files to the folder for recording, and record there."""
     shutil.rmtree(NEUTRAL, ignore_errors=True)
     NEUTRAL.mkdir()
     for name in ("net.py", "record.py"):
@@ -52,8 +52,8 @@ def record(folder: Path) -> None:
 
 
 def keep(session: Path, packed: Path, *, is_over: bool) -> None:
-    """Keep a copy of a session as it is now. Stages says that the model has ended when it has run, which a program that waits
-    after Dynamo has not.
+    """Keep a copy of a session as it is now. Stages records the end of the model when it has run; a
+    program that waits after Dynamo has no such record.
     """
     copy = session.with_name(f"copy-of-{packed.stem}")
     source, target = sqlite3.connect(session), sqlite3.connect(copy)

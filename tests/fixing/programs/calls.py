@@ -97,7 +97,7 @@ def printed_among_others(x):
 
 @torch.compile(backend="eager")
 def trained(x):
-    """One step."""
+    """Run one training step."""
     y = (x * 2).sin()
     loss = y.sum()
     loss.backward()

@@ -83,8 +83,8 @@ def _of_values(chance: random.Random) -> bytes:
 
 
 def problem(seed: int, file: Path) -> str:
-    """Read the trace of a seed, join it to a session, and return what is wrong with how that went;
-    empty where nothing is.
+    """Read the trace of a seed, join it to a session, and return the problem; empty where there is
+    none.
     """
     file.write_bytes(mutated(seed))
     try:

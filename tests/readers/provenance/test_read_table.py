@@ -32,8 +32,8 @@ INFORMATION = DATA / "provenance" / "kernel_information.json"
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What torch 2.11 wrote for TORCH_COMPILE_DEBUG=1 while AOTInductor compiled two linear layers
-    and a GELU for an H100.
+    """Return the directory that torch 2.11 wrote for TORCH_COMPILE_DEBUG=1 while AOTInductor
+    compiled two linear layers and a GELU for an H100.
     """
     folder = tmp_path_factory.mktemp("debug")
     with tarfile.open(DATA / "debug_directory" / "aot_inductor_h100.tar.gz") as archive:

@@ -105,7 +105,7 @@ def small_log() -> tuple[bytes, ...]:
 
 
 def changed(value: Any, chance: random.Random) -> Any:
-    """Put something else in the place of one value that lies somewhere in ``value``."""
+    """Replace one value at random somewhere in ``value``."""
     if not isinstance(value, dict | list) or not value or chance.random() < 0.2:
         return copy.deepcopy(chance.choice(VALUES))  # or the next damage is done to VALUES
     key: Any = chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
@@ -137,7 +137,7 @@ def of_values(found: list[bytes], chance: random.Random) -> bytes:
 
 
 def of_lines(found: list[bytes], chance: random.Random) -> bytes:
-    """Lines that two processes wrote into one another, or in another order."""
+    """Return lines as if two processes wrote into one another, or in another order."""
     lines = b"".join(found).splitlines(keepends=True)
     start = chance.randrange(len(lines))
     some = lines[start : start + chance.choice((2, 10, 100))]
@@ -171,8 +171,8 @@ def mutated(seed: int, share: float = 0.25) -> bytes:
 
 
 class Folder:
-    """Where the logs of one process are read. An empty session is copied: to make one takes longer
-    than to read a log.
+    """A Folder is where the logs of one process are read. An empty session is copied: making a
+    session takes longer than reading a log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -182,9 +182,7 @@ class Folder:
         finish_session(self._empty)
 
     def problem(self, seed: int) -> str:
-        """Read the log of a seed, and return what is wrong with how that went; empty where nothing
-        is.
-        """
+        """Read the log of a seed, and return the problem; empty where there is none."""
         data = mutated(seed)
         self.log.write_bytes(data)
         shutil.copyfile(self._empty, self.session)

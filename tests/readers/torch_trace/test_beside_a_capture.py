@@ -174,7 +174,7 @@ def test_the_users_names_of_inputs(both: tuple[SessionReader, SessionReader]) ->
 
 
 def line_of(node: model.Node) -> int:
-    """The line of an operation: the text of a graph names none for inputs."""
+    """Return the line of an operation: the text of a graph names no line for inputs."""
     return node.line if node.op.startswith("call_") else 0
 
 

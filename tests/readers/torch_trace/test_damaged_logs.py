@@ -37,7 +37,9 @@ def whole(name: str) -> bytes:
 
 
 def told(log: Path) -> dict[str, Any]:
-    """What the session says of the log. Reading it, and asking for the overview, must not raise."""
+    """Return the session's figures on the log. Reading it, and asking for the overview, must not
+    raise.
+    """
     session = log.with_suffix(".fxs")
     session.unlink(missing_ok=True)
     read_log(log, session)

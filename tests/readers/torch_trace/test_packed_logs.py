@@ -75,7 +75,7 @@ def test_without_either_nothing_unpacks_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Terminal:
-    """Keeps what is written."""
+    """Terminal keeps the text that is written to it."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         self.written = ""

@@ -47,7 +47,7 @@ GRAPHS = {
 
 
 class Log:
-    """A log and the session that was made of it, each read by itself."""
+    """A Log is a log and the session that was made from it, each read separately."""
 
     def __init__(self, text: str, session: Path) -> None:
         self.text = text
@@ -61,7 +61,7 @@ class Log:
         ]
 
     def kinds(self) -> Counter[str]:
-        """How often each kind of record stands in the log."""
+        """Return how often each kind of record occurs in the log."""
         return Counter(name_of(head) for head in self.heads())
 
     def payload(self, name: str) -> list[str]:

@@ -57,7 +57,7 @@ class OfFile(FakeCapture):
 
 
 class Program:
-    """``m.py`` with a break at its print, captured as it is when the capture ends."""
+    """A Program is ``m.py`` with a break at its print, captured from disk when the capture ends."""
 
     def __init__(self, folder: Path) -> None:
         self.captures: list[FakeCapture] = []
@@ -274,7 +274,7 @@ async def test_for_real_the_break_of_a_fixed_program_is_gone(
 
 
 def verdicts(*, good: str, tried: list[str]) -> Callable[..., object]:
-    """Trials of which only those of one title are good."""
+    """Return trials of which only those of one title are good."""
 
     async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
         tried.append(fix.title)

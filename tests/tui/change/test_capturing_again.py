@@ -28,8 +28,8 @@ THROUGH = Notice("gate", state="begin", gate="dynamo")
 
 
 class Program:
-    """A file that is captured as it is when the capture begins: with ``print`` it has a graph
-    break.
+    """A Program is a file that is captured from disk when the capture begins: with ``print`` it has
+    a graph break.
     """
 
     def __init__(self, folder: Path) -> None:

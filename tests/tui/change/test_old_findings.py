@@ -130,7 +130,7 @@ async def test_a_file_that_is_not_here_makes_nothing_old(open_app: OpenApp, sess
 
 @pytest.fixture
 def captures_of(tmp_path: Path) -> Callable[..., list[FakeCapture]]:
-    """Captures that find a break in ``m.py``, as it is on disk when they end."""
+    """Return captures that find a break in ``m.py``, as it is on disk when they end."""
 
     def made(count: int) -> list[FakeCapture]:
         file = tmp_path / "m.py"

@@ -21,18 +21,18 @@ FOLDER = Path(__file__).parent / "snapshots"
 
 @dataclass(frozen=True)
 class Shot:
-    """What stands on the screen."""
+    """A Shot is the content of the screen."""
 
     characters: tuple[str, ...]
     """Rows, without the blanks at their ends."""
     styles: tuple[str, ...]
     """A row each: ``12 a3f, 3 b01`` are 12 cells of one style and 3 of another."""
     legend: Mapping[str, str]
-    """Name of a style → what it is: ``bold #7aa2f7 on #262a3a``."""
+    """Name of a style → its definition: ``bold #7aa2f7 on #262a3a``."""
 
 
 def shot_of(app: App[int]) -> Shot:
-    """Take what the terminal would show."""
+    """Return a shot of the app's screen as the terminal would show it."""
     width, height = app.size
     rows, styles, legend = [], [], {}
     for strip in app.screen._compositor.render_strips()[:height]:
@@ -53,7 +53,7 @@ def shot_of(app: App[int]) -> Shot:
 
 
 def _words(style: Style | None) -> str:
-    """Say what a style is; what a style means for the mouse (links, actions) is left out."""
+    """Describe a style, without what it means for the mouse (links, actions)."""
     if style is None:
         return "plain"
     marks = [
@@ -100,8 +100,8 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def problem_of(name: str, drawn: str, *, update: bool) -> str:
-    """Hold a screen against the one that is kept. Return how they differ; empty when they do not.
-    With ``update``, it is kept as it is now.
+    """Compare a screen with the kept one. Return how they differ; empty when they do not. With
+    ``update``, the new screen is kept.
     """
     path = FOLDER / f"{name}.txt"
     if update:

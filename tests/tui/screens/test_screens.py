@@ -25,7 +25,9 @@ WITH_STYLES = (120, 40)
 
 @dataclass(frozen=True)
 class Situation:
-    """How one comes to a screen, and some of its words, which tell when it is there."""
+    """A Situation is a way to come to a screen, and some of its words, to know when it has
+    appeared.
+    """
 
     keys: tuple[str, ...]
     shows: str
@@ -50,7 +52,7 @@ SITUATIONS = {
 
 
 class Recorded(FakeCapture):
-    """A capture whose session is a recorded one."""
+    """Recorded is a capture whose session is a recorded one."""
 
     def __init__(self, path: Path, recorded: Path) -> None:
         super().__init__(path, lambda _: None)
@@ -90,7 +92,7 @@ async def drawn(
 
 
 async def at_rest(driver: Driver) -> Shot:
-    """Draw the screen when nothing changes any more: no work beside it, no blinking cursor."""
+    """Draw the screen when it no longer changes: no work in the background, no blinking cursor."""
     for line in driver.app.screen.query(Input):
         line.cursor_blink = False
     last = shot_of(driver.app)

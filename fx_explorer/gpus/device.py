@@ -63,8 +63,8 @@ def _limits(properties: Mapping[str, object]) -> Limits | None:
 def gpu_of_properties(
     device_name: str, properties: Mapping[str, object], limits: Limits
 ) -> Gpu | None:
-    """Return a GPU with the numbers that torch read from the device. A number of 0 is not known, as
-    its source says: the bandwidth, if the driver does not report clock or bus.
+    """Return a GPU with the numbers that torch read from the device. A number of 0 is
+    unknown: the bandwidth, if the driver does not report clock or bus.
     """
     fields = [field for field in READ_OFF if field not in limits.numbers]
     numbers = {field: _number(properties, READ_OFF[field]) for field in fields}

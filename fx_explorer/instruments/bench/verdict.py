@@ -24,7 +24,7 @@ MUCH_AROUND = 0.3
 """Least share of a call outside its kernels that a sentence mentions."""
 
 ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
-"""Rounds of a size that a bench makes at least, where its budget allows, and at most."""
+"""Least (if the budget allows) and most rounds that a bench makes for each size."""
 
 BUSY = 0.3
 """Part of all processors' time that other programs took, from which a machine counts as busy."""

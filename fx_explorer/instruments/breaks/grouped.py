@@ -201,7 +201,7 @@ class DistinctBreak:
     reason: str
     explanation: str
     hints: tuple[str, ...]
-    """Each hint once; torch repeats a hint when one report quotes another."""
+    """torch's hints without repetitions: torch repeats a hint when one report quotes another."""
     file: str
     line: int
     code: str

@@ -295,8 +295,8 @@ class GraphRecords:
 
 
 def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[Link]:
-    """Yield the links that torch's comments make: which input of the graph it traced an input
-    is.
+    """Yield links from inputs of a graph by AOTAutograd to inputs of the graph it was traced from,
+    as torch's comments name them.
     """
     for match in _AOT_INPUT.finditer(text):
         index, node = int(match["index"]), ids.get(match["name"])

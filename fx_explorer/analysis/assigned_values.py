@@ -62,9 +62,9 @@ class _Unclear(Exception):
 def assigned_to(
     source: str, trees: dict[str, ast.Module], reader: Reader, inputs: str | None
 ) -> AssignedValues | None:
-    """Return the values assigned to a source (``L['self'].table``), or None where the source text
-    does not show them. ``inputs`` are the user's inputs of the target, as Python; None for a
-    script, which calls its functions itself.
+    """Return the values that the program assigns to a variable or attribute (``L['self'].table``),
+    or None where the source text does not show them. ``inputs`` are the user's inputs of the
+    target, as Python; None for a script, which calls its functions itself.
     """
     try:
         expression = ast.parse(source, mode="eval").body

@@ -52,8 +52,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CudaGraph:
-    """What torch did with one compiled graph: whether it was recorded as a CUDA graph, how often,
-    or why it was skipped.
+    """A CudaGraph describes what torch did with one compiled graph: whether it was recorded as a
+    CUDA graph, how often, or why it was skipped.
     """
 
     name: str

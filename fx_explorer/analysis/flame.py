@@ -33,7 +33,7 @@ class FlameFrame:
     line: tuple[str, int] | None = None
     """The user's file and line."""
     children: tuple[FlameFrame, ...] = ()
-    """In order, from its beginning on and without gaps."""
+    """The frames inside it, in order, from its beginning on and without gaps."""
 
     @property
     def duration_s(self) -> float:

@@ -60,7 +60,7 @@ def versions(reader: SessionReader) -> dict[int, Version]:
 
 
 def _origin(by_name: dict[str, model.Compilation], row: model.Compilation) -> model.Compilation:
-    """Return the compilation that a variant set out from in the end."""
+    """Return the compilation from which a variant began, directly or through other variants."""
     while (before := by_name.get(row.variant_of)) and before.id < row.id:
         row = before
     return row

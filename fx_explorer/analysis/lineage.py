@@ -67,9 +67,7 @@ def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compil
 
 
 def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
-    """Return the compilation that Dynamo captured the graph in, from which all variants of it set
-    out.
-    """
+    """Return the compilation that Dynamo captured the graph in, from which all its variants began."""
     while origin := origin_of(reader, variant):
         variant = origin
     return variant
@@ -104,7 +102,7 @@ def _documents_after(
     before: list[Document],
     variant: model.Compilation,
 ) -> list[Document]:
-    """Return the documents of ``variant``, which set out from ``origin``; ``before`` are those of
+    """Return the documents of ``variant``, which began from ``origin``; ``before`` are those of
     ``origin``.
     """
     of_variant = documents_of(reader, variant)
@@ -209,8 +207,8 @@ def kernels_of_variant(reader: SessionReader, variant: model.Compilation) -> lis
 def kernels_after(
     reader: SessionReader, before: list[model.Kernel], variant: model.Compilation
 ) -> list[model.Kernel]:
-    """Return the kernels that run when ``variant`` runs. ``before`` are those of the variant it set
-    out from.
+    """Return the kernels that run when ``variant`` runs. ``before`` are those of the variant from
+    which it began.
     """
     of_variant = reader.rows(model.Kernel, compilation=variant.id)
     directions = _lowered_directions(variant, documents_of(reader, variant))

@@ -53,7 +53,8 @@ class MadeOnTheCpu:
     """Line that creates the tensor."""
     read_file: str
     read_line: int
-    """Where the compiled function reads it; no file where torch knows no line."""
+    """The line on which the compiled function reads it; without a file where torch knows no line.
+    """
 
 
 def made_on_the_cpu(reader: SessionReader) -> list[MadeOnTheCpu]:

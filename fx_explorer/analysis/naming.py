@@ -57,8 +57,8 @@ def called_function(function: str) -> str:
 
 
 GENERATED = "__create_fn__.<locals>."
-"""Where the methods are defined that ``dataclasses`` writes (CPython's Lib/dataclasses.py,
-``_create_fn``).
+"""The scope in which the methods are defined that ``dataclasses`` writes (CPython's
+Lib/dataclasses.py, ``_create_fn``).
 """
 
 

@@ -205,7 +205,7 @@ REDONE: dict[Gate, str] = {
 
 
 def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
-    """Return the stages that another variant can set out from, in the order in which they ran.
+    """Return the stages from which another variant can begin, in the order in which they ran.
 
     ``at`` is the compilation that waits at a gate. torch is inside it, so no other one can be taken
     up until it has ended.

@@ -1,4 +1,4 @@
-"""Counts, durations, sizes and shapes are written here, so that every view writes them alike."""
+"""This module writes counts, durations, sizes and shapes, so that every view writes them alike."""
 
 from __future__ import annotations
 

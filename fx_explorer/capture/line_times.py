@@ -1,5 +1,5 @@
-"""This module tells the clock of the phases which line of the user's Dynamo is tracing, and which
-node AOTAutograd is tracing and Inductor is lowering.
+"""This module tells the phase clock which line of the user's Dynamo is tracing, and which node
+AOTAutograd is tracing and Inductor is lowering.
 
 ``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when Dynamo
 comes to another line. It is not called again when a function that was inlined has returned to the

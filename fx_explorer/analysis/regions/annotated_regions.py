@@ -65,9 +65,9 @@ class Region:
     kernels: tuple[str, ...]
     """Kernels that compute at least one of its nodes."""
     forward_kernels: tuple[str, ...] = ()
-    """Those of them in a forward, or in code without a direction."""
+    """The kernels among them that run in a forward, or in code without a direction."""
     backward_kernels: tuple[str, ...] = ()
-    """Those of them in a backward. A library call may be in both."""
+    """The kernels among them that run in a backward. A library call may be in both."""
     lowerings: tuple[Lowering, ...] = ()
     """The results of regional compilation for the region; empty if the whole graph went to
     Inductor, or nothing was compiled.

@@ -163,8 +163,8 @@ class GuardScope:
             return _UNKNOWN
 
     def fails(self, part: str) -> bool:
-        """Return whether the guard fails. torch checks and reports conditions on sizes together;
-        one that fails is enough.
+        """Return whether the guard fails. torch checks and reports conditions on sizes together, so
+        the guard fails if one condition does.
         """
         guarded = self.value(part)
         return not guarded.is_known or guarded.value is not True

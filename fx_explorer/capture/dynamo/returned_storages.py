@@ -142,7 +142,7 @@ class _Forward:
         """Each call's compilation, its inputs (Nodes), and their storages."""
         self.returned: list[_Returned] = []
         self.there: list[_Returned] = []
-        """Those of ``returned`` that were still alive at the last ``look``."""
+        """Results in ``returned`` that were still alive at the last ``look``."""
         self.numbers = StorageNumbers()
         self.eager = SavedByEager()
         self.has_new_graph = False

@@ -1,4 +1,4 @@
-"""CUDA graphs are recorded while a program runs: this module hears which graphs are, how often and
+"""This module records which graphs torch records as CUDA graphs while a program runs, how often and
 for how many sizes, which are recorded once more and why, and why torch skips the others.
 
 There is no structured record of any of it. The hooks, read in 2.11 and 2.13:

@@ -282,7 +282,7 @@ class CodeMark:
     is_end: bool
     inner: tuple[tuple[int, CodeMark], ...] = ()
     stack_trace: str | None = None
-    """Inductor reads it off every context."""
+    """A stack trace, which Inductor reads from every context."""
 
     @staticmethod
     def factory(line_context: Callable[[object], Any]) -> Callable[..., Any]:

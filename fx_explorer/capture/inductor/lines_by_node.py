@@ -38,7 +38,7 @@ class _State(threading.local):
     running: torch.fx.Node | None = None
     """Node of a loop body that is being run, to emit its code or to trace it again."""
     written: list[str] | None = None
-    """The nodes of the line written last."""
+    """The nodes of the last written line."""
     rendered: RenderedTexts | None = None
 
 

@@ -331,7 +331,7 @@ class _ConfigSource:
     def _in_class(
         self, statement: ast.ClassDef, outer: dict[str, SettingHelp]
     ) -> dict[str, SettingHelp]:
-        """Return the entries ``triton.…`` of a ``class triton:``, with what it inherits from a
+        """Return the entries ``triton.…`` of a ``class triton:``, with the entries inherited from a
         class of the same module.
         """
         entries: dict[str, SettingHelp] = {}

@@ -151,7 +151,7 @@ class Segment:
     """The graphs that the backend published of its own stages, in the order of its calls."""
 
     def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
-        """Return the joint graph of the region whose forward or backward ``part`` is."""
+        """Return the joint graph of a region; ``part`` is the region's forward or backward."""
         for module, joint in self.regions:
             if module is part:
                 return joint

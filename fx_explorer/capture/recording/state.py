@@ -202,7 +202,7 @@ class Recording:
         return self._states.setdefault(name, CompilationState())
 
     def row(self, name: str) -> Compilation:
-        """Return the row as it is in the session, where it was added."""
+        """Return the row as it was added to the session."""
         row = self.of(name).row
         if row is None:
             raise KeyError(name)

@@ -62,7 +62,7 @@ class Backend:
     does: str
     """One sentence on the backend; empty when neither we nor its docstring have one."""
     missing: str
-    """What is missing for using it here; empty when nothing is known to be missing."""
+    """What is missing to use the backend here; empty when nothing is known to be missing."""
 
     @property
     def is_for_tests(self) -> bool:

@@ -46,7 +46,7 @@ class DynamicMark:
     would recompile for these.
     """
     out_of_reach: frozenset[str] = frozenset()
-    """Those of ``sources`` to which no line of the user's has access before the call."""
+    """Those sizes in ``sources`` to which no line of the user's has access before the call."""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ CHANCE_WORDS: dict[Chance, str] = {
 class ExplainedCheck:
     check: model.GuardCheck
     of: model.Compilation | None
-    """The compilation that makes it."""
+    """The compilation that makes the check."""
     guard_kind: str
     """torch's type of the guard for which the check is made; empty when it has none."""
     name: str

@@ -33,7 +33,7 @@ class ExplainedSymbol:
     became: str = ""
     """The constant that it was specialized to, or the size that equals it."""
     of: model.Compilation | None = None
-    """The compilation whose dynamic size it is."""
+    """The compilation that has this dynamic size."""
     stack: tuple[model.Frame, ...] = ()
     """Frames of the user's code where it was specialized, outermost first; for a dynamic size,
     where it was created.

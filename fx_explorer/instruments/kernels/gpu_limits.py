@@ -328,7 +328,7 @@ def device_name(reader: SessionReader) -> str:
 
 
 def measured_card(reader: SessionReader, device: str) -> Gpu | None:
-    """Return the GPU that a kernel was measured on, which need not be the session's."""
+    """Return the GPU that a kernel was measured on, which may differ from the session's."""
     if device == device_name(reader):
         return card(reader)
     return gpu_of_device(device)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fx_explorer.client.capture import Capture, temporary_capture
+from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak, Outcome
 from fx_explorer.session import SessionReader, SessionWriter
@@ -47,6 +48,8 @@ class TrialWorker:
     """The path of the interpreter."""
     timeout_s: float | None = None
     """The limit for one trial; None for the limit of each kind of trial."""
+    fork_server: ForkServer | None = None
+    """Has imported torch, and forks the workers of trials; None where each starts afresh."""
 
 
 HERE = TrialWorker()
@@ -115,7 +118,7 @@ async def recapture(
     """
     began = time.monotonic()
     async with temporary_capture(
-        request, worker.python, worker.timeout_s or limit_s, environment
+        request, worker.python, worker.timeout_s or limit_s, environment, worker.fork_server
     ) as capture:
         outcome = await attend(capture)
         found = await asyncio.to_thread(_looked_at, capture.session_path, look)

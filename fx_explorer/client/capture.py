@@ -22,8 +22,15 @@ from fx_explorer.client import leftovers
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
+from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
-from fx_explorer.client.process_outcomes import EndedWorker, failure_of, outcome_of, with_problem
+from fx_explorer.client.process_outcomes import (
+    IMPORTING_TORCH,
+    EndedWorker,
+    failure_of,
+    outcome_of,
+    with_problem,
+)
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.trust import remember_request, remember_session, whole_request
 from fx_explorer.errors import SessionError, SessionWriteError
@@ -63,9 +70,11 @@ class Capture:
         on_output: Callable[[str, bytes], None] | None = None,
         environment: Mapping[str, str] | None = None,
         force: bool = False,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """``environment`` are variables that the worker gets beside our own. With ``force``, a file
-        at ``output`` is replaced even when it is no session.
+        at ``output`` is replaced even when it is no session. The worker is a fork of ``fork_server``
+        where it can be; what the next one needs is imported there when the program has ended.
 
         Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
         temporary directory.
@@ -85,7 +94,10 @@ class Capture:
         remember_request(self.request)
         self.outcome: Outcome | None = None
         self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
-        self._worker = WorkerProcess(python, environment, directory=self._directory)
+        self._fork_server = fork_server
+        self._worker = WorkerProcess(
+            python, environment, directory=self._directory, fork_server=fork_server
+        )
         self._activity = ""
         self._last_words = ""
         self._last_output = b""
@@ -209,6 +221,7 @@ class Capture:
         else:
             await asyncio.to_thread(self._end, returncode)
         finally:
+            self._prepare_next()
             # It comes before the outcome, behind which nobody listens.
             if self._last_note:
                 self._notices.put_nowait(Notice("note", text=self._last_note))
@@ -222,6 +235,8 @@ class Capture:
 
     async def _run(self) -> int:
         """Run the worker to its end, and return its exit status."""
+        if self._fork_server is not None and self._fork_server.is_importing:
+            self._notices.put_nowait(Notice("worker", text=IMPORTING_TORCH))
         console_writer = asyncio.create_task(self._console.keep_writing(), name="console writer")
         try:
             return await self._worker.run(
@@ -272,10 +287,16 @@ class Capture:
         self._worker.time_limit.hold()
         if notice.gate is None and not self._took_s:
             self._took_s = self._worked_s()
+            self._prepare_next()
             with contextlib.suppress(
                 SessionWriteError
             ):  # it is written again at the end, which tells
                 await asyncio.to_thread(self._writer.set_meta, "finished", self._took_s)
+
+    def _prepare_next(self) -> None:
+        """Have imported what the next capture needs, now that the program needs no processor."""
+        if self._fork_server is not None:
+            self._fork_server.prepare(self.python)
 
     def _worked_s(self) -> float:
         return time.monotonic() - self._began - self._waited_s
@@ -412,11 +433,12 @@ async def temporary_capture(
     python: str,
     timeout_s: float | None,
     environment: Mapping[str, str] | None = None,
+    fork_server: ForkServer | None = None,
 ) -> AsyncIterator[Capture]:
     """Start a capture. Its session is there until the block is left, and its worker ends with a
     block that is cancelled or raises. Raises SessionWriteError when there is no room for a session.
     """
-    capture = Capture(request, python, timeout_s, environment=environment)
+    capture = Capture(request, python, timeout_s, environment=environment, fork_server=fork_server)
     await capture.start()
     try:
         yield capture

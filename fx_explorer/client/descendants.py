@@ -16,6 +16,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,12 +129,37 @@ class _Process:
         self.has_torch = False
 
 
+_counting = threading.Lock()
+_adopting_now = 0
+"""How many need now that this process adopts: it does as long as one is left."""
+
+
+@contextlib.contextmanager
+def adopting() -> Iterator[bool]:
+    """Make this process the parent of those below it that lose theirs, inside the block. Gives
+    whether the system does that.
+    """
+    can_adopt = _count_adopting(1)
+    try:
+        yield can_adopt
+    finally:
+        _count_adopting(-1)
+
+
+def _count_adopting(change: int) -> bool:
+    global _adopting_now
+    with _counting:
+        _adopting_now += change
+        is_wanted = int(_adopting_now > 0)
+        try:
+            failed = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, is_wanted, 0, 0, 0)
+        except (OSError, AttributeError):  # an old kernel: fewer are seen
+            return False
+        return not failed
+
+
 class Descendants:
     """Follows the processes that a worker starts, in a thread, from ``begin`` to ``program_ended``."""
-
-    _lock = threading.Lock()
-    _watching = 0
-    """Number of followers: this process adopts orphans as long as there is one."""
 
     def __init__(self, mark: str, hook: str) -> None:
         """``mark`` is the value of MARK, and ``hook`` the folder on PYTHONPATH that records."""
@@ -160,6 +186,7 @@ class Descendants:
         self._ended = threading.Event()
         self._looking = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._adopting = contextlib.ExitStack()
 
     def begin(self, worker: int, marks: Path | None) -> None:
         """Begin to follow the processes that ``worker`` starts. Recorded processes leave their
@@ -177,7 +204,7 @@ class Descendants:
             status = status_of(pid)
             if status and worker not in (status.pid, status.session):
                 self._others.add(pid)
-        self._adopt(1)
+        self._adopting.enter_context(adopting())
         self._thread = threading.Thread(
             target=self._follow, name="what the program starts", daemon=True
         )
@@ -239,19 +266,8 @@ class Descendants:
 
     def stop(self) -> None:
         """Stop following."""
-        if self._thread is not None and not self._ended.is_set():
-            self._ended.set()
-            self._adopt(-1)
-
-    def _adopt(self, change: int) -> None:
-        """Count one follower more or fewer, and, while there is any, adopt processes below this one
-        that lose their parent (``prctl``).
-        """
-        with Descendants._lock:
-            Descendants._watching += change
-            is_wanted = int(Descendants._watching > 0)
-            with contextlib.suppress(OSError, AttributeError):  # an old kernel: fewer are seen
-                ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, is_wanted, 0, 0, 0)
+        self._ended.set()
+        self._adopting.close()
 
     def _follow(self) -> None:
         took_s = 0.0

@@ -7,15 +7,15 @@ import contextlib
 import os
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
 from fx_explorer.client.children import DIRECTORY as CHILDREN
 from fx_explorer.client.children import HOOK, without_mark
 from fx_explorer.client.descendants import MARK, OWN_MARK, Descendant, Descendants, UnknownProcess
+from fx_explorer.client.forked_workers import WORKER, ForkedWorker, ForkServer
 from fx_explorer.client.process_outcomes import StopReason
-
-WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
+from fx_explorer.client.watched_group import watched
 
 STOP_FILE = "stop"
 """In the session's directory: the SIGTERM that follows is ours (program/process_ending.py)."""
@@ -48,10 +48,11 @@ class WorkerProcess:
         environment: Mapping[str, str] | None = None,
         job: str = "worker.job",
         directory: Path | None = None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """``environment`` are variables beside our own. ``job`` is the module of worker/ that does
         the work. ``directory`` is that of the session that it records; None for one that records
-        nothing.
+        nothing. A worker is forked by ``fork_server`` where it can be, and else started.
         """
         self.python = python
         self._job = job
@@ -59,6 +60,7 @@ class WorkerProcess:
         self._environment = {**without_mark(os.environ), **(environment or {}), MARK: mark}
         self._environment.pop(OWN_MARK, None)
         self._directory = directory
+        self._fork_server = fork_server
         self._descendants = Descendants(mark, HOOK)
         self.stopped: StopReason = ""
         """Why we ended it; empty when we did not."""
@@ -70,7 +72,7 @@ class WorkerProcess:
         """
         self.time_limit = TimeLimit(None, self._time_out)
         """``--timeout``; held while the worker waits for the user."""
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | ForkedWorker | None = None
         self._commands: asyncio.WriteTransport | None = None
         self._timing_out: asyncio.Task[None] | None = None
 
@@ -89,40 +91,28 @@ class WorkerProcess:
         async with contextlib.AsyncExitStack() as stack:
             readers = [await _reading_pipe(stack) for _ in range(3)]
             (_, notices_fd), (_, stdout_fd), (_, stderr_fd) = readers
-            commands, commands_fd = await _writing_pipe(stack)
+            self._commands, commands_fd = await _writing_pipe(stack)
+            self.send(request)
+            self.time_limit = TimeLimit(timeout_s, self._time_out)
+            self.time_limit.go_on()
+            tasks = [
+                asyncio.create_task(read(pipe))
+                for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
+            ]
+            descriptors = (notices_fd, commands_fd, stdout_fd, stderr_fd)
             try:
-                self._process = process = await asyncio.create_subprocess_exec(
-                    self.python,
-                    str(WORKER),
-                    str(notices_fd),
-                    str(commands_fd),
-                    self._job,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=stdout_fd,
-                    stderr=stderr_fd,
-                    pass_fds=(notices_fd, commands_fd),
-                    env=self._environment,
-                    start_new_session=True,
-                )
+                self._process = process = await self._start(*descriptors)
             finally:
                 # The worker has its own by now. A pipe that we held open too would never end.
-                for descriptor in (notices_fd, stdout_fd, stderr_fd, commands_fd):
+                for descriptor in descriptors:
                     os.close(descriptor)
             stack.callback(self._kill_group)
-            await stack.enter_async_context(watched(process.pid))
+            stack.enter_context(watched(process.pid))
             marks = self._directory / CHILDREN if self._directory else None
             self._descendants.begin(process.pid, marks)
             stack.callback(self._descendants.stop)
             if self.stopped:  # while it was being started
                 self._kill_group()
-            self._commands = commands
-            self.send(request)
-            tasks = [
-                asyncio.create_task(read(pipe))
-                for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
-            ]
-            self.time_limit = TimeLimit(timeout_s, self._time_out)
-            self.time_limit.go_on()
             await process.wait()
             self.time_limit.hold()
             if not self.stopped:
@@ -134,6 +124,31 @@ class WorkerProcess:
             await self._drain(tasks)
             assert process.returncode is not None
             return process.returncode
+
+    async def _start(
+        self, notices: int, commands: int, output: int, errors: int
+    ) -> asyncio.subprocess.Process | ForkedWorker:
+        """Raises OSError when it cannot start."""
+        if self._fork_server is not None:
+            descriptors = (notices, commands, output, errors)
+            worker = await self._fork_server.fork(
+                self.python, self._environment, self._job, descriptors
+            )
+            if worker is not None:
+                return worker
+        return await asyncio.create_subprocess_exec(
+            self.python,
+            str(WORKER),
+            str(notices),
+            str(commands),
+            self._job,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            pass_fds=(notices, commands),
+            env=self._environment,
+            start_new_session=True,
+        )
 
     @property
     def unknown_processes(self) -> list[UnknownProcess]:
@@ -151,6 +166,8 @@ class WorkerProcess:
         self.stopped = self.stopped or reason
         # run() looks for a reason to stop as soon as there is a process.
         if process is None:
+            if self._fork_server is not None:
+                self._fork_server.give_up_importing()
             return
         if self._directory is not None:
             with contextlib.suppress(OSError):  # no room: the worker takes the signal for another's
@@ -267,50 +284,3 @@ class TimeLimit:
             self._left_s = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
             self._timer.cancel()
             self._timer = None
-
-
-# A watcher that ends the worker when this process is gone.
-
-SHELL = "/bin/sh"
-
-SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
-"""Shell script that ends a process group when the pipe on its input closes: ``read`` returns only
-then, because nobody writes to the pipe.
-"""
-
-
-@contextlib.asynccontextmanager
-async def watched(group: int) -> AsyncIterator[None]:
-    """End the process group when we end, as long as the block runs. Without a shell (a bare
-    container) nobody sees to it.
-
-    The worker watches its command pipe itself, but in a thread, which does not run while C code
-    holds the interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody: it
-    kills the group also when we end by ``kill -9``.
-    """
-    theirs, ours = os.pipe()
-    try:
-        shell = await asyncio.create_subprocess_exec(
-            SHELL,
-            "-c",
-            SCRIPT,
-            SHELL,
-            str(group),
-            stdin=theirs,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={OWN_MARK: "1"},
-            start_new_session=True,  # what ends our group, a closed terminal, must not end it first
-        )
-    except OSError:
-        shell = None
-    finally:
-        os.close(theirs)
-    try:
-        yield
-    finally:
-        if shell:  # before the pipe is closed: the group's number may be another's by now
-            with contextlib.suppress(ProcessLookupError):
-                shell.kill()
-            await shell.wait()
-        os.close(ours)

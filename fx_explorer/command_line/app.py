@@ -189,10 +189,12 @@ def _print_overview(reader: SessionReader) -> None:
 
 def app_for(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
     """Make the app for a saved session, or for a target with the functions that capture it."""
+    from fx_explorer.client.forked_workers import ForkServer
     from fx_explorer.trials import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
 
-    trial_worker = TrialWorker(arguments.python, arguments.timeout)
+    fork_server = ForkServer()
+    trial_worker = TrialWorker(arguments.python, arguments.timeout, fork_server)
     if session:
         # What cannot be read is explained here, not in an app that closes at once.
         SessionReader(session).close()
@@ -223,7 +225,12 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
 
     def capture_for(request: CaptureRequest) -> Capture:
         return Capture(
-            request, arguments.python, arguments.timeout, output=output, force=arguments.force
+            request,
+            arguments.python,
+            arguments.timeout,
+            output=output,
+            force=arguments.force,
+            fork_server=fork_server,
         )
 
     def make_capture() -> Capture:

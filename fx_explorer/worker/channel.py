@@ -39,13 +39,14 @@ class Channel:
     worker.
     """
 
-    def __init__(self, notices: int, commands: int) -> None:
+    def __init__(self, notices: int, commands: int, begun: bytes = b"") -> None:
+        """``begun`` was read of the commands already."""
         self._notices: Descriptor | None = moved_up(notices)
         self._commands: Descriptor | None = moved_up(commands)
         """The pipe of commands, or None once the program has closed it."""
         self._last_words: Path | None = None
         self._lock = threading.Lock()
-        self._unread = b""
+        self._unread = begun
         self.give: Callable[[Command], bool] = lambda command: False
         """Passes a command to a gate; returns False if none waits."""
         os.register_at_fork(after_in_child=self._close_in_child)

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
-def main(notices: int, commands: int) -> None:
-    """Run what the client asks for, send the outcome, and end the process with its exit code."""
-    channel = Channel(notices, commands)
+def main(notices: int, commands: int, begun: bytes = b"") -> None:
+    """Run what the client asks for, send the outcome, and end the process with its exit code.
+    ``begun`` was read of the commands already.
+    """
+    channel = Channel(notices, commands, begun)
     request = channel.read_request()
     process_ending.watch(Path(request.session))
     channel.obey()

@@ -1,5 +1,5 @@
-"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS [JOB]`` (two
-inherited pipe descriptors).
+"""The worker process, started by path: ``python …/worker/worker.py NOTICES COMMANDS [JOB [BEGUN]]``
+(two inherited pipe descriptors, and one of a file with what was read of the commands already).
 
 It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the
 package is loaded from where this file lies, and nothing is added to ``sys.path``. This file only
@@ -66,7 +66,11 @@ def start() -> None:
     job = sys.argv[3] if len(sys.argv) > 3 else "worker.job"
     from fx_explorer.stack_room import with_room
 
-    with_room(importlib.import_module(f"fx_explorer.{job}").main)(notices, commands)
+    arguments: list[int | bytes] = [notices, commands]
+    if len(sys.argv) > 4:
+        with os.fdopen(int(sys.argv[4]), "rb") as begun:
+            arguments.append(begun.read())
+    with_room(importlib.import_module(f"fx_explorer.{job}").main)(*arguments)
 
 
 if __name__ == "__main__":

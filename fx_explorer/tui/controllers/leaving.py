@@ -113,12 +113,18 @@ class Leaving:
     async def leave(self, exit_code: int = 0, *, keep_unsaved: bool = False) -> None:
         """End the app, even if stopping the worker fails."""
         try:
-            await self._kernel_builds.close()
+            await self._end_helpers()
             self.left_behind = await self._services.captures.stop_and_tidy(
                 keep_unsaved=keep_unsaved
             )
         finally:
             self.app.exit(exit_code, return_code=exit_code)
+
+    async def _end_helpers(self) -> None:
+        """End the processes that wait for more work."""
+        await self._kernel_builds.close()
+        if self._services.trial_worker.fork_server:
+            self._services.trial_worker.fork_server.close()
 
     # signals
 
@@ -149,7 +155,7 @@ class Leaving:
         )
 
     async def _leave_without_terminal(self) -> None:
-        await self._kernel_builds.close()
+        await self._end_helpers()
         await self._services.captures.stop_and_tidy(keep_unsaved=True)
         driver.leave_at_once()
 

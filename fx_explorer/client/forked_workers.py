@@ -1,0 +1,275 @@
+"""Workers that need not import torch: they are forks of a process that has imported it.
+
+``ForkServer`` keeps that process (worker/fork_server.py) for one interpreter and its variables.
+Where there can be none (a system other than Linux, an old kernel), and for a worker with other
+variables, ``fork`` gives none, and a fresh process is started as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fx_explorer.client.children import without_mark
+from fx_explorer.client.descendants import MARK, OWN_MARK, adopting
+from fx_explorer.client.watched_group import end_watcher, watcher_of
+from fx_explorer.process_status import can_follow_processes, status_of
+
+WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
+
+JOB = "worker.fork_server"
+
+NO_MARK = "0" * 16
+"""Value of MARK in the server: each fork writes its own in its place."""
+
+READ_LATE = frozenset((MARK, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
+"""Variables that may differ between a server and its forks: torch and triton read these whenever
+they need a cache folder (torch/_inductor/runtime/cache_dir_utils.py, triton/knobs.py).
+"""
+
+
+class ForkedWorker:
+    """A child process that this process did not start itself, as a subprocess of asyncio."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises OSError where the system cannot wait for it."""
+        self.pid = pid
+        self.returncode: int | None = None
+        self._has_ended = asyncio.Event()
+        self._descriptor = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._descriptor, self._end)
+
+    async def wait(self) -> int:
+        """Wait for its end, and return its exit status, or minus the signal's number."""
+        await self._has_ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def _end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        _, status = os.waitpid(self.pid, 0)
+        self.returncode = os.waitstatus_to_exitcode(status)
+        self._has_ended.set()
+
+
+class ForkServer:
+    """Keeps a process that has imported torch, from the first ``prepare`` or ``fork`` on, until it
+    is closed.
+    """
+
+    def __init__(self) -> None:
+        self._server: _Server | None = None
+        self._is_closed = not _can_fork()
+
+    def prepare(self, python: str) -> None:
+        """Have torch imported in the background, for workers in this interpreter. A server for
+        another interpreter, or for other variables, is ended.
+        """
+        if self._server is not None and self._server.made_for != _kind(python):
+            self._end_server()
+        server = self._server_for(python)
+        if server is not None:
+            server.import_torch()
+
+    async def fork(
+        self, python: str, environment: Mapping[str, str], job: str, descriptors: Sequence[int]
+    ) -> ForkedWorker | None:
+        """Return a new worker with these variables; None where it must be started in another way.
+
+        ``descriptors`` are what it gets for its notices, commands, output and errors; they may be
+        closed when this returns.
+        """
+        if _differing(_variables(), environment) - READ_LATE:
+            return None
+        server = self._server_for(python)
+        if server is None:
+            return None
+        variables = {name: environment[name] for name in READ_LATE if name in environment}
+        asked = {"job": job, "variables": variables, "folder": os.getcwd()}
+        copies = [os.dup(descriptor) for descriptor in descriptors]
+        forking = asyncio.create_task(asyncio.to_thread(server.fork, asked, copies))
+        try:
+            pid = await asyncio.shield(forking)
+        except asyncio.CancelledError:
+            forking.add_done_callback(_end_unwanted)
+            raise
+        return _adopted(pid) if pid else None
+
+    @property
+    def is_importing(self) -> bool:
+        """Return whether a fork would have to wait."""
+        return self._server is not None and self._server.is_busy
+
+    def give_up_importing(self) -> None:
+        """End a server that is still importing: whoever waits for a fork of it gets none."""
+        if self.is_importing:
+            self._end_server()
+
+    def close(self) -> None:
+        """End the server. None is started any more."""
+        self._is_closed = True
+        self._end_server()
+
+    def _server_for(self, python: str) -> _Server | None:
+        """Return the server for this interpreter, a new one if there is none."""
+        if self._is_closed:
+            return None
+        if self._server is not None and self._server.has_ended:
+            self._end_server()
+        kind = _kind(python)
+        if self._server is None:
+            with contextlib.suppress(OSError):  # a fresh process fails too, and says why
+                self._server = _Server(kind)
+        is_for_it = self._server is not None and self._server.made_for == kind
+        return self._server if is_for_it else None
+
+    def _end_server(self) -> None:
+        if self._server is not None:
+            self._server.end()
+            self._server = None
+
+
+Kind = tuple[str, str, dict[str, str]]
+"""What a server is made for: an interpreter, a working directory where that matters, variables."""
+
+
+class _Server:
+    """One process of worker/fork_server.py. Threads may use it."""
+
+    def __init__(self, made_for: Kind) -> None:
+        """Raises OSError where it cannot start."""
+        self.made_for = made_for
+        self.has_ended = False
+        self._has_imported = False
+        self._talking = threading.Lock()
+        python, _, variables = made_for
+        self._socket, theirs = socket.socketpair()
+        try:
+            descriptor = theirs.fileno()
+            self._process = subprocess.Popen(
+                [python, str(WORKER), str(descriptor), str(descriptor), JOB],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+                env={**variables, MARK: NO_MARK},
+                start_new_session=True,
+            )
+        except OSError:
+            self._socket.close()
+            raise
+        finally:
+            theirs.close()
+        self._answers = self._socket.makefile("rb")
+        self._watcher = watcher_of(self._process.pid)
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether it imports or forks at the moment."""
+        return self._talking.locked()
+
+    def import_torch(self) -> None:
+        """Begin to import in the background."""
+        if not self._has_imported and not self.is_busy:
+            threading.Thread(target=self._ask, args=({}, ()), daemon=True).start()
+
+    def fork(self, asked: Mapping[str, object], descriptors: Sequence[int]) -> int:
+        """Return the process of a worker, a child of this process; 0 when the server has ended.
+        Closes the descriptors.
+        """
+        try:
+            with adopting() as can_adopt:
+                return self._ask(asked, descriptors) if can_adopt else 0
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def end(self) -> None:
+        """End the process at once."""
+        self.has_ended = True
+        self._process.kill()
+        self._process.wait()
+        if self._watcher is not None:
+            end_watcher(self._watcher)
+        with self._talking:  # whoever waits for an answer gets the end of the pipe now
+            self._answers.close()
+            self._socket.close()
+
+    def _ask(self, asked: Mapping[str, object], descriptors: Sequence[int]) -> int:
+        with self._talking:
+            if self.has_ended:
+                return 0
+            try:
+                socket.send_fds(self._socket, [json.dumps(asked).encode() + b"\n"], descriptors)
+                line = self._answers.readline()
+            except OSError:  # it died
+                line = b""
+            if not line.strip().isdigit():
+                self.has_ended = True
+                return 0
+            self._has_imported = True
+            return int(line)
+
+
+def _can_fork() -> bool:
+    """Return whether this system lets a process wait for one that another has forked."""
+    if not can_follow_processes():
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):  # before Linux 5.3
+        return False
+    return True
+
+
+def _variables() -> dict[str, str]:
+    """Return the environment that a worker gets, without the mark that tells it from others."""
+    variables = without_mark(os.environ)
+    variables.pop(OWN_MARK, None)
+    return variables
+
+
+def _kind(python: str) -> Kind:
+    variables = _variables()
+    places = variables.get("PYTHONPATH", "").split(os.pathsep)
+    is_relative = any(place and not os.path.isabs(place) for place in places)
+    return python, os.getcwd() if is_relative else "", variables
+
+
+def _differing(some: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
+    names = some.keys() | others.keys()
+    return {name for name in names if some.get(name) != others.get(name)}
+
+
+def _adopted(pid: int) -> ForkedWorker | None:
+    """Return the process, which has become a child of this one; None, and its end, where it has
+    not.
+    """
+    status = status_of(pid)
+    if status is not None and status.parent == os.getpid():
+        with contextlib.suppress(OSError):
+            return ForkedWorker(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    return None
+
+
+def _end_unwanted(forking: asyncio.Task[int]) -> None:
+    pid = 0 if forking.cancelled() else forking.result()
+    if pid:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,323 @@
+"""A fork server imports torch and its compiler once, and each worker that is asked of it is a fork
+of it, which finds them there.
+
+Nothing of the user's is imported in it, nothing is compiled, and no device is touched: what comes
+before the user's module in a worker for a target is imported, in the same order (job.py,
+request_recording.py). A request that needs something else before torch (a virtual GPU), or a program
+that imports torch itself (a script), gets a fresh interpreter in place of the fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import random
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.model import CaptureRequest, Notice
+from fx_explorer.program.place import locate
+from fx_explorer.program.usable_torch import importing_the_compiler, place_of_torch
+from fx_explorer.stack_room import with_room
+from fx_explorer.worker.progress import IMPORTING_TORCH
+
+MODULES = (
+    "torch._inductor.compile_fx",
+    "torch._dynamo.backends.inductor",
+    "torch._inductor.choices",
+    "torch.export._trace",
+    "sympy.physics.units",
+    "sympy.tensor.tensor",
+    "fx_explorer.worker.job",
+    "fx_explorer.worker.request_recording",
+    "fx_explorer.capture.options.catalogue",
+    "fx_explorer.capture.recorder",
+    "fx_explorer.program.calling",
+    "fx_explorer.instruments.fixes.measure.verifying",
+)
+"""Those of sympy are imported by the first compilation of a process."""
+
+CAPTURE_JOB = "worker.job"
+
+MARK = "FX_EXPLORER_CAPTURE"
+"""The variable by which the client knows a worker's processes (client/descendants.py)."""
+
+DESCRIPTORS = 4
+"""How many come with a request: notices, commands, standard output, standard error."""
+
+LONGEST_REQUEST = 1 << 16
+
+_ENV_START = 47
+"""Field of ``/proc/PID/stat`` after the process's name: where its variables start in memory
+(``env_start`` of proc_pid_stat(5)). Where they end is the next one.
+"""
+
+
+def main(client: int, _: int) -> None:
+    """Fork a worker for each request on the socket ``client``, until it is closed. Returns never."""
+    printed = _keep_what_is_printed()
+    worker = ForkLoop(socket.socket(fileno=client), printed).serve()
+    os.close(printed)
+    worker.work()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedWorker:
+    """A RequestedWorker is one that was asked for: its job, and what it talks to the client with."""
+
+    job: str
+    """The module of the package that does the work."""
+    folder: str
+    """Its working directory."""
+    variables: Mapping[str, str]
+    """Environment variables that it has otherwise than the server."""
+    notices: int
+    commands: int
+    output: int
+    errors: int
+    begun: bytes
+    """What was read of the commands already; nothing of any job but a capture."""
+    is_fresh: bool
+    """Whether a fresh interpreter is to take the place of the fork."""
+
+    def work(self) -> None:
+        """Do the job in this process. Returns never."""
+        begun = (self.begun,) if self.begun else ()
+        if self.is_fresh:
+            self._start_afresh()
+        job = importlib.import_module(f"fx_explorer.{self.job}")
+        with_room(job.main)(self.notices, self.commands, *begun)
+
+    def _start_afresh(self) -> None:
+        worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+        arguments = [worker, str(self.notices), str(self.commands), self.job]
+        inherited = [self.notices, self.commands]
+        with tempfile.TemporaryFile() as file:
+            if self.begun:
+                file.write(self.begun)
+                file.flush()
+                file.seek(0)
+                arguments.append(str(file.fileno()))
+                inherited.append(file.fileno())
+            for descriptor in inherited:
+                os.set_inheritable(descriptor, True)
+            os.execv(sys.executable, [sys.executable, *arguments])
+
+
+class ForkLoop:
+    """Serves one client. What workers need is imported when that is asked for, or with the first
+    worker that needs it.
+    """
+
+    def __init__(self, client: socket.socket, printed: int) -> None:
+        self._client = client
+        self._printed = printed
+        self._torch: TorchOnDisk | None = None
+        """The torch that was imported; None before."""
+        self._can_fork = False
+
+    def serve(self) -> RequestedWorker:
+        """Answer requests until the client has gone. Returns in a worker only, with what it is to
+        do.
+        """
+        while request := self._next_request():
+            asked, descriptors = request
+            if not descriptors:
+                self._import()
+                self._client.sendall(b"0\n")
+                continue
+            worker = self._worker(asked, descriptors)
+            pid = _fork(worker, self._printed)
+            if pid is None:
+                self._client.close()
+                return worker
+            self._client.sendall(b"%d\n" % pid)
+        os._exit(0)
+
+    def _next_request(self) -> tuple[dict[str, Any], list[int]] | None:
+        """Wait for the client: for what it asks, and the descriptors that came with it. None when
+        it has gone.
+        """
+        try:
+            line, descriptors, _, _ = socket.recv_fds(self._client, LONGEST_REQUEST, DESCRIPTORS)
+        except OSError:
+            return None
+        if not line:
+            return None
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        return json.loads(line), list(descriptors)
+
+    def _worker(self, asked: dict[str, Any], descriptors: list[int]) -> RequestedWorker:
+        """Return the worker that is asked for, when all is imported that it needs."""
+        notices, commands, output, errors = descriptors
+        begun, is_fresh = b"", False
+        if asked["job"] == CAPTURE_JOB:
+            begun = _first_line(commands)
+            is_fresh = _needs_own_imports(begun)
+        if not is_fresh:
+            if self._torch is None:
+                notice = Notice("worker", text=IMPORTING_TORCH)
+                os.write(notices, notice.to_json().encode() + b"\n")
+            self._import()
+            is_fresh = not self._can_fork or self._torch is None or self._torch.has_changed
+        return RequestedWorker(
+            asked["job"],
+            asked["folder"],
+            asked["variables"],
+            notices,
+            commands,
+            output,
+            errors,
+            begun,
+            is_fresh,
+        )
+
+    def _import(self) -> None:
+        if self._torch is None:
+            self._torch = TorchOnDisk()
+            self._can_fork = _import_all() and threading.active_count() == 1
+
+
+class TorchOnDisk:
+    """Tells whether another torch was installed since this was made."""
+
+    def __init__(self) -> None:
+        self._version = os.path.join(os.path.dirname(place_of_torch()), "version.py")
+        self._written = self._written_now()
+
+    @property
+    def has_changed(self) -> bool:
+        return self._written_now() != self._written
+
+    def _written_now(self) -> tuple[int, int]:
+        try:
+            status = os.stat(self._version)
+        except OSError:
+            return 0, 0
+        return status.st_mtime_ns, status.st_ino
+
+
+def _keep_what_is_printed() -> int:
+    """Send what the imports print to a file, and return its descriptor: each worker prints it
+    again.
+    """
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(file.fileno())
+    os.dup2(kept, 1)
+    os.dup2(kept, 2)
+    return kept
+
+
+def _import_all() -> bool:
+    """Return whether everything could be imported."""
+    try:
+        importlib.import_module("torch")
+        with importing_the_compiler():
+            for module in MODULES:
+                importlib.import_module(module)
+            for module, _ in importlib.import_module("fx_explorer.capture.recorder").HOOKS.values():
+                importlib.import_module(f"fx_explorer.capture.{module}")
+    except BaseException:  # noqa: BLE001 - the fresh worker imports again, and says what is wrong
+        return False
+    return True
+
+
+def _fork(worker: RequestedWorker, printed: int) -> int | None:
+    """Return the process of a new worker; None in the worker itself.
+
+    The worker is a child of a child that ends at once. So it becomes a child of the client, which
+    waits for its end as for any other's.
+    """
+    reading, writing = os.pipe()
+    between = os.fork()
+    if between == 0:
+        if os.fork():
+            os._exit(0)
+        os.close(reading)
+        _take_over(worker, printed)
+        os.write(writing, b"%d" % os.getpid())
+        os.close(writing)
+        return None
+    os.close(writing)
+    for descriptor in (worker.notices, worker.commands, worker.output, worker.errors):
+        os.close(descriptor)
+    with os.fdopen(reading, "rb") as pipe:
+        pid = int(pipe.read())
+    os.waitpid(between, 0)
+    return pid
+
+
+def _take_over(worker: RequestedWorker, printed: int) -> None:
+    """Make this fork what a process of its own would be: its session, output, variables and chance."""
+    os.setsid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(worker.output, 1)
+    os.dup2(worker.errors, 2)
+    os.close(worker.output)
+    os.close(worker.errors)
+    size = os.fstat(printed).st_size
+    if size:
+        os.write(2, os.pread(printed, size, 0))
+    os.chdir(worker.folder)
+    for name, value in worker.variables.items():
+        os.environ[name] = value
+    _show_mark(worker.variables.get(MARK, ""))
+    _choose_seeds()
+    sys.argv[1:] = [str(worker.notices), str(worker.commands), worker.job]
+
+
+def _choose_seeds() -> None:
+    """Begin every sequence of random numbers anew, as a start of the interpreter does."""
+    random.seed()
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and hasattr(torch, "default_generator"):
+        torch.default_generator.seed()
+    if numpy is not None:
+        numpy.random.seed()
+
+
+def _show_mark(mark: str) -> None:
+    """Write the mark where the system reads a process's variables (``/proc/PID/environ``): it shows
+    those of the start of the program, and in those of the server the mark has the same length.
+    """
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(") ")[2].split()
+    start, end = int(fields[_ENV_START]), int(fields[_ENV_START + 1])
+    variables = ctypes.string_at(start, end - start)
+    name = f"{MARK}=".encode()
+    at = variables.find(name) + len(name)
+    if at >= len(name) and variables[at + len(mark) : at + len(mark) + 1] == b"\0":
+        ctypes.memmove(start + at, mark.encode(), len(mark))
+
+
+def _first_line(commands: int) -> bytes:
+    """Return what the client sends first, to the end of a line or of the pipe, and what was read
+    with it.
+    """
+    begun = b""
+    while b"\n" not in begun:
+        chunk = os.read(commands, 65536)
+        if not chunk:
+            break
+        begun += chunk
+    return begun
+
+
+def _needs_own_imports(begun: bytes) -> bool:
+    """Return whether torch is to be imported later, or in a special way, for this request."""
+    try:
+        request = CaptureRequest.from_json(begun.partition(b"\n")[0].decode())
+        place = locate(request)
+    except (ValueError, TypeError, KeyError, FxExplorerError):
+        return True  # the fresh worker says what is wrong
+    return bool(request.gpu) or place.is_script

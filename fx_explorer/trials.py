@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fx_explorer.client.capture import Capture, temporary_capture
-from fx_explorer.client.forked_workers import ForkServer
+from fx_explorer.client.forked_workers import ForkServer, fork_server
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak, Outcome
 from fx_explorer.session import SessionReader, SessionWriter
@@ -50,6 +50,13 @@ class TrialWorker:
     """The limit for one trial; None for the limit of each kind of trial."""
     fork_server: ForkServer | None = None
     """Has imported torch, and forks the workers of trials; None where each starts afresh."""
+
+
+def forking_worker(python: str, timeout_s: float | None) -> TrialWorker:
+    """Return the worker of a command that tries: its trials are forks of one process, where they
+    can be.
+    """
+    return TrialWorker(python, timeout_s, fork_server())
 
 
 HERE = TrialWorker()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 
+from fx_explorer.client import forked_workers
 from fx_explorer.client.process import WorkerProcess
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.quick import note_durations, skip_when_time_is_up
@@ -110,6 +111,12 @@ def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str
     environment = {**capture_environment, "XDG_CACHE_HOME": str(shared_folder / "cache")}
     with served(shared_folder / "warm-gpu", environment, "gpu") as python:
         yield python
+
+
+@pytest.fixture(autouse=True)
+def forks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of this process are started, not forked: what is forked has tests of its own."""
+    monkeypatch.setattr(forked_workers, "_can_fork", lambda: False)
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
 import socket
 import subprocess
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -72,7 +74,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._server: _Server | None = None
-        self._is_closed = not _can_fork()
+        self._is_closed = False
 
     def prepare(self, python: str) -> None:
         """Have torch imported in the background, for workers in this interpreter. A server for
@@ -106,7 +108,12 @@ class ForkServer:
         except asyncio.CancelledError:
             forking.add_done_callback(_end_unwanted)
             raise
-        return _adopted(pid) if pid else None
+        worker = _adopted(pid) if pid else None
+        if pid and worker is None:
+            # The interpreter runs elsewhere (a container, a wrapper that only asks for it). The
+            # fork ends by itself: nobody holds the other end of its pipes.
+            self.close()
+        return worker
 
     @property
     def is_importing(self) -> bool:
@@ -125,7 +132,7 @@ class ForkServer:
 
     def _server_for(self, python: str) -> _Server | None:
         """Return the server for this interpreter, a new one if there is none."""
-        if self._is_closed:
+        if self._is_closed or not _can_fork():
             return None
         if self._server is not None and self._server.has_ended:
             self._end_server()
@@ -175,6 +182,7 @@ class _Server:
             theirs.close()
         self._answers = self._socket.makefile("rb")
         self._watcher = watcher_of(self._process.pid)
+        self._end_with_us = weakref.finalize(self, self._process.kill)
 
     @property
     def is_busy(self) -> bool:
@@ -200,7 +208,7 @@ class _Server:
     def end(self) -> None:
         """End the process at once."""
         self.has_ended = True
-        self._process.kill()
+        self._end_with_us()
         self._process.wait()
         if self._watcher is not None:
             end_watcher(self._watcher)
@@ -224,6 +232,13 @@ class _Server:
             return int(line)
 
 
+@functools.cache
+def fork_server() -> ForkServer:
+    """Return the server of this process, which ends with it."""
+    return ForkServer()
+
+
+@functools.cache
 def _can_fork() -> bool:
     """Return whether this system lets a process wait for one that another has forked."""
     if not can_follow_processes():
@@ -255,21 +270,22 @@ def _differing(some: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
 
 
 def _adopted(pid: int) -> ForkedWorker | None:
-    """Return the process, which has become a child of this one; None, and its end, where it has
-    not.
-    """
+    """Return the process; None where it is no child of this one."""
+    if not _is_child(pid):
+        return None
+    try:
+        return ForkedWorker(pid)
+    except OSError:
+        return None
+
+
+def _is_child(pid: int) -> bool:
     status = status_of(pid)
-    if status is not None and status.parent == os.getpid():
-        with contextlib.suppress(OSError):
-            return ForkedWorker(pid)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    return None
+    return status is not None and status.parent == os.getpid()
 
 
 def _end_unwanted(forking: asyncio.Task[int]) -> None:
     pid = 0 if forking.cancelled() else forking.result()
-    if pid:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    if pid and _is_child(pid):
+        os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -189,12 +189,10 @@ def _print_overview(reader: SessionReader) -> None:
 
 def app_for(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
     """Make the app for a saved session, or for a target with the functions that capture it."""
-    from fx_explorer.client.forked_workers import ForkServer
-    from fx_explorer.trials import TrialWorker
+    from fx_explorer.trials import forking_worker
     from fx_explorer.tui.app import ExplorerApp
 
-    fork_server = ForkServer()
-    trial_worker = TrialWorker(arguments.python, arguments.timeout, fork_server)
+    trial_worker = forking_worker(arguments.python, arguments.timeout)
     if session:
         # What cannot be read is explained here, not in an app that closes at once.
         SessionReader(session).close()
@@ -230,7 +228,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
             arguments.timeout,
             output=output,
             force=arguments.force,
-            fork_server=fork_server,
+            fork_server=trial_worker.fork_server,
         )
 
     def make_capture() -> Capture:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fx_explorer.client import Capture, leftovers
+from fx_explorer.client.forked_workers import fork_server
 from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own_session
 from fx_explorer.command_line.capture_options import (
@@ -153,6 +154,7 @@ async def capture_first(
             output,
             on_output=progress.program_output,
             force=getattr(arguments, "force", False),
+            fork_server=fork_server() if _will_try(arguments) else None,
         )
 
     capture = prepared(request)
@@ -186,6 +188,11 @@ async def capture_first(
             capture.discard()
         for line in leftovers.news():
             progress.tell(line)
+
+
+def _will_try(arguments: argparse.Namespace) -> bool:
+    """Return whether the program is captured again after this capture."""
+    return any(getattr(arguments, name, None) for name in ("trying", "together", "apply"))
 
 
 ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weights")

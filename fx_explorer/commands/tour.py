@@ -57,10 +57,11 @@ def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
     captures of the app do.
     """
     from fx_explorer.client import Capture
-    from fx_explorer.trials import TrialWorker
+    from fx_explorer.trials import forking_worker
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.tour_steps import STEPS
 
+    trial_worker = forking_worker(python, None)
     pauses: list[Pause] = [STEPS[walk.begins_at].pause]
 
     def make_capture() -> Capture:
@@ -70,6 +71,7 @@ def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
             CaptureRequest(target=str(walk.target), session="", pause=pause, stay=True),
             python,
             None,
+            fork_server=trial_worker.fork_server,
         )
 
     app = ExplorerApp(
@@ -77,7 +79,7 @@ def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
         target=str(walk.target),
         watched=[walk.target],
         config=config,
-        trial_worker=TrialWorker(python, None),
+        trial_worker=trial_worker,
         tour=walk,
     )
     return app

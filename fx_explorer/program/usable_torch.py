@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import importlib
 import importlib.util
 import locale
 import sys
@@ -60,6 +61,24 @@ def no_end_of_process() -> Iterator[None]:
             f"{place_of_torch()}"
         )
         raise TorchEnded(f"{text}: this torch does not work there. {ADVICE}") from leaving
+
+
+COMPILER = (
+    "torch._inductor.compile_fx",
+    "torch._dynamo.backends.inductor",
+    "torch._inductor.choices",
+    "torch.export._trace",
+    "sympy.physics.units",
+    "sympy.tensor.tensor",
+)
+"""What the first compilation of a process imports."""
+
+
+def import_compiler() -> None:
+    """Import what the first compilation imports. Raises BrokenTorch when that fails."""
+    with importing_the_compiler():
+        for module in COMPILER:
+            importlib.import_module(module)
 
 
 @contextlib.contextmanager

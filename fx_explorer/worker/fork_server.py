@@ -25,17 +25,16 @@ from typing import Any
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import CaptureRequest, Notice
 from fx_explorer.program.place import locate
-from fx_explorer.program.usable_torch import importing_the_compiler, place_of_torch
+from fx_explorer.program.usable_torch import (
+    import_compiler,
+    import_torch,
+    importing_the_compiler,
+    place_of_torch,
+)
 from fx_explorer.stack_room import with_room
 from fx_explorer.worker.progress import IMPORTING_TORCH
 
 MODULES = (
-    "torch._inductor.compile_fx",
-    "torch._dynamo.backends.inductor",
-    "torch._inductor.choices",
-    "torch.export._trace",
-    "sympy.physics.units",
-    "sympy.tensor.tensor",
     "fx_explorer.worker.job",
     "fx_explorer.worker.request_recording",
     "fx_explorer.capture.options.catalogue",
@@ -43,7 +42,7 @@ MODULES = (
     "fx_explorer.program.calling",
     "fx_explorer.instruments.fixes.measure.verifying",
 )
-"""Those of sympy are imported by the first compilation of a process."""
+"""Ours that a worker needs for a target."""
 
 CAPTURE_JOB = "worker.job"
 
@@ -220,7 +219,8 @@ def _keep_what_is_printed() -> int:
 def _import_all() -> bool:
     """Return whether everything could be imported."""
     try:
-        importlib.import_module("torch")
+        import_torch()
+        import_compiler()
         with importing_the_compiler():
             for module in MODULES:
                 importlib.import_module(module)

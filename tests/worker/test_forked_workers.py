@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client import Capture
+from fx_explorer.client import Capture, forked_workers
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.model import Artifact, CaptureRequest, ConsoleLine, Graph, Outcome
 from fx_explorer.session import SessionReader
@@ -105,6 +105,11 @@ def is_gone(pid: int) -> bool:
 def process_of(server: ForkServer) -> int:
     assert server._server is not None
     return server._server._process.pid
+
+
+@pytest.fixture(autouse=True)
+def may_fork(forks_nothing: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_workers, "_can_fork", lambda: True)
 
 
 @pytest.fixture

@@ -165,6 +165,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
     """Measure, print the results, and return the exit code. If it is stopped, the results so far
     are printed.
     """
+    from fx_explorer.client.forked_workers import fork_server
     from fx_explorer.instruments.bench.driving import Bench
 
     plan = _plan(arguments)
@@ -181,7 +182,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
         with SessionWriter(session) as writer:
             begin_session(writer, plan)
             stopped_by = await _run_until_stopped(
-                Bench(plan, writer, arguments.python, narration.show).run()
+                Bench(plan, writer, arguments.python, narration.show, fork_server()).run()
             )
             end_session(writer, was_stopped=bool(stopped_by))
         narration.end()

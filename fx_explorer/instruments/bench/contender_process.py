@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.client.process import WorkerProcess, next_line
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import BenchNews, BenchTask, CellState
@@ -48,11 +49,18 @@ class ContenderProcess:
     @classmethod
     @contextlib.asynccontextmanager
     async def started(
-        cls, task: BenchTask, folder: Path, python: str, timeout_s: float | None, tell: Told
+        cls,
+        task: BenchTask,
+        folder: Path,
+        python: str,
+        timeout_s: float | None,
+        tell: Told,
+        fork_server: ForkServer | None = None,
     ) -> AsyncIterator[ContenderProcess]:
         """Start the process, with empty compile caches of its own. It ends with the block.
 
-        ``folder`` is where its caches are made.
+        ``folder`` is where its caches are made. What is compiled is a fork of ``fork_server`` where
+        it can be.
         """
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as caches:
             environment = {
@@ -63,7 +71,12 @@ class ContenderProcess:
                 # Also what the program itself gives to torch.compile, wherever that stands in it.
                 environment["TORCHDYNAMO_DISABLE"] = "1"
             contender = cls(
-                WorkerProcess(python, environment, job="instruments.bench.measure.contender"),
+                WorkerProcess(
+                    python,
+                    environment,
+                    job="instruments.bench.measure.contender",
+                    fork_server=fork_server,
+                ),
                 timeout_s,
                 tell,
             )

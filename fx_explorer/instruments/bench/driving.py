@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fx_explorer.client import leftovers
+from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.instruments.bench.interval import median_interval, ratios_by_round
@@ -71,10 +72,18 @@ Told = Callable[[BenchProgress], object]
 class Bench:
     """Measures a plan into the session that ``writer`` writes."""
 
-    def __init__(self, plan: BenchPlan, writer: SessionWriter, python: str, tell: Told) -> None:
+    def __init__(
+        self,
+        plan: BenchPlan,
+        writer: SessionWriter,
+        python: str,
+        tell: Told,
+        fork_server: ForkServer | None = None,
+    ) -> None:
         self._plan = plan
         self._writer = writer
         self._python = python
+        self._fork_server = fork_server
         self._tell = tell
         self._number = writer.count(BenchCell) + 1
         self._whole: dict[str, object] = {}
@@ -109,6 +118,7 @@ class Bench:
                     self._time,
                     folder,
                     sharing,
+                    self._fork_server,
                 )
                 await taken.measure(
                     sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0
@@ -246,6 +256,7 @@ class _SizeOfBench:
         spent: _BudgetedTime,
         folder: Path,
         sharing: LeastSharing,
+        fork_server: ForkServer | None,
     ) -> None:
         """``folder`` is for files that the processes share, and for their caches."""
         self._plan = plan
@@ -255,6 +266,7 @@ class _SizeOfBench:
         self._time = spent
         self._folder = folder
         self._sharing = sharing
+        self._fork_server = fork_server
 
     async def measure(
         self,
@@ -325,6 +337,7 @@ class _SizeOfBench:
             self._python,
             self._plan.timeout_s,
             lambda doing: self._tell(f"{cell.contender}: {doing}"),
+            self._fork_server,
         )
         process = await until.enter_async_context(starting)
         ready = await process.answer()

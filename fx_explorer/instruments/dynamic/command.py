@@ -22,7 +22,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.output.table import IN_A_FILE, Table
 from fx_explorer.output.terminal import print_fitted, width_for
 from fx_explorer.output.text import TextTable, text_table
-from fx_explorer.trials import TrialWorker
+from fx_explorer.trials import forking_worker
 
 EPILOG = """\
 examples:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> int:
     """Print each way when it is done. Returns 1 when one of them did not run to its end."""
-    worker = TrialWorker(arguments.python, arguments.timeout)
+    worker = forking_worker(arguments.python, arguments.timeout)
     trials: list[DynamicTrial] = []
     width = width_for(sys.stdout)
     laid_out = _laid_out([], width)

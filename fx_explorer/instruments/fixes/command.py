@@ -24,7 +24,7 @@ from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output.terminal import Hanging, print_fitted
 from fx_explorer.overview.checks import relative_path
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import TrialWorker
+from fx_explorer.trials import forking_worker
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures
@@ -92,7 +92,7 @@ async def _try(
     check_program(arguments)
     sources = sources_of(wanted)
     trial = await try_marks(
-        request, sources, compilations, TrialWorker(arguments.python, arguments.timeout)
+        request, sources, compilations, forking_worker(arguments.python, arguments.timeout)
     )
     print_fitted(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")
 
@@ -188,14 +188,14 @@ class SessionFixes:
 
 async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
     from fx_explorer.instruments.fixes.trial import try_fix
-    from fx_explorer.trials import TrialWorker
+    from fx_explorer.trials import forking_worker
 
     if session_fixes.request is None or session_fixes.before is None or session_fixes.why_not_tried:
         raise UsageError(f"{arguments.target}: {session_fixes.why_not_tried}")
     check_program(arguments)
     same = (earlier for earlier in session_fixes.trials if _changes_the_same(earlier.fix, fix))
     known = next(same, None)
-    worker = TrialWorker(arguments.python, arguments.timeout)
+    worker = forking_worker(arguments.python, arguments.timeout)
     if known:
         tried = replace(known, fix=fix)
     else:

@@ -223,6 +223,7 @@ def _can_encode(signs: str) -> bool:
 
 async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
     """Measure the program with and without each remedy, and print the table."""
+    from fx_explorer.client.forked_workers import fork_server
     from fx_explorer.instruments.bench.cells import bench_figures
     from fx_explorer.instruments.bench.driving import Bench
     from fx_explorer.instruments.bench.plan import BenchPlan, Contender, begin_session, end_session
@@ -264,6 +265,7 @@ async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
                 writer,
                 arguments.python,
                 lambda progress: narration.show_live(lambda: progress.in_words),
+                fork_server(),
             ).run()
             end_session(writer, was_stopped=False)
         narration.end()

@@ -129,12 +129,12 @@ async def _try(arguments: argparse.Namespace) -> int:
     """Predict and measure the step under each budget, and print a row for each."""
     from fx_explorer.instruments.bench.picture import check_libraries
     from fx_explorer.instruments.memory.tried import trials_json, trials_text, try_budgets
-    from fx_explorer.trials import TrialWorker
+    from fx_explorer.trials import forking_worker
 
     svg = _picture(arguments)
     check_libraries(svg=bool(svg), plot=False)
     narration = CaptureNarration(sys.stderr, pass_through=False)
-    worker = TrialWorker(arguments.python, arguments.timeout)
+    worker = forking_worker(arguments.python, arguments.timeout)
     try:
         trials = await try_budgets(
             request_from(arguments),

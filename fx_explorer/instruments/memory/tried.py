@@ -100,7 +100,7 @@ async def try_budgets(
     ways += [
         Contender(trial.name, replace(_with(request, trial.budget), build=True)) for trial in trials
     ]
-    uncompiled, *compiled = await measured_steps(ways, worker.python, worker.timeout_s, tell)
+    uncompiled, *compiled = await measured_steps(ways, worker, tell)
     measured = [replace(trial, measured=step) for trial, step in zip(trials, compiled, strict=True)]
     return BudgetTrials(measured, uncompiled)
 
@@ -151,7 +151,7 @@ class MeasuredStep:
 
 
 async def measured_steps(
-    ways: Sequence[Contender], python: str, timeout_s: float | None, tell: Told
+    ways: Sequence[Contender], worker: TrialWorker, tell: Told
 ) -> list[MeasuredStep]:
     """Measure every way. The uncompiled program is first, since the others are compared with it: if
     it fails, none is measured. A way that fails has a message. Raises WorkerError when the
@@ -159,17 +159,16 @@ async def measured_steps(
     """
     folder, lock = leftovers.new_directory()
     try:
-        return await _Measuring(folder, python, timeout_s, tell).all(ways)
+        return await _Measuring(folder, worker, tell).all(ways)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
 
 
 class _Measuring:
-    def __init__(self, folder: Path, python: str, timeout_s: float | None, tell: Told) -> None:
+    def __init__(self, folder: Path, worker: TrialWorker, tell: Told) -> None:
         self._folder = folder
-        self._python = python
-        self._timeout_s = timeout_s
+        self._worker = worker
         self._tell = tell
         self._found: dict[str, MeasuredStep] = {}
 
@@ -209,7 +208,10 @@ class _Measuring:
         def tell(doing: str) -> None:
             self._tell(f"{way.name}: {doing}")
 
-        starting = ContenderProcess.started(task, self._folder, self._python, self._timeout_s, tell)
+        worker = self._worker
+        starting = ContenderProcess.started(
+            task, self._folder, worker.python, worker.timeout_s, tell, worker.fork_server
+        )
         process = await until.enter_async_context(starting)
         try:
             ready = await process.answer()

@@ -185,7 +185,7 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
         figures_of,
         try_options,
     )
-    from fx_explorer.trials import TrialWorker
+    from fx_explorer.trials import forking_worker
 
     if options.request is None:
         raise UsageError(
@@ -193,7 +193,7 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
             "its target instead"
         )
     check_program(arguments)
-    settings, worker = dict(arguments.trying), TrialWorker(arguments.python, arguments.timeout)
+    settings, worker = dict(arguments.trying), forking_worker(arguments.python, arguments.timeout)
     trial = await try_options(options.request, settings, options.before, worker)
     if trial.outcome.kind == "not_started":
         raise UsageError(trial.outcome.message)

@@ -73,9 +73,11 @@ receives the progress, and the interpreter.
 async def run_real_bench(
     plan: BenchPlan, writer: SessionWriter, python: str, tell: Callable[[BenchProgress], object]
 ) -> None:
-    from fx_explorer.instruments.bench.driving import Bench  # not needed for the first paint
+    # Not needed for the first paint.
+    from fx_explorer.client.forked_workers import fork_server
+    from fx_explorer.instruments.bench.driving import Bench
 
-    await Bench(plan, writer, python, tell).run()
+    await Bench(plan, writer, python, tell, fork_server()).run()
 
 
 async def measure_on_gpu(

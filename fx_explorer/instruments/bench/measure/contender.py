@@ -25,7 +25,7 @@ from fx_explorer.program.explaining import (
 )
 from fx_explorer.program.place import locate
 from fx_explorer.program.refusals import target_error_of
-from fx_explorer.program.usable_torch import import_torch
+from fx_explorer.program.usable_torch import import_compiler, import_torch
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.bench.measure.calls import Caller
@@ -122,6 +122,9 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
     say("importing torch")
     import_torch()
+    if task.is_compiled:
+        say("importing torch's compiler")  # so that it is no part of the first call
+        import_compiler()
     import torch
 
     from fx_explorer.instruments.bench.measure import agreement, call_timing, calls

@@ -1,8 +1,8 @@
 """Workers that need not import torch: they are forks of a process that has imported it.
 
 ``ForkServer`` keeps that process (worker/fork_server.py) for one interpreter and its variables.
-Where there can be none (a system other than Linux, an old kernel), and for a worker with other
-variables, ``fork`` gives none, and a fresh process is started as ever.
+Where there can be none (a system other than Linux, an old kernel, a machine with a GPU), and for a
+worker with other variables, ``fork`` gives none, and a fresh process is started as ever.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ NO_MARK = "0" * 16
 READ_LATE = frozenset((MARK, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
 """Variables that may differ between a server and its forks: torch and triton read these whenever
 they need a cache folder (torch/_inductor/runtime/cache_dir_utils.py, triton/knobs.py).
+"""
+
+ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/accel", "/dev/dri/renderD128")
+"""Where one of these is, workers are started afresh: torch 2.11 asks CUDA for its devices when its
+compiler is imported (torch/_inductor/runtime/benchmarking.py), after which no fork can use them.
 """
 
 
@@ -240,8 +245,10 @@ def fork_server() -> ForkServer:
 
 @functools.cache
 def _can_fork() -> bool:
-    """Return whether this system lets a process wait for one that another has forked."""
-    if not can_follow_processes():
+    """Return whether this system lets a process wait for one that another has forked, and torch
+    works in a fork.
+    """
+    if not can_follow_processes() or any(map(os.path.exists, ACCELERATORS)):
         return False
     try:
         os.close(os.pidfd_open(os.getpid()))

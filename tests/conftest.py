@@ -113,10 +113,12 @@ def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str
         yield python
 
 
-@pytest.fixture(autouse=True)
-def forks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def forks_nothing() -> Iterator[None]:
     """Workers of this process are started, not forked: what is forked has tests of its own."""
-    monkeypatch.setattr(forked_workers, "_can_fork", lambda: False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forked_workers, "_can_fork", lambda: False)
+        yield
 
 
 @pytest.fixture

@@ -115,9 +115,7 @@ class ForkServer:
             raise
         worker = _adopted(pid) if pid else None
         if pid and worker is None:
-            # The interpreter runs elsewhere (a container, a wrapper that only asks for it). The
-            # fork ends by itself: nobody holds the other end of its pipes.
-            self.close()
+            raise OSError(f"process {pid}, a fork of a worker, has ended before it began")
         return worker
 
     @property
@@ -165,6 +163,7 @@ class _Server:
         """Raises OSError where it cannot start."""
         self.made_for = made_for
         self.has_ended = False
+        self._is_greeted = False
         self._has_imported = False
         self._talking = threading.Lock()
         python, _, variables = made_for
@@ -226,15 +225,27 @@ class _Server:
             if self.has_ended:
                 return 0
             try:
+                if not self._is_greeted:
+                    self._greet()
                 socket.send_fds(self._socket, [json.dumps(asked).encode() + b"\n"], descriptors)
                 line = self._answers.readline()
-            except OSError:  # it died
+            except OSError:  # it died, or is not ours
                 line = b""
             if not line.strip().isdigit():
                 self.has_ended = True
                 return 0
             self._has_imported = True
             return int(line)
+
+    def _greet(self) -> None:
+        """Hear from the server that it is the process that was started. Raises OSError where
+        it is another one: the interpreter is a wrapper, or in a container, and what it forks would
+        be no child of ours.
+        """
+        line = self._answers.readline()
+        if line.strip() != b"%d" % self._process.pid:
+            raise OSError(f"another process answers for the interpreter: {line!r}")
+        self._is_greeted = True
 
 
 @functools.cache

@@ -63,6 +63,7 @@ _ENV_START = 47
 def main(client: int, _: int) -> None:
     """Fork a worker for each request on the socket ``client``, until it is closed. Returns never."""
     printed = _keep_what_is_printed()
+    os.write(client, b"%d\n" % os.getpid())
     worker = ForkLoop(socket.socket(fileno=client), printed).serve()
     os.close(printed)
     worker.work()

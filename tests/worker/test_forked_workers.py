@@ -196,6 +196,20 @@ async def test_an_interpreter_that_cannot_start_is_told_as_by_a_fresh_worker(
     assert "cannot start /no/such/python" in outcome.message
 
 
+async def test_a_wrapper_that_is_no_interpreter_itself_gets_fresh_workers(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit $?\n')
+    wrapper.chmod(0o700)
+    capture = Capture(CaptureRequest(MLP, session=""), str(wrapper), fork_server=server)
+    await capture.start()
+    outcome = await capture.wait()
+    capture.discard()
+    assert outcome.kind == "finished"
+    assert not isinstance(capture._worker._process, forked_workers.ForkedWorker)
+
+
 async def test_no_server_is_left_when_nobody_needs_it_any_more() -> None:
     server = ForkServer()
     server.prepare(sys.executable)

@@ -42,3 +42,7 @@ class Fact:
     """The difference that enter shows: the ``Aspect`` of a line on the card "since the last
     capture", or ``OF_FILES``. It takes precedence over ``place`` and ``view``.
     """
+    cost: str = ""
+    """What it costs, in a few words: ``+1 graph``; empty where that is not known."""
+    brief: str = ""
+    """The sentence with fewer words, for one line; empty where there is none but ``text``."""

@@ -20,7 +20,7 @@ from fx_explorer.analysis.lineage import first_variants, variants_in_use
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.stages.stage_work import stage_points, stage_work
 from fx_explorer.analysis.stages.work import StagePoint
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.breaks.break_cost import NO_COST
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.session import SessionReader
@@ -338,7 +338,16 @@ def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
     hint = graph_break.hints[0] if graph_break.hints and advises else ""
     detail = " · ".join(part for part in (graph_break.code, cost, hint) if part)
     severity: Severity = "notice" if graph_break.is_wrappers else "problem"
-    return Fact("breaks", severity, text, detail, graph_break.place, "breaks")
+    in_short = _in_short(graph_break) if cost else ""
+    brief = f"{where} graph break{hits}: {graph_break.in_words}"
+    return Fact("breaks", severity, text, detail, graph_break.place, "breaks", "", in_short, brief)
+
+
+def _in_short(graph_break: DistinctBreak) -> str:
+    """Return ``+1 graph``, and the time of a call at the break where that was measured."""
+    if graph_break.cost.run_s:
+        return f"{graph_break.cost.in_short}, {seconds(graph_break.cost.run_s)}"
+    return graph_break.cost.in_short
 
 
 def look_at(fact: Fact) -> str:
@@ -366,5 +375,5 @@ def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
     if hits:
-        return f"The break at {in_file(hits[-1].file, hits[-1].line)} does it, see below."
+        return f"The break at {in_file(hits[-1].file, hits[-1].line)} does it."
     return ""

@@ -84,7 +84,13 @@ from fx_explorer.overview.origin_facts import (
 from fx_explorer.overview.result_facts import kernel_facts, memory_facts, time_facts
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import check_count, filtered, raised_compilations
+from fx_explorer.session.queries.compilations import (
+    check_count,
+    compilation_ids,
+    compile_seconds,
+    filtered,
+    raised_compilations,
+)
 from fx_explorer.session.queries.graphs import captured_operations
 
 SHOWN_AT_MOST = 5
@@ -114,8 +120,40 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         return list(bench_facts(reader))
     if is_package(reader):
         return list(package_facts(reader))
-    figures, broken = totals(reader), distinct_breaks(reader)
-    facts = [
+    broken = distinct_breaks(reader)
+    facts = _facts(reader, broken, waiting)
+    look = list(_first_look(reader, facts, broken))
+    if look and broken and look[0].text == look_at(break_fact(broken[0])):
+        # What to do about it is in the last fact. Twice, it would push the other breaks off the
+        # screen.
+        _take_out_advice(facts, broken[0])
+    return [*facts, *look]
+
+
+def page_facts(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
+    """Return the facts of the app's first page: those of the overview, each once. Where there is no
+    problem, a fact says so in place of what to look at first: the page has the problems on top.
+    """
+    if is_bench_alone(reader) or is_package(reader):
+        return overview(reader)
+    broken = distinct_breaks(reader)
+    facts = _facts(reader, broken, waiting)
+    if any(fact.severity == "problem" for fact in facts):
+        return facts
+    if waiting and reader.count(model.Graph):
+        return [*facts, Fact("next", "good", "No problem was found so far.")]
+    look = list(_first_look(reader, facts, broken))
+    if look and look[0].severity == "notice":
+        return [*facts, Fact("next", "good", "No problem was found.")]
+    return [*facts, *look]
+
+
+def _facts(
+    reader: SessionReader, broken: Sequence[DistinctBreak], waiting: Fact | None
+) -> list[Fact]:
+    """Return what happened, without what to look at first."""
+    figures = totals(reader)
+    return [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
         *stays_on_the_cpu_facts(reader),
@@ -143,12 +181,6 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *stage_facts(reader),
         *([waiting] if waiting else ()),
     ]
-    look = list(_first_look(reader, facts, broken))
-    if look and broken and look[0].text == look_at(break_fact(broken[0])):
-        # What to do about it is in the last fact. Twice, it would push the other breaks off the
-        # screen.
-        _take_out_advice(facts, broken[0])
-    return [*facts, *look]
 
 
 def _take_out_advice(facts: list[Fact], graph_break: DistinctBreak) -> None:
@@ -213,7 +245,7 @@ def _graph_fact(reader: SessionReader, figures: Totals, broken: Sequence[Distinc
         return Fact("graphs", "good", text, _describe_names(compilations), view="graphs")
     if figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
-        text = f"The code became {graphs}: it breaks at {lines}, listed below.{_lost_rests(broken)}"
+        text = f"The code became {graphs}: it breaks at {lines}.{_lost_rests(broken)}"
         return Fact("graphs", "notice", text, _describe_names(compilations), view="graphs")
     frames, after_reset = _frames_and_resets(compilations)
     reason = f"{counted(frames, 'function')} compiled"
@@ -317,7 +349,7 @@ def _no_graph(reader: SessionReader) -> Fact:
     is only a notice; otherwise it names the function that was run in eager mode.
     """
     if reader.count(model.GraphBreak):
-        text = "No graph was made. The graph breaks are listed below."
+        text = "No graph was made, because of the graph breaks."
         return Fact("graphs", "notice", text, view="graphs")
     if is_debug_directory(reader):
         graphs = reader.count(model.Graph, stage="forward", parent=0)
@@ -456,11 +488,13 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     recompiles = [
         recompile for recompile in causes(reader) if recompile.compilation not in refused_names
     ]
+    costs = _seconds_by_name(reader, [recompile.compilation for recompile in recompiles])
     for recompile in recompiles[:SHOWN_AT_MOST]:
         function = plain_function(recompile.function)
         text = f"{function} was compiled again: {first_line(recompile.in_words)}."
         detail = _about_recompile(recompile)
-        yield Fact("recompiles", "problem", text, detail, recompile.place, "guards")
+        cost = costs.get(recompile.compilation, "")
+        yield Fact("recompiles", "problem", text, detail, recompile.place, "guards", cost=cost)
     if len(recompiles) > SHOWN_AT_MOST:
         more = counted(len(recompiles) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
@@ -479,6 +513,17 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             among = f": {guards:,}"
         text = f"The compiled code is used again as long as its guards hold{among}."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
+
+
+def _seconds_by_name(reader: SessionReader, names: Sequence[str]) -> dict[str, str]:
+    """Return how long each of these compilations took, in words: ``1.2 s``."""
+    times = {}
+    wanted = names[:SHOWN_AT_MOST]
+    for name, compilation in zip(wanted, compilation_ids(reader, wanted), strict=False):
+        duration_s = compile_seconds(reader, compilation)
+        if duration_s:
+            times[name] = f"{seconds(duration_s)} compiling"
+    return times
 
 
 def _saved_code(reader: SessionReader) -> Iterator[Fact]:

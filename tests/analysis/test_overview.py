@@ -203,7 +203,7 @@ def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advic
     assert "advice" in second.detail + last.detail
     assert "torch's report" not in told
     left = next(fact for fact in facts if "was not compiled, it runs in eager mode" in fact.text)
-    assert left.detail == "The break at m.py:9 does it, see below."
+    assert left.detail == "The break at m.py:9 does it."
 
 
 def test_torchs_names_are_said_in_words_where_there_are_several(written: Written) -> None:
@@ -317,7 +317,7 @@ def test_one_graph_that_was_cut_is_not_everything(written: Written) -> None:
         writer.add(model.GraphBreak(0, 1, "GB0059", "print", "", (), "m.py", 3, "print(x)"))
 
     assert texts(overview(written(write)), "graphs") == [
-        "The code became 1 graph with 2 operations: it breaks at 1 line, listed below."
+        "The code became 1 graph with 2 operations: it breaks at 1 line."
     ]
 
 

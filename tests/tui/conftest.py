@@ -81,6 +81,11 @@ class Driver:
         return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
 
     @property
+    def facts(self) -> str:
+        """What the first page has, also what is listed only while the cursor is there."""
+        return "\n".join(f"{fact.text} {fact.detail}" for fact in self.explorer.facts.facts)
+
+    @property
     def header(self) -> str:
         return self.screen.splitlines()[0]
 

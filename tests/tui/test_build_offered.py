@@ -53,11 +53,11 @@ async def test_the_key_at_the_pause_builds_what_raised_and_says_that_the_compile
         await driver.until(lambda: "c r run built" in driver.screen, 60)
         assert "paused after Dynamo" in driver.header
         await driver.until(lambda: "may not raise: c r builds it and runs it." in driver.screen)
-        assert "because nothing is built while inspecting." in driver.screen
+        assert "because nothing is built while inspecting." in driver.facts
         await driver.press("c", "r")
         await driver.until(lambda: "✓ captured" in driver.header, 120)
-        await driver.until(lambda: "compiled, it does not raise" in driver.screen)
-        await driver.until(lambda: "you changed the option build, without" in driver.screen)
+        await driver.until(lambda: "compiled, it does not raise" in driver.facts)
+        await driver.until(lambda: "you changed the option build, without" in driver.facts)
         assert "c r" not in driver.screen
         assert driver.explorer.reader.meta("build") is True
         assert Outcome.from_json(driver.explorer.reader.meta("outcome")).kind == "finished"

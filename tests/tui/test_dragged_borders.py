@@ -109,6 +109,7 @@ async def test_the_outline_is_dragged_and_stays_within_bounds(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
+        await driver.press("o", "o")
         outline = driver.explorer.outline
         border = outline.region.right
         await drag(driver, (border, 20), (border + 11, 20))

@@ -13,7 +13,7 @@ from fx_explorer.analysis.facts import Topic
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.panes.overview_pane import TOPIC_CELLS, TOPIC_LABELS, fact_lines
+from fx_explorer.tui.panes.overview_pane import NO_FACT, TOPIC_CELLS, TOPIC_LABELS, PageLayout
 from tests.ranks.logs_of_ranks import DATA
 
 
@@ -28,5 +28,7 @@ def test_the_facts_of_a_log_with_records_of_caches_are_shown(log: str, tmp_path:
     with SessionReader(tmp_path / "log.fxs") as reader:
         facts = overview(reader)
     assert "caches" in {fact.topic for fact in facts}
-    shown = fact_lines(facts, 100)
-    assert {line.fact for line in shown} == set(range(len(facts)))
+    shown = set()
+    for at in range(len(facts)):
+        shown |= {line.fact for line in PageLayout(100, "x x", at).lines(facts)}
+    assert shown - {NO_FACT} == set(range(len(facts)))

@@ -217,7 +217,7 @@ async def test_the_menu_of_copying_copies_kernel_node_and_answer(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_app(hand.path) as driver:
-        assert "- **next**: " in await copied_by(driver, monkeypatch, "Y", "a")
+        assert "- **kernels**: " in await copied_by(driver, monkeypatch, "Y", "a")
         answer = await copied_by(driver, monkeypatch, "6", "j", "Y", "a")
         assert answer.startswith("## kernels\n")
         assert answer.count("\n| ") >= 3

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.synthetic_kernels import kernels_session
 from fx_explorer.overview.outline import RANGE, outline
-from fx_explorer.overview.overview import overview
+from fx_explorer.overview.overview import page_facts
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect, long_work
 from fx_explorer.tui.controllers.exports import Exports
@@ -80,16 +80,16 @@ async def test_the_overview_of_a_large_session_is_read_beside_the_screen(
 ) -> None:
     def slowly(*arguments: object) -> object:
         held.wait()
-        return overview(*arguments)  # type: ignore[arg-type]
+        return page_facts(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("fx_explorer.tui.panes.overview_pane.overview", slowly)
+    monkeypatch.setattr("fx_explorer.tui.panes.overview_pane.page_facts", slowly)
     async with open_app(hand.path) as driver:
         assert "Reading 30 nodes …" in driver.screen
         await driver.press("2")
         assert "gelu" in driver.screen
         await driver.press("1")
         held.go_on.set()
-        await driver.until(lambda: "Everything became one graph" in driver.screen)
+        await driver.until(lambda: "Everything became one graph" in driver.facts)
     assert held.threads
     assert threading.get_ident() not in held.threads
     assert len(held.threads) == 1, "nothing was written since: the facts are still true"

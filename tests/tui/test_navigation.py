@@ -17,7 +17,7 @@ from tests.tui.conftest import OpenApp
 
 async def test_the_first_view_is_the_overview_in_plain_words(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        assert "Everything became one graph: 3 operations." in driver.screen
+        assert "Everything became one graph: 3 operations." in driver.facts
         assert "mlp.py:MLP" in driver.header
         assert "torch 2.13.0 · cpu · training" in driver.header
         assert "✓ captured in 2.50 s" in driver.header

@@ -50,7 +50,7 @@ async def test_menus_and_dialogs_open_and_close_on_20_by_5_cells(
 
 @pytest.mark.parametrize(
     ("view", "words"),
-    [("overview", "start here"), ("source", "import torch"), ("kernels", "kernel")],
+    [("overview", "No problem was"), ("source", "import torch"), ("kernels", "kernel")],
 )
 async def test_20_by_5_cells_show_something_of_the_view_and_the_keys(
     hand: Hand, open_app: OpenApp, view: str, words: str

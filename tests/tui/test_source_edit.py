@@ -44,7 +44,7 @@ async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(
         step(capture.session_path)
         capture.say(AT_DYNAMO)
         await driver.until(
-            lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen
+            lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.facts
         )
         await driver.press("c", "e")
         assert "Nothing was marked by hand. Go to a node" in messages(driver)

@@ -51,7 +51,7 @@ async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
         assert [pane.document.title for pane in driver.panes] == ["Pre-grad graph", "Joint graph"]
         assert "← mm             backward" in driver.screen
         assert "· permute        view" in driver.screen
-        assert ". continues to the partitioner" in driver.screen
+        assert ". continues to the partitioner" in " ".join(driver.screen.split())
         await driver.press("full_stop")
         capture.leave("joint")
         await driver.until(lambda: "continues to" not in driver.screen)  # nothing waits meanwhile

@@ -151,7 +151,7 @@ async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path
         step(capture.session_path)
         capture.say(AT_DYNAMO)
         await driver.until(
-            lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen
+            lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.facts
         )
         await driver.press(
             "2", "g", *"jjjjjj", "c", "m", "enter", *["backspace"] * 10, *"mlp", "enter"
@@ -267,9 +267,7 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(
         capture.say(
             Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward")
         )
-        await driver.until(
-            lambda: "Paused after the partition of [0/0], backward." in driver.screen
-        )
+        await driver.until(lambda: "Paused after the partition of [0/0], backward." in driver.facts)
         capture.end()
 
 

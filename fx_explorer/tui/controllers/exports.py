@@ -23,7 +23,7 @@ from fx_explorer.tui.controllers.panes import focused_graph
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.dialog import Ask
-from fx_explorer.tui.panes.overview_pane import FactList
+from fx_explorer.tui.panes.first_page import FirstPage
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.widgets.line_view import LineView
@@ -98,8 +98,8 @@ class Exports:
         explorer, shown = self._explorer, self._explorer.views.shown
         if explorer.reader is None:
             return
-        if isinstance(shown, FactList):
-            self._copy(inspect.facts_markdown(shown.facts))
+        if isinstance(shown, FirstPage):
+            self._copy(inspect.facts_markdown(shown.facts.facts))
         elif isinstance(shown, TablePane):
             self._copy_when_made(shown.answer(explorer.view), shown.answer_lines)
         elif explorer.linked.active and explorer.linked.active.document:

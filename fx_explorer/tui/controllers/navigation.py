@@ -76,7 +76,7 @@ class Navigation:
 
     def toggle_outline(self) -> None:
         explorer = self._explorer
-        explorer.outline_side.wish = not explorer.outline.display
+        explorer.outline_side.is_asked_for = not explorer.outline.display
         explorer.show_outline()
         if explorer.outline.display:
             explorer.set_focus(explorer.outline, scroll_visible=False)

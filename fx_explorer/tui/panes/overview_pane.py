@@ -1,5 +1,6 @@
-"""This module has the first view, which describes in plain words what happened; every sentence
-leads to a place. Its facts come from the session, read in the background, and from the app.
+"""The first page says what happened, in plain words: findings with what can be done about them, the
+figures of the session, and what is fine. Its facts are those of the session, read beside the screen,
+and those that only the app knows.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from fx_explorer.analysis.facts import Fact, Severity, Topic, View
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.kernels.line_heat import NO_HEAT
 from fx_explorer.model import Failure
-from fx_explorer.overview.overview import overview
+from fx_explorer.overview.figures_row import Figure, figures_row
+from fx_explorer.overview.overview import page_facts
+from fx_explorer.overview.own_file import OwnPlace, own_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import BackgroundTask, Renewed
 from fx_explorer.tui.commands import VIEWS, Keymap, by_id
@@ -37,9 +41,6 @@ GLYPHS: dict[Severity, Piece] = {
 TOPIC_CELLS = 12
 """Width in cells of the column with the topic of a fact."""
 
-MAX_TEXT_CELLS = 100
-"""Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
-
 FIRST: tuple[Topic, ...] = ("old", "since", "next")
 """Topics that come before all others: that the data is outdated, the effect of a change, where to
 begin.
@@ -49,25 +50,45 @@ VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
 """Name of a view in facts → its name in the app, where these differ."""
 
 
+NO_FACT = -1
+"""The fact of lines that are of none: figures, and empty lines."""
+
+
 @dataclass(frozen=True, slots=True)
 class FactLine:
     """A line on screen, and the fact it belongs to."""
 
     pieces: tuple[Piece, ...]
     fact: int
+    """Index of the fact, or NO_FACT."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """What the first page shows of a session."""
+
+    facts: list[Fact]
+    figures: list[Figure]
+    own: OwnPlace | None
+    """The most interesting line of the user's own file, which stands beside the facts."""
 
 
 STARTING = "Starting. The first facts appear here as soon as something is known."
 
 
 class FactList(LineView):
-    """Facts as paragraphs: a topic, a glyph for how good or bad it is, the sentence, and muted
-    details under it.
+    """Shows findings on top, the worst first: one line each, with what it costs and what can be
+    done. Below it the figures of the session, and in one quiet line what is fine.
+
+    The finding under the cursor is shown whole. What is fine is listed while the cursor is there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fix_key: str = "") -> None:
+        """``fix_key`` is the key that fixes a graph break; empty where it has none."""
         super().__init__(placeholder=STARTING)
         self._why = self._done = ""
+        self._fix_key = fix_key
+        self._figures: Sequence[Figure] = ()
         self._facts: Sequence[Fact] = ()
         self._of_session: Sequence[Fact] = ()
         self._of_app: dict[Topic, Sequence[Fact]] = {}
@@ -76,6 +97,8 @@ class FactList(LineView):
         """
         self._lines: list[FactLine] = []
         self._width = 0
+        self._at = 0
+        """The fact under the cursor, which is shown whole."""
 
     def say_why_empty(self, why: str) -> None:
         """Show why there are no facts, in place of "Starting"; with "" they are still being
@@ -94,9 +117,12 @@ class FactList(LineView):
         if self.placeholder != before and not self._facts:
             self.refresh()
 
-    def show(self, facts: Sequence[Fact]) -> None:
-        """Show these facts of the session. The cursor stays on the fact it was on."""
+    def show(self, facts: Sequence[Fact], figures: Sequence[Figure] = ()) -> None:
+        """Show these facts and figures of the session. The cursor stays on the fact it was on."""
         self._of_session = facts
+        if figures != self._figures:
+            self._figures = figures
+            self._facts = ()
         self._show_all()
 
     def show_of_app(self, topic: Topic, facts: Sequence[Fact]) -> None:
@@ -118,7 +144,7 @@ class FactList(LineView):
         self._facts = facts
         if at and fact in facts:
             at = facts.index(fact)
-        self._rebuild(at)
+        self._rebuild(min(at, max(0, len(facts) - 1)))
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -127,8 +153,8 @@ class FactList(LineView):
     @property
     def fact(self) -> Fact | None:
         """Return the fact under the cursor."""
-        if self._facts:
-            return self._facts[self.fact_index]
+        if self._at < len(self._facts):
+            return self._facts[self._at]
         return None
 
     @property
@@ -138,19 +164,37 @@ class FactList(LineView):
 
     @property
     def fact_index(self) -> int:
-        if self.cursor < len(self._lines):
-            return self._lines[self.cursor].fact
-        return 0
+        return self._at
 
     def _rebuild(self, fact_index: int) -> None:
+        self._at = fact_index
         self._width = self.body_width
         if self._width > 0:
-            self._lines = fact_lines(self._facts, self._width)
+            page = PageLayout(self._width, self._fix_key, fact_index)
+            self._lines = page.lines(self._facts, self._figures)
         else:
             self._lines = []
         self.content_changed()
         if self._lines:
-            self.move_to(self._first_line(min(fact_index, len(self._facts) - 1)))
+            first = self._first_line(fact_index)
+            last = max(at for at, line in enumerate(self._lines) if line.fact == fact_index)
+            super().move_to(last)  # so that it is seen whole
+            super().move_to(first)
+
+    def move_to(self, line: int, center: bool = False) -> None:
+        super().move_to(line, center)
+        fact = self._fact_near(self.cursor)
+        if self._lines and fact != self._at:
+            self._rebuild(fact)
+        elif self._lines and self._lines[self.cursor].fact == NO_FACT:
+            super().move_to(self._first_line(fact))
+
+    def _fact_near(self, line: int) -> int:
+        """Return the fact of a line; of one that is of none, the next one below, else above."""
+        for other in (*self._lines[line:], *reversed(self._lines[:line])):
+            if other.fact != NO_FACT:
+                return other.fact
+        return 0
 
     def _first_line(self, fact_index: int) -> int:
         return next(
@@ -179,25 +223,162 @@ class FactList(LineView):
 
 
 def _rank(fact: Fact) -> int:
+    """Return the place of a fact on the page: what the user changed, problems, notices, and what is
+    fine last.
+    """
     if fact.topic in FIRST:
         return FIRST.index(fact.topic)
-    return len(FIRST)
+    return len(FIRST) + SEVERITIES.index(fact.severity)
 
 
-def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
-    """Return the facts wrapped to ``width`` cells, with a blank line between topics."""
-    lines: list[FactLine] = []
-    topic = ""
-    for index, fact in enumerate(facts):
-        if lines and fact.topic != topic:
-            lines.append(FactLine((), index))
-        if fact.topic != topic:
-            label = f"{TOPIC_LABELS[fact.topic]:<{TOPIC_CELLS}}"
+SEVERITIES: tuple[Severity, ...] = ("problem", "notice", "changed", "good")
+"""The worst first."""
+
+
+def is_finding(fact: Fact) -> bool:
+    """Return whether a fact stands on top of the page, and not among what is fine."""
+    return fact.severity != "good" or fact.topic in FIRST
+
+
+MOST_FIGURE_GAP = 6
+"""Most cells between two figures; there are two at least."""
+
+BARS = "▁▂▃▄▅▆▇█"
+
+SHOW = "⏎ show"
+
+
+class PageLayout:
+    """Lays out the first page, ``width`` cells wide. The fact at index ``open_fact`` is shown
+    whole.
+    """
+
+    def __init__(self, width: int, fix_key: str, open_fact: int) -> None:
+        self._width = width
+        self._fix_key = fix_key
+        self._open = open_fact
+
+    def lines(self, facts: Sequence[Fact], figures: Sequence[Figure] = ()) -> list[FactLine]:
+        """Return the lines of the page. Each fact has one line at least, but for those that are
+        fine while the cursor is on a finding.
+        """
+        lines: list[FactLine] = []
+        fine = [at for at, fact in enumerate(facts) if not is_finding(fact)]
+        for at, fact in enumerate(facts):
+            if is_finding(fact):
+                lines += self._fact(fact, at, "")
+        if figures:
+            if lines:
+                lines.append(FactLine((), NO_FACT))
+            lines += [FactLine(pieces, NO_FACT) for pieces in figure_lines(figures, self._width)]
+        if fine:
+            if lines:
+                lines.append(FactLine((), NO_FACT))
+            lines += self._fine(facts, fine, is_open=not figures or self._open in fine)
+        return lines
+
+    def _fine(self, facts: Sequence[Fact], fine: Sequence[int], *, is_open: bool) -> list[FactLine]:
+        """Return one quiet line with the topics of what is fine; all of it, where the cursor is
+        there, and where the session has no figures that would stand for it.
+        """
+        if not is_open:
+            found = {fact.topic for fact in facts if is_finding(fact)}
+            topics = dict.fromkeys(facts[at].topic for at in fine)
+            labels = [TOPIC_LABELS[topic] for topic in topics if topic not in found]
+            text = f"fine: {' · '.join(labels)}" if labels else f"{len(fine)} more facts"
+            return [FactLine((("✓ ", "good"), (fitted(text, self._width - 3), "muted")), fine[0])]
+        lines: list[FactLine] = []
+        topic = ""
+        for at in fine:
+            label = "" if facts[at].topic == topic else TOPIC_LABELS[facts[at].topic]
+            topic = facts[at].topic
+            lines += self._fact(facts[at], at, f"{label:<{TOPIC_CELLS}}")
+        return lines
+
+    def _fact(self, fact: Fact, at: int, label: str) -> list[FactLine]:
+        """Return the lines of a fact: its sentence with what it costs and what can be done, and
+        where the cursor is on it all of its text.
+        """
+        right = self._right_pieces(fact)
+        right_cells = sum(cell_len(text) for text, _ in right)
+        indent = " " * (len(label) + 2)
+        room = max(20, self._width - len(indent) - 1 - (right_cells + 2 if right else 0))
+        kind = "strong" if fact.severity in ("problem", "notice") else "text"
+        rest: list[str] = []
+        if at == self._open:
+            first, *rest = wrapped(printable(fact.text), room)
         else:
-            label = " " * TOPIC_CELLS
-        topic = fact.topic
-        lines += _fact(fact, index, label, width)
-    return lines
+            first = fitted(printable(fact.brief or fact.text), room)
+        gap = " " * (room - cell_len(first) + 2 if right else 0)
+        start: tuple[Piece, ...] = ((label, "muted"), GLYPHS[fact.severity], (f" {first}", kind))
+        lines = [FactLine((*start, (gap, "text"), *right), at)]
+        if at != self._open:
+            return lines
+        lines += [FactLine(((indent, "text"), (row, kind)), at) for row in rest]
+        for paragraph in fact.detail.splitlines():
+            for row in wrapped(printable(paragraph), max(20, self._width - len(indent) - 1)):
+                lines.append(FactLine(((indent, "text"), (row, "muted")), at))
+        lead = leads_to(fact)
+        hint = f"  → {lead}"
+        used = sum(cell_len(text) for text, _ in lines[-1].pieces)
+        if lead and used + cell_len(hint) <= self._width:
+            lines[-1] = FactLine((*lines[-1].pieces, (hint, "annotation")), at)
+        return lines
+
+    def _right_pieces(self, fact: Fact) -> tuple[Piece, ...]:
+        """Return what a finding costs, and the keys that do something about it."""
+        if not is_finding(fact):
+            return ()
+        pieces: list[Piece] = []
+        if fact.cost:
+            pieces.append((f"{fact.cost}  ", "warning"))
+        if leads_to(fact):
+            pieces.append((SHOW, "annotation"))
+        if is_fixable(fact) and self._fix_key:
+            pieces.append((f" · {self._fix_key} fix", "annotation"))
+        return tuple(pieces)
+
+
+def is_fixable(fact: Fact) -> bool:
+    """Return whether a fact is about one graph break, for which a change may be known."""
+    return fact.topic == "breaks" and fact.severity == "problem" and bool(fact.place)
+
+
+def fitted(text: str, cells: int) -> str:
+    """Return a text in one line of so many cells, cut with an ellipsis where it is longer."""
+    line = " ".join(text.split())
+    if cell_len(line) <= cells:
+        return line
+    return set_cell_size(line, max(0, cells - 1)).rstrip() + "…"
+
+
+def figure_lines(figures: Sequence[Figure], width: int) -> list[tuple[Piece, ...]]:
+    """Return the labels, and below them the figures, with a bar for each of their parts where there
+    is room.
+    """
+    widths = [max(cell_len(figure.label), cell_len(figure.value)) + 2 for figure in figures]
+    bars = [""] * len(figures)
+    for at, figure in enumerate(figures):
+        wider = max(widths[at], cell_len(figure.value) + len(figure.parts) + 3)
+        if 2 + sum(widths) - widths[at] + wider <= width:
+            widths[at], bars[at] = wider, _bars(figure.parts)
+    spare = max(0, width - 2 - sum(widths)) // len(figures)
+    labels: list[Piece] = [("  ", "text")]
+    values: list[Piece] = [("  ", "text")]
+    for figure, cells, bar in zip(figures, widths, bars, strict=True):
+        cells += min(spare, MOST_FIGURE_GAP - 2)
+        labels.append((f"{figure.label:<{cells}}", "muted"))
+        values.append((f"{figure.value} ", "strong"))
+        values.append((f"{bar:<{cells - cell_len(figure.value) - 1}}", "annotation"))
+    return [tuple(labels), tuple(values)]
+
+
+def _bars(parts: Sequence[float]) -> str:
+    """Return a bar for each part, as high as its share of the largest."""
+    bars = ""
+    for part in parts:
+        bars += BARS[max(0, round(part / max(parts) * len(BARS)) - 1)]
+    return bars
 
 
 TOPIC_LABELS: dict[Topic, str] = {
@@ -222,31 +403,6 @@ TOPIC_LABELS: dict[Topic, str] = {
 }
 
 
-def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
-    """Return the lines of a fact: its text beside topic and glyph, and its details below."""
-    room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
-    indent = " " * (TOPIC_CELLS + 2)
-    text_kind = {"good": "text", "changed": "text", "notice": "strong", "problem": "strong"}[
-        fact.severity
-    ]
-    first, *rest = wrapped(printable(fact.text), room)
-    lines = [FactLine(((label, "muted"), GLYPHS[fact.severity], (f" {first}", text_kind)), index)]
-    lines += [FactLine(((indent, "text"), (row, text_kind)), index) for row in rest]
-    for paragraph in fact.detail.splitlines():
-        lines += [
-            FactLine(((indent, "text"), (row, "muted")), index)
-            for row in wrapped(printable(paragraph), room)
-        ]
-    lead = leads_to(fact)
-    if lead:
-        last = lines[-1]
-        used = sum(cell_len(text) for text, _ in last.pieces)
-        hint = f"  → {lead}"
-        if used + cell_len(hint) <= width:
-            lines[-1] = FactLine((*last.pieces, (hint, "annotation")), index)
-    return lines
-
-
 def leads_to(fact: Fact) -> str:
     """Return where enter goes, in words: ``model.py:32``, ``breaks (key 4)``. A number before the
     name would be read as a count: ``4 breaks``.
@@ -264,12 +420,21 @@ def leads_to(fact: Fact) -> str:
 class OverviewFacts:
     """Keeps the overview up to date."""
 
-    def __init__(self, shown: FactList, keymap: Keymap, shows_others: Callable[[], None]) -> None:
-        """``shows_others`` is called when other facts are shown."""
+    def __init__(
+        self,
+        shown: FactList,
+        keymap: Keymap,
+        show_source: Callable[[OwnPlace | None], None],
+        shows_others: Callable[[], None],
+    ) -> None:
+        """``show_source`` shows a line of the user's own file beside the facts. ``shows_others`` is
+        called when other facts are shown.
+        """
+        self._show_source = show_source
         self._shown = shown
         self._keymap = keymap
         self._shows_others = shows_others
-        self._read: Renewed[list[Fact]] = Renewed(
+        self._read: Renewed[PageContent] = Renewed(
             BackgroundTask(shown, "overview", "read the overview"), self._show, self._cannot_read
         )
         self.waiting: Waiting | None = None
@@ -284,15 +449,17 @@ class OverviewFacts:
         """Show the overview of the session's present state."""
         waiting, keymap = self.waiting, self._keymap
 
-        def facts(session: SessionReader) -> list[Fact]:
-            return overview(session, waiting_fact(session, waiting, keymap))
+        def content(session: SessionReader) -> PageContent:
+            facts = page_facts(session, waiting_fact(session, waiting, keymap))
+            return PageContent(facts, figures_row(session), own_place(session, NO_HEAT))
 
         takes_long = OVERVIEW_READS.takes_long(reader)
-        if not self._read.renew(reader, facts, takes_long=takes_long, given=waiting):
+        if not self._read.renew(reader, content, takes_long=takes_long, given=waiting):
             self._shown.say_what_is_done(READING.format(what=OVERVIEW_READS.words(reader)))
 
-    def _show(self, facts: list[Fact]) -> None:
-        self._shown.show(facts)
+    def _show(self, content: PageContent) -> None:
+        self._shown.show(content.facts, content.figures)
+        self._show_source(content.own)
         self._shows_others()
 
     def _cannot_read(self) -> None:

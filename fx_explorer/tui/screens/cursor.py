@@ -16,6 +16,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON, sentence_of
 from fx_explorer.tui.failures import explained
+from fx_explorer.tui.panes.first_page import FirstPage
 from fx_explorer.tui.panes.linked_panes import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview_pane import FactList, leads_to
@@ -51,8 +52,10 @@ class Cursor:
         if self._outline.has_focus:
             return self._outline.place
         shown = self._views.shown
-        if isinstance(shown, FactList):
-            return shown.fact.place if shown.fact else None
+        if isinstance(shown, FirstPage):
+            if shown.source.body.has_focus:
+                return shown.source.place
+            return self._facts.fact.place if self._facts.fact else None
         if isinstance(shown, TablePane):
             return shown.place
         if self._linked.active:
@@ -174,8 +177,8 @@ class InspectorLine(OneLine):
         shown = views.shown
         if outline.has_focus:
             self.show(Content(printable(outline.text)))
-        elif isinstance(shown, FactList) and shown.fact:
-            lead = leads_to(shown.fact)
+        elif isinstance(shown, FirstPage) and shown.facts.fact:
+            lead = leads_to(shown.facts.fact)
             sentence = f"⏎ {lead}" if lead else sentence_of(views.name_shown)
             self.show(Content(sentence))
         elif place and (selection := linked_selection.selected_at(place)):

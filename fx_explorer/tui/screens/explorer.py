@@ -23,14 +23,16 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.stage_work import work_in_use
 from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.drawing.view_table import ViewTable
+from fx_explorer.overview.own_file import OwnPlace
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_from_log
-from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.content.destinations import History, Stop
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.conversation import BelowWanted, DifferenceWanted, TurnLock, ViewShown, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
-from fx_explorer.tui.keys import bindings_of
+from fx_explorer.tui.keys import bindings_of, first_key
+from fx_explorer.tui.panes.first_page import FirstPage
 from fx_explorer.tui.panes.linked_panes import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview_pane import FactList, OverviewFacts
@@ -89,7 +91,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.history: History[Stop] = History()
         self.turn = TurnLock(self)
         self.outline = Outline()
-        self.facts = FactList()
+        self.facts = FactList(first_key(by_id("breaks.fix"), keymap))
         self.linked = LinkedPanes()
         self.linked_selection = LinkedSelection(self.linked)
         self.find_bar = FindBar(keymap)
@@ -98,7 +100,9 @@ class Explorer(TellsUnreadable, Screen[None]):
             self.outline, self.views, self.facts, self.linked, self.linked_selection
         )
         self.outline_side = OutlineSide(self.outline, self.views)
-        self._overview = OverviewFacts(self.facts, keymap, self._overview_changed)
+        self._overview = OverviewFacts(
+            self.facts, keymap, self._show_own_file, self._overview_changed
+        )
         self.header = HeaderLine()
         self.pipeline = PipelineBar()
         self._inspector = InspectorLine()
@@ -178,6 +182,10 @@ class Explorer(TellsUnreadable, Screen[None]):
                     self.table.refresh_from(self.reader)
         self.show_inspector()
 
+    def _show_own_file(self, own: OwnPlace | None) -> None:
+        with explained(self):
+            self.views.page.show_source(self.reader, own)
+
     def _overview_changed(self) -> None:
         if self.view == "overview":
             self.show_inspector()
@@ -236,6 +244,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         # another by itself.
         self.set_focus(self.views.body, scroll_visible=False)
         self.views.hide_others()
+        if name == "source" and self.linked.active:
+            # Textual leaves the title of a pane that is mounted just now as it was before the focus.
+            self.app.stylesheet.update_nodes(self.linked.active.walk_children(with_self=True))
         if self.table:
             self.table.resume()
         self.footer.show_view(name)
@@ -340,6 +351,10 @@ class Explorer(TellsUnreadable, Screen[None]):
         elif not (self.table and self.table.fold_here()):
             self.notify("This row stands for no one place in the code.")
 
+    @on(FirstPage.Followed)
+    async def own_line_followed(self, event: FirstPage.Followed) -> None:
+        await self.go(event.place)
+
     @on(Outline.Chosen)
     async def outline_chosen(self, event: Outline.Chosen) -> None:
         await self.go(event.place)
@@ -404,4 +419,4 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def show_outline(self) -> None:
         """Show the outline where the view leaves it room, unless the user has asked otherwise."""
-        self.outline_side.show_where_it_fits(self.size.width, self.view)
+        self.outline_side.show_where_asked()

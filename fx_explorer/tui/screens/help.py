@@ -58,8 +58,12 @@ def _named_keys(command: str) -> list[str]:
 
 _TEXTS: dict[str, tuple[str, Group]] = {
     "overview": (
-        "Each line is a fact about the run; ✓ is fine, ▲ is worth noticing, ✗ is a problem.\n"
-        "Enter goes to the place or view that the fact is about.",
+        "Findings are on top, the worst first: ✗ is a problem, ▲ is worth noticing. Each has "
+        "what it costs and what can be done.\n"
+        "The bars of a figure are its largest parts: operations of each graph, guards, kernels "
+        "and seconds of each compilation.\n"
+        "Enter goes to the place or view of the line under the cursor. ✓ is fine: move there to "
+        "read all of it.",
         "Moving",
     ),
     "source": (

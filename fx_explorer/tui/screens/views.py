@@ -15,6 +15,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import BackgroundTask, Renewed
 from fx_explorer.tui.content.long_work import OUTLINE_READS, UNREADABLE
 from fx_explorer.tui.failures import explained
+from fx_explorer.tui.panes.first_page import FirstPage
 from fx_explorer.tui.panes.linked_panes import LinkedPanes
 from fx_explorer.tui.panes.overview_pane import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
@@ -46,7 +47,7 @@ class Views(Cached, DraggedEdge, Vertical):
         than the session.
         """
         super().__init__(id="views")
-        self._facts = facts
+        self.page = FirstPage(facts, linked.kernel_marks)
         self._linked = linked
         self._make_candidates = make_candidates
         self._by_name: dict[str, Widget] = {}
@@ -65,7 +66,7 @@ class Views(Cached, DraggedEdge, Vertical):
 
     def _make(self, name: str) -> Widget:
         if name == "overview":
-            return self._facts
+            return self.page
         if name == "source":
             return self._linked
         from fx_explorer.tui.content.long_work import READS
@@ -84,11 +85,13 @@ class Views(Cached, DraggedEdge, Vertical):
         """Mark outdated files, in these views and in later ones."""
         self._old = old
         self._linked.show_old(old)
+        self.page.source.show_old(old)
         for pane in self._tables:
             pane.show_old(old)
 
     def forget(self) -> None:
         """Drop the tables' data of a session that is about to be closed."""
+        self.page.forget()
         for pane in self._tables:
             pane.forget()
 
@@ -106,8 +109,8 @@ class Views(Cached, DraggedEdge, Vertical):
     def body(self) -> LineView | None:
         """Return the list or text that keys go to."""
         shown = self.shown
-        if isinstance(shown, FactList):
-            return shown
+        if isinstance(shown, FirstPage):
+            return shown.facts
         if isinstance(shown, TablePane):
             return shown.body
         if self._linked.active:
@@ -131,6 +134,8 @@ class Views(Cached, DraggedEdge, Vertical):
         """Return the text below the list on screen; None without one."""
         if self.table and self.table.detail.line_count:
             return self.table.detail
+        if isinstance(self.shown, FirstPage) and self.page.source.display:
+            return self.page.source.body
         return None
 
     def stop_reading(self) -> bool:
@@ -145,7 +150,6 @@ class Views(Cached, DraggedEdge, Vertical):
         return bool(self.table and self.table.leave_row())
 
 
-MIN_CELLS_FOR_OUTLINE = 110
 OUTLINE_CELLS = 32
 LEAST_OUTLINE_CELLS = 16
 LEAST_VIEW_CELLS = 40
@@ -162,8 +166,7 @@ class OutlineSide:
         self._read: Renewed[list[OutlineEntry]] = Renewed(
             BackgroundTask(outline, "outline", "read the outline"), self._show, self._cannot_read
         )
-        self.wish: bool | None = None
-        """Whether the user asked for the outline; None where they asked for nothing yet."""
+        self.is_asked_for = False
 
     # what it lists
 
@@ -207,11 +210,7 @@ class OutlineSide:
         styles = self._outline.styles
         styles.width = styles.min_width = styles.max_width = cells
 
-    def show_where_it_fits(self, width: int, view: str) -> None:
-        """Show the outline beside the overview on a screen of so many cells, and beside no other
-        view: panes and tables need the room. What the user wished goes before.
-        """
-        fits = width >= MIN_CELLS_FOR_OUTLINE and view == "overview"
-        is_shown = fits if self.wish is None else self.wish
-        self._outline.set_class(not is_shown, "-hidden")
-        self._views.set_class(is_shown, "-beside")
+    def show_where_asked(self) -> None:
+        """Show the outline if the user has asked for it: views need the room."""
+        self._outline.set_class(not self.is_asked_for, "-hidden")
+        self._views.set_class(self.is_asked_for, "-beside")

@@ -99,7 +99,7 @@ def is_in(path: ModulePath, module: ModulePath) -> bool:
     return path[: len(module)] == module
 
 
-def in_words(path: ModulePath) -> str:
+def describe_module_path(path: ModulePath) -> str:
     """Return the name as the user writes it: ``layers.0.attn``; that of the root alone for the
     root.
     """

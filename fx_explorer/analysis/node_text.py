@@ -24,7 +24,7 @@ def value_text(node: model.Node) -> str:
     return node.value or tensor(node.dtype, node.shape)
 
 
-def node_words(node: model.Node) -> str:
+def format_node(node: model.Node) -> str:
     """Return ``gelu = aten.gelu(addmm)  f32[4, 8]``."""
     if node.op == "placeholder":
         text = f"placeholder {node.name}"

@@ -114,7 +114,7 @@ class _Process:
     def see(self, status: ProcessStatus, hook: str, is_worker: bool) -> None:
         """Read what the process is running now. ``is_worker``: it is the worker, or a fork of it."""
         self.image = status.image
-        words = _words(self.pid, "cmdline")
+        words = _read_strings(self.pid, "cmdline")
         self.command = " ".join(without_secrets(words).words)
         self.is_ours = not is_worker and any(word.startswith(PACKAGE) for word in words)
         if any(word.endswith(_COMPILE_POOL) for word in words[1:2]):
@@ -125,7 +125,7 @@ class _Process:
         program = os.path.basename(program)
         self.is_python = program.startswith(("python", "pypy"))
         self.is_shell = _SHELLS.fullmatch(program) is not None
-        self.why = _why_not_recorded(words, _words(self.pid, "environ"), hook)
+        self.why = _why_not_recorded(words, _read_strings(self.pid, "environ"), hook)
         self.has_torch = False
 
 
@@ -316,7 +316,7 @@ class Descendants:
         parent = self._processes.get(status.parent)
         if parent is not None:
             return parent.is_certain and not parent.is_ours
-        return self._mark in _words(status.pid, "environ")
+        return self._mark in _read_strings(status.pid, "environ")
 
     def _may_be_programs(self, status: ProcessStatus) -> bool:
         """Return whether the process has become our child although neither we nor another worker
@@ -331,7 +331,7 @@ class Descendants:
             # 0: we may not look at it. Our own: we are starting it, and its variables are not
             # there yet. Who started it waits for its end: it is not for us to bury.
             return False
-        environment = _words(status.pid, "environ")
+        environment = _read_strings(status.pid, "environ")
         return not any(word.startswith((MARK + "=", OWN_MARK + "=")) for word in environment)
 
     def _see(self, process: _Process, status: ProcessStatus) -> None:
@@ -383,7 +383,7 @@ def _all_processes() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
-def _words(pid: int, name: str) -> list[str]:
+def _read_strings(pid: int, name: str) -> list[str]:
     """Return the arguments or the environment of a process; empty if it has ended, or may not be
     read.
     """

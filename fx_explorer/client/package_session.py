@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from fx_explorer import __version__
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelCall, Outcome
-from fx_explorer.readers.provenance_table import TITLE, in_words
+from fx_explorer.readers.provenance_table import TITLE, format_provenance
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.untrusted.packed import Member
 from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
@@ -140,7 +140,7 @@ class PackagedCode:
                     writer,
                     compilation,
                     TITLE,
-                    in_words(read_provenance(self.table), called_in),
+                    format_provenance(read_provenance(self.table), called_in),
                     ".txt",
                 )
 

@@ -168,14 +168,14 @@ def _begin_reading(
     ``until`` ends it.
     """
     from fx_explorer.client.log_reading import LogReadingProcess
-    from fx_explorer.command_line.logs import first_words
+    from fx_explorer.command_line.logs import describe_log_start
 
     arguments.reading = LogReadingProcess(
         log, getattr(arguments, "standard_input", -1), follows=arguments.follow
     )
     until.callback(arguments.reading.discard)
     arguments.reading.begin()
-    return first_words(log)
+    return describe_log_start(log)
 
 
 def _print_overview(reader: SessionReader) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, size
 from fx_explorer.command_line.narration import LiveLine
 from fx_explorer.errors import SessionError
-from fx_explorer.readers.torch_trace.growing import Progress, in_words
+from fx_explorer.readers.torch_trace.growing import Progress, describe_progress
 from fx_explorer.readers.torch_trace.opened import BLOCK, opened
 from fx_explorer.readers.torch_trace.places import is_torch
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
@@ -21,7 +21,7 @@ class LogProgress(LiveLine):
 
     def tell(self, progress: Progress) -> None:
         if self.is_due:
-            self.show(in_words(progress))
+            self.show(describe_progress(progress))
 
 
 # The first words, for the moment until the app is there: importing Textual and painting its first
@@ -30,7 +30,7 @@ class LogProgress(LiveLine):
 MOST_BREAKS = 5
 
 
-def first_words(log: Path) -> list[str]:
+def describe_log_start(log: Path) -> list[str]:
     """Return how large a log is, when it begins, and which compilations, graph breaks and
     recompiles its first megabyte has.
 

@@ -253,11 +253,14 @@ async def _follow(
     else:
         text = amounts(capture.session_path, progress.elapsed_s)
         progress.tell(
-            closing_words(
+            describe_ending(
                 outcome, capture.session_path, text, is_complete=capture.session_path == output
             )
         )
-        for line in (*support_words(capture.session_path), *_random_words(capture.session_path)):
+        for line in (
+            *describe_support(capture.session_path),
+            *_describe_random_numbers(capture.session_path),
+        ):
             progress.tell(line)
     for line in leftovers.news():
         progress.tell(line)
@@ -267,7 +270,7 @@ async def _follow(
     return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
 
 
-def _random_words(session: Path) -> Iterator[str]:
+def _describe_random_numbers(session: Path) -> Iterator[str]:
     """Return a sentence when the program ran with other random numbers than without fx-explorer."""
     with SessionReader(session) as reader:
         if has_other_random_numbers(reader):
@@ -386,7 +389,7 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def support_words(session: Path) -> list[str]:
+def describe_support(session: Path) -> list[str]:
     """Describe how much a backend other than Inductor supports, and which view shows more; empty
     without one.
     """
@@ -421,7 +424,7 @@ def amounts(session: Path, elapsed_s: float) -> str:
     return f"in {seconds(elapsed_s)}: {', '.join(parts)}"
 
 
-def closing_words(outcome: Outcome, session: Path, figures: str, *, is_complete: bool) -> str:
+def describe_ending(outcome: Outcome, session: Path, figures: str, *, is_complete: bool) -> str:
     """Describe in one or two lines how the capture ended, with its ``figures``, and where the
     session is.
     """

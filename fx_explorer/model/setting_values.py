@@ -52,10 +52,10 @@ def expected(setting: Setting) -> str:
         if len(setting.choices) <= FEW:
             return one_of(as_python(setting.choices))
         return f"one of {len(setting.choices)} names"
-    return " or ".join(_in_words(member) for member in members(setting.type))
+    return " or ".join(_describe_type(member) for member in members(setting.type))
 
 
-def _in_words(member: str) -> str:
+def _describe_type(member: str) -> str:
     if member == "None":
         return "None"
     if member.startswith("Literal["):

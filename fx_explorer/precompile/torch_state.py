@@ -92,7 +92,9 @@ def describe_change(name: str, then: TorchState, now: TorchState) -> str:
         return "autocast is not as it was"
     if name == DEFAULT_DTYPE:
         before, after = (_DTYPES.get(int(value or 0), value) for value in (before, after))
-    return f"{_NAMES.get(name, name)} was {_in_words(before)}, and is {_in_words(after)} now"
+    return (
+        f"{_NAMES.get(name, name)} was {_format_value(before)}, and is {_format_value(after)} now"
+    )
 
 
 def why_it_matters(name: str, then: TorchState, now: TorchState, is_on_gpu: bool) -> str:
@@ -133,7 +135,7 @@ def _on(value: object) -> str:
     return "on" if value else "off"
 
 
-def _in_words(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return _on(value)
     return str(value)

@@ -95,7 +95,7 @@ def _loaded(file: Path, archive: Pt2Archive) -> Any:
             return torch.export.load(file)
         except Exception as error:
             reason = next(iter(reasons), f"{type(error).__name__}: {error}")
-            raise UnreadableProgramError(_in_words(file, archive, reason)) from error
+            raise UnreadableProgramError(_explain_failure(file, archive, reason)) from error
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def _collecting_load_errors() -> Iterator[list[str]]:
         log.propagate, log.handlers = propagates, handlers
 
 
-def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
+def _explain_failure(file: Path, archive: Pt2Archive, reason: str) -> str:
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     text = _first_sentence(lines[0]) if lines else "it does not say why"
     if archive.torch_release:

@@ -43,7 +43,7 @@ def target_error_of(error: BaseException) -> BaseException:
     return error
 
 
-def in_plain_words(error: BaseException) -> str:
+def explain_refusal(error: BaseException) -> str:
     """Return a sentence on the break, call or backend that torch refused, and its place; empty for
     any other exception.
     """

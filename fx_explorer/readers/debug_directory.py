@@ -13,7 +13,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome
 from fx_explorer.outside_file import read_outside
 from fx_explorer.readers.debug_folders import GraphFolder, graph_folders, logs_in_parent
-from fx_explorer.readers.provenance_table import TITLE, in_words
+from fx_explorer.readers.provenance_table import TITLE, format_provenance
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
@@ -100,7 +100,7 @@ def _add_folder(
         if not file.exists():
             continue
         try:
-            text = in_words(read_provenance(_text(file)))
+            text = format_provenance(read_provenance(_text(file)))
             compilations.add_artifact(
                 about, "listing", "output_code", TITLE, "text", text, folder.direction
             )

@@ -25,7 +25,7 @@ TITLE = "What each kernel computes"
 _WIDTH = 13
 
 
-def in_words(table: Provenance, called_in: Mapping[str, int] | None = None) -> str:
+def format_provenance(table: Provenance, called_in: Mapping[str, int] | None = None) -> str:
     """Return the text. ``called_in`` has the line of the wrapper that makes each call."""
     lines: list[str] = []
     for kernel in table.kernels:
@@ -136,7 +136,7 @@ def read_table(file: Path, session: Path) -> None:
         )
         compilation = writer.add(row)
         for title, language, shown in (
-            (TITLE, "text", in_words(table)),
+            (TITLE, "text", format_provenance(table)),
             (file.name, "json", _indented(text)),
         ):
             lines = shown.removesuffix("\n").count("\n") + 1

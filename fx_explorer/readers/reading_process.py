@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Notice
-from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress, in_words
+from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress, describe_progress
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.readers.tritonparse.read_events import EventReading
@@ -81,4 +81,4 @@ class Teller:
     def tell(self, progress: Progress) -> None:
         if time.monotonic() - self._told >= TOLD_EVERY_S:
             self._told = time.monotonic()
-            print(Notice("worker", text=in_words(progress)).to_json(), flush=True)
+            print(Notice("worker", text=describe_progress(progress)).to_json(), flush=True)

@@ -11,7 +11,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.lineage import documents_of_variant, kernels_of_variant, saving_variant
-from fx_explorer.analysis.node_text import node_words
+from fx_explorer.analysis.node_text import format_node
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.guards.kinds import guards_of
@@ -58,7 +58,7 @@ class Shown:
     @property
     def text(self) -> str:
         """The text itself; for a graph one node per line: ``gelu = aten.gelu(addmm) f32[4, 8]``."""
-        lines = list(map(node_words, self.nodes)) or lines_of(self.reader, self.document)
+        lines = list(map(format_node, self.nodes)) or lines_of(self.reader, self.document)
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ from fx_explorer.program.explaining import (
     whole_text,
     without_our_frames,
 )
-from fx_explorer.program.refusals import in_plain_words, target_error_of
+from fx_explorer.program.refusals import explain_refusal, target_error_of
 from fx_explorer.program.usable_torch import TorchEnded
 from fx_explorer.worker.progress import RequestProgress
 
@@ -42,7 +42,7 @@ class Outcomes:
 
     def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress
-        self.plain_words: list[Callable[[BaseException], str]] = [in_plain_words]
+        self.plain_words: list[Callable[[BaseException], str]] = [explain_refusal]
         """Functions that reword an error's message, or return an empty text. The first that returns
         a text counts.
         """

@@ -18,7 +18,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
 from fx_explorer.analysis.regions.segment_regions import KEY
 from fx_explorer.cli import main
-from fx_explorer.command_line.narrated_capture import support_words
+from fx_explorer.command_line.narrated_capture import describe_support
 from fx_explorer.instruments.backends.amounts import summaries
 from fx_explorer.instruments.backends.borders import BackendPart, neighbours, parts_of
 from fx_explorer.instruments.backends.report import (
@@ -33,7 +33,12 @@ from fx_explorer.instruments.backends.support import (
     backend_support,
     operator_rows,
 )
-from fx_explorer.instruments.backends.verdict import NO_BACKEND, split_words, verdict, why_unknown
+from fx_explorer.instruments.backends.verdict import (
+    NO_BACKEND,
+    explain_splits,
+    verdict,
+    why_unknown,
+)
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
@@ -170,7 +175,7 @@ def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(
         "fx-explorer asked operator_support of small_backend.py, an object of its class LinearLayers, and had torch's "
         "partitioner"
     )
-    assert split_words(graph) == [
+    assert explain_splits(graph) == [
         "aten.i0 is not supported (only linear layers and ReLU are taken), and segment 2 needs its result, "
         "which needs segment 1."
     ]
@@ -196,7 +201,7 @@ def test_aot_eager_does_not_say_and_its_operators_are_counted(
     assert verdict(summaries(opened), [graph])[0] == (
         f"aot_eager does not say what it supports: 7 operators in 1 graph, 3.8 kFLOP, {sum(MOVED.values()) / 1000:.1f} kB."
     )
-    assert (graph.parts, split_words(graph)) == ((), [])
+    assert (graph.parts, explain_splits(graph)) == ((), [])
     assert {row[4] for row in operator_table(operator_rows([graph]))} == {"unknown"}
 
 
@@ -248,7 +253,7 @@ def test_every_format_tells_the_same(
     ]
     for row in part_table(graph):
         assert f"| {' | '.join(row)} |" in told["markdown"]
-    assert all(sentence in told["text"] for sentence in (*said, *split_words(graph)))
+    assert all(sentence in told["text"] for sentence in (*said, *explain_splits(graph)))
 
 
 def test_the_report_has_it_as_its_schema_says(
@@ -275,10 +280,10 @@ def test_the_command_tells_a_sessions_support_and_says_why_there_is_none(
 
 
 def test_a_capture_ends_with_how_much_is_supported(session: Path, captured: Captured) -> None:
-    first, *_, last = support_words(session)
+    first, *_, last = describe_support(session)
     assert first.startswith("small supports 5 of 7 operators")
     assert last == f"operators and segments: fx-explorer support {session}"
-    assert support_words(captured("mlp")) == []
+    assert describe_support(captured("mlp")) == []
 
 
 def test_values_of_a_damaged_session_are_refused(session: Path, tmp_path: Path) -> None:

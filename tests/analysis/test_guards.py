@@ -11,14 +11,14 @@ from fx_explorer.analysis.naming import plain_code, plain_source
 from fx_explorer.instruments.guards.guard_tree import (
     asks,
     can_fail,
-    cost_words,
     explained,
     explained_checks,
+    format_check_cost,
     guard_groups,
     most_expensive,
     verdicts,
 )
-from fx_explorer.instruments.guards.symbols import event_words, plain_range, symbols
+from fx_explorer.instruments.guards.symbols import describe_symbol_event, plain_range, symbols
 from fx_explorer.session import SessionWriter
 from tests.sessions import Written
 
@@ -207,7 +207,7 @@ def test_questions_are_answered_the_latest_first(written: Written) -> None:
     ("cost", "words"), [(-1.0, "not measured"), (0.0, "0 ns"), (62.4, "62 ns"), (1320.0, "1.3 µs")]
 )
 def test_a_cost_is_said_with_its_unit(cost: float, words: str) -> None:
-    assert cost_words(cost) == words
+    assert format_check_cost(cost) == words
 
 
 # dynamic sizes
@@ -237,8 +237,11 @@ def test_a_range_is_said_in_words(reach: str, words: str) -> None:
 def test_what_was_decided_about_a_size_is_said_in_words() -> None:
     fixed = model.SymbolEvent(0, 1, "specialized", ("s27",), "8", "range_refined_to_singleton")
     same = model.SymbolEvent(0, 1, "same_as", ("s27",), "L['y'].size()[0]")
-    assert event_words(fixed) == "fixed to 8 (range refined to singleton)"
-    assert event_words(same) == "size 0 of y had the same value, and must have it from now on"
+    assert describe_symbol_event(fixed) == "fixed to 8 (range refined to singleton)"
+    assert (
+        describe_symbol_event(same)
+        == "size 0 of y had the same value, and must have it from now on"
+    )
 
 
 def test_the_most_expensive_groups_of_checks_are_named_once_each_with_their_sum() -> None:

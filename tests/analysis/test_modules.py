@@ -11,7 +11,7 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
-from fx_explorer.analysis.module_paths import around, break_paths, in_words
+from fx_explorer.analysis.module_paths import around, break_paths, describe_module_path
 from fx_explorer.analysis.regions.module_regions import nodes_in, region_of
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.kernels.costs import kernel_costs
@@ -50,7 +50,7 @@ def test_the_tree_has_the_modules_of_the_users_model(
     captured: Captured, reader: OpenedReader
 ) -> None:
     tree = module_tree(reader(captured("transformer")))
-    names = [in_words(row.path) for row in tree.rows if not row.is_fold and row.path]
+    names = [describe_module_path(row.path) for row in tree.rows if not row.is_fold and row.path]
     block = (
         "norm1",
         "attention",
@@ -68,7 +68,7 @@ def test_the_tree_has_the_modules_of_the_users_model(
     members = [
         row
         for row in tree.rows
-        if in_words(row.path) in ("blocks.0", "blocks.1") and not row.is_fold
+        if describe_module_path(row.path) in ("blocks.0", "blocks.1") and not row.is_fold
     ]
     assert fold.figures == members[0].figures + members[1].figures
     assert ("kernel calls" in fold.difference) == (
@@ -158,7 +158,9 @@ def test_modules_are_the_models_own_whatever_its_methods_call_it(
 
     with record(tmp_path / "s.fxs", program) as session:
         tree = module_tree(session)
-        names = {in_words(row.path) for row in tree.rows if not row.is_fold and row.path}
+        names = {
+            describe_module_path(row.path) for row in tree.rows if not row.is_fold and row.path
+        }
         modules = {name for name, _ in Stacked().named_modules() if name}
         assert names - {"Stacked", "applied"} <= modules
         values = [value for value in saved_values(session) if value.saved.kind == "parameter"]

@@ -19,7 +19,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
-from fx_explorer.instruments.ranks.sentences import first_words, headline
+from fx_explorer.instruments.ranks.sentences import describe_first_divergence, headline
 from fx_explorer.session import SessionReader
 from tests.ranks.logs_of_ranks import DATA
 
@@ -86,7 +86,7 @@ def sessions_of(job: Path) -> list[Path]:
 
 def told(ranks: ComparedRanks) -> tuple[str, str]:
     assert ranks.first is not None
-    return headline(ranks), first_words(ranks.first)
+    return headline(ranks), describe_first_divergence(ranks.first)
 
 
 def test_the_branch_of_a_rank_on_an_h100_is_named() -> None:

@@ -23,7 +23,7 @@ from fx_explorer.program.calling import (
     use_backend,
 )
 from fx_explorer.program.place import TargetPlace, locate, nothing_compiled
-from fx_explorer.program.refusals import in_plain_words
+from fx_explorer.program.refusals import explain_refusal
 from fx_explorer.program.stances import given_and_not_called, result_never_called
 from fx_explorer.program.target import Target, find_target
 
@@ -337,7 +337,7 @@ class TestBackendOfAFile:
         torch._dynamo.reset()
         with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
             torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1))
-        words = in_plain_words(raised.value)
+        words = explain_refusal(raised.value)
         assert re.match(told.format(file=re.escape(str(file))), words)
         assert "A backend must return a callable" in words
 
@@ -348,7 +348,7 @@ class TestBackendOfAFile:
         torch._dynamo.reset()
         with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
             torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1))
-        assert in_plain_words(raised.value) == ""
+        assert explain_refusal(raised.value) == ""
 
 
 @pytest.mark.parametrize("name", ["cpuu", "cuda:77"])

@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fx_explorer import model
-from fx_explorer.analysis.module_paths import NO_MODULE, ModulePath, in_words, is_in, roots
+from fx_explorer.analysis.module_paths import (
+    NO_MODULE,
+    ModulePath,
+    describe_module_path,
+    is_in,
+    roots,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import (
     InModule,
@@ -34,7 +40,7 @@ def region_of(path: ModulePath) -> Region:
         return _KEY, OUTSIDE
     if len(path) == 1:
         return _KEY + path[0], _WHOLE + path[0]
-    return _KEY + path[0], in_words(path)
+    return _KEY + path[0], describe_module_path(path)
 
 
 def is_module(region: Region) -> bool:

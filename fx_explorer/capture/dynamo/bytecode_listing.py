@@ -117,7 +117,7 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
 def _add_modified(recording: Recording, original: types.CodeType, modified: types.CodeType) -> None:
     graph = graph_of(recording, modified)
     if graph:
-        lines = in_words(source_lines(recording, graph, original))
+        lines = format_line_ranges(source_lines(recording, graph, original))
     else:
         lines = ""
     known = _add_bytecode(recording, "bytecode_modified", modified, lines)
@@ -368,7 +368,7 @@ def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeTyp
     return sorted(lines)
 
 
-def in_words(lines: Sequence[int]) -> str:
+def format_line_ranges(lines: Sequence[int]) -> str:
     """Return the lines as text, ``lines 12-15, 18``; empty for none."""
     stretches: list[list[int]] = []
     for line in lines:

@@ -62,7 +62,7 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
         recorder.flush()
         run = _ended(run, recorder, recording)
         recording.writer.update(run)
-    return in_words(run)
+    return describe_recorded_steps(run)
 
 
 def _recorded(
@@ -96,7 +96,7 @@ def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> By
     return replace(run, steps=recorder.count, ended=ended, said=" ".join(sentences))
 
 
-def in_words(run: BytecodeRun) -> str:
+def describe_recorded_steps(run: BytecodeRun) -> str:
     """Return in a sentence how many steps were recorded, and how the run ended."""
     sentence = f"{run.steps:,} steps of Dynamo's bytecode recorded"
     if run.ended == "limit":

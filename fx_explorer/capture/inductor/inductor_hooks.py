@@ -289,7 +289,7 @@ class _Printer:
     def operation(self, scheduler_node: Any) -> Iterator[_Line]:
         members = getattr(scheduler_node, "snodes", None)
         if members:
-            kind = _words(type(scheduler_node).__name__.removesuffix("SchedulerNode"))
+            kind = _split_camel_case(type(scheduler_node).__name__.removesuffix("SchedulerNode"))
             yield (
                 f"{scheduler_node.get_name()}: {kind}, {len(members)} operations in one kernel",
                 _origins(scheduler_node),
@@ -444,10 +444,10 @@ def _kind(ir_node: Any) -> str:
     kernel = getattr(ir_node, "python_kernel_name", None)
     if kernel:
         return str(kernel)
-    return _words(type(getattr(ir_node, "data", ir_node)).__name__)
+    return _split_camel_case(type(getattr(ir_node, "data", ir_node)).__name__)
 
 
-def _words(class_name: str) -> str:
+def _split_camel_case(class_name: str) -> str:
     """Turn a class name into words: ``OuterLoopFused`` → ``outer loop fused``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", class_name).lower()
 

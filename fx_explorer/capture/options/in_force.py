@@ -118,11 +118,13 @@ class _Calls:
         elif is_ours:
             row = OptionInForce(0, f"compile.{name}", as_json(value), "fx-explorer", function)
         else:
-            row = OptionInForce(0, f"compile.{name}", in_words(value), "program", function, *place)
+            row = OptionInForce(
+                0, f"compile.{name}", format_setting(value), "program", function, *place
+            )
         self._recording.add_option(row)
 
 
-def in_words(value: object) -> str:
+def format_setting(value: object) -> str:
     """Return a value as JSON. Functions and other objects, also those in a dict, are given
     by name.
     """

@@ -114,7 +114,7 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     """
     wanted = environ.get("CXX", "")
     if wanted.strip():
-        commands = [_words(wanted)]
+        commands = [_split_command(wanted)]
     else:
         commands = [[name] for name in COMPILERS]
     for name, *arguments in commands:
@@ -131,7 +131,7 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     )
 
 
-def _words(command: str) -> list[str]:
+def _split_command(command: str) -> list[str]:
     """Split a command as a shell does. A quote may be left open."""
     try:
         return shlex.split(command)

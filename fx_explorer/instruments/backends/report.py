@@ -30,7 +30,7 @@ from fx_explorer.instruments.backends.support import (
     amount_of,
     operator_rows,
 )
-from fx_explorer.instruments.backends.verdict import FLOPS_COUNTED, split_words, verdict
+from fx_explorer.instruments.backends.verdict import FLOPS_COUNTED, explain_splits, verdict
 from fx_explorer.output.formats import (
     csv_text,
     in_markdown,
@@ -60,7 +60,7 @@ def support_text(
     for graph in graphs:
         blocks += ["", f"{graph.document.title} [{graph.compilation}]"]
         blocks += [_part_table(graph)] if graph.parts else []
-        blocks += split_words(graph)
+        blocks += explain_splits(graph)
     return text_of([*blocks, "", FLOPS_COUNTED], width)
 
 
@@ -81,7 +81,7 @@ def support_markdown(
     for graph in graphs:
         lines += ["", f"**{in_markdown(graph.document.title)} [{graph.compilation}]**", ""]
         lines += [*markdown_table(_part_table(graph)), ""] if graph.parts else []
-        lines += markdown_list(split_words(graph))
+        lines += markdown_list(explain_splits(graph))
     return "\n".join([*lines, "", FLOPS_COUNTED]) + "\n"
 
 
@@ -161,7 +161,7 @@ def _graph(graph: GraphSupport) -> Json:
         "notes": list(report.notes),
         "parts": parts,
         "splits": [_split(split) for split in graph.splits],
-        "in_words": split_words(graph),
+        "in_words": explain_splits(graph),
     }
 
 
@@ -351,8 +351,8 @@ def part_table(graph: GraphSupport) -> list[Cells]:
                 part_name(part),
                 f"{part.amount.count:,}",
                 flops_share,
-                border_words(part.takes.computed, part.takes.given),
-                border_words(part.gives.crossings),
+                format_border(part.takes.computed, part.takes.given),
+                format_border(part.gives.crossings),
                 list_operators(part),
             )
         )
@@ -365,7 +365,7 @@ def part_name(part: ShownPart) -> str:
     return "PyTorch"
 
 
-def border_words(crossings: Iterable[Crossing], given: Iterable[Crossing] = ()) -> str:
+def format_border(crossings: Iterable[Crossing], given: Iterable[Crossing] = ()) -> str:
     """Return ``2 values, 1.5 kB; given 3, 8.2 kB``: values that are computed, and values given to
     the graph.
     """

@@ -211,7 +211,7 @@ def operations(flops: int) -> str:
 # why there is more than one segment
 
 
-def split_words(graph: GraphSupport) -> list[str]:
+def explain_splits(graph: GraphSupport) -> list[str]:
     """Explain why operators split segments, each operator once with its first place; then list
     supported operators that are in no segment.
     """

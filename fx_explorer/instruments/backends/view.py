@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.node_text import node_words, operation
+from fx_explorer.analysis.node_text import format_node, operation
 from fx_explorer.analysis.published import (
     BackendSummary,
     PublishedRun,
@@ -26,7 +26,7 @@ from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.backends.amounts import reports_in_use, reports_to_show, summaries_of
 from fx_explorer.instruments.backends.borders import BackendPart, Border, Crossing
-from fx_explorer.instruments.backends.report import border_words, operator_table, part_table
+from fx_explorer.instruments.backends.report import format_border, operator_table, part_table
 from fx_explorer.instruments.backends.support import (
     GraphSupport,
     OperatorRow,
@@ -37,9 +37,9 @@ from fx_explorer.instruments.backends.support import (
 )
 from fx_explorer.instruments.backends.verdict import (
     FLOPS_COUNTED,
+    explain_splits,
     named_segments,
     of_other_variants,
-    split_words,
     verdict,
     why_unknown,
 )
@@ -250,7 +250,7 @@ def _part_text(graph: GraphSupport, shown: ShownPart) -> str:
     lines += _border_lines("takes", shown.takes) + _border_lines("gives", shown.gives)
     splits = [split for split in graph.splits if _concerns(split, shown.part)]
     lines += [_split_line(split) for split in splits[:MOST_VALUES]]
-    return "\n".join([*lines, "", *split_words(graph)])
+    return "\n".join([*lines, "", *explain_splits(graph)])
 
 
 def _concerns(split: Split, part: BackendPart) -> bool:
@@ -272,11 +272,11 @@ def _crossing_line(crossing: Crossing) -> str:
         text = size(crossing.size_bytes)
         if crossing.varies:
             text = f"~{text}"
-    return f"  {text:>10}  {node_words(crossing.node)}"
+    return f"  {text:>10}  {format_node(crossing.node)}"
 
 
 def _border_lines(word: str, border: Border) -> list[str]:
-    words = border_words(border.computed, border.given)
+    words = format_border(border.computed, border.given)
     if not words:
         return []
     lines = [f"{word} {words}"]
@@ -321,7 +321,7 @@ def _operator_text(
                 continue
             segment = supported.row.segment
             where = f" · segment {segment}" if segment else ""
-            calls.append(f"  [{graph.compilation}] {node_words(supported.node)}{where}")
+            calls.append(f"  [{graph.compilation}] {format_node(supported.node)}{where}")
     lines = [row.operator]
     if row.reasons:
         lines.append(f"why not: {listed(row.reasons)}")

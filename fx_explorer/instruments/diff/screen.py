@@ -22,7 +22,7 @@ from fx_explorer.analysis.diff import DiffRow, describe_difference
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.node_text import node_words
+from fx_explorer.analysis.node_text import format_node
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff
 from fx_explorer.model.setting_values import as_python, python_text
@@ -206,7 +206,7 @@ def _side(
         return "", kind
     if isinstance(item, str):
         return item, kind
-    return node_words(item), kind
+    return format_node(item), kind
 
 
 class CompareScreen(DifferenceScreen):

@@ -139,7 +139,7 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
     return f"Not written: {trial.verdict}, {trial.reason}. The diff can be copied."
 
 
-def good_words(good: int, of: int, key: str) -> str:
+def describe_good_fixes(good: int, of: int, key: str) -> str:
     """Return how many of the tried fixes are good. ``key`` writes one."""
     if not good:
         return f"None of the {of} is good."
@@ -371,7 +371,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
         best = next((row for row in good if is_whole(fixes[row])), next(iter(good), None))
         self.notify(
-            good_words(len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)),
+            describe_good_fixes(
+                len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)
+            ),
             timeout=READ_S,
         )
         if best is not None and self._list.cursor == began_at:

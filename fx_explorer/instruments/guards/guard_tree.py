@@ -349,7 +349,7 @@ def verdicts(reader: SessionReader) -> list[Verdict]:
     ]
 
 
-def cost_words(cost_ns: float) -> str:
+def format_check_cost(cost_ns: float) -> str:
     """Return ``120 ns``, ``1.3 µs`` or ``not measured``."""
     if cost_ns < 0:
         return "not measured"
@@ -369,4 +369,4 @@ def most_expensive(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
     costly = sorted(
         (name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name]
     )
-    return listed((f"{name} ({cost_words(costs[name])})" for name in costly[:count]), count)
+    return listed((f"{name} ({format_check_cost(costs[name])})" for name in costly[:count]), count)

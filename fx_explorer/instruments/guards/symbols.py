@@ -156,7 +156,7 @@ def plain_range(reach: str) -> str:
     return "any value"
 
 
-def event_words(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:
+def describe_symbol_event(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:
     """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
         reason = f" ({event.reason.replace('_', ' ')})" if event.reason else ""

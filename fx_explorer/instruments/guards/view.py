@@ -19,7 +19,7 @@ from fx_explorer.instruments.guards.guard_tree import (
     CHANCE_WORDS,
     ExplainedCheck,
     GuardGroup,
-    cost_words,
+    format_check_cost,
     guard_groups,
     most_expensive,
     verdicts,
@@ -42,7 +42,7 @@ COLUMNS = (
     TableColumn("guards on", "strong", min_width=18, max_width=44),
     TableColumn("what must stay true", min_width=30, max_width=70),
     TableColumn("fails when", "warning", min_width=8, priority=2),
-    TableColumn("cost", "muted", is_number=True, min_width=8, priority=3, total=cost_words),
+    TableColumn("cost", "muted", is_number=True, min_width=8, priority=3, total=format_check_cost),
     TableColumn("asked for by", "link", min_width=14, priority=1),
     TableColumn("kind", "muted", min_width=14, priority=5),
 )
@@ -118,7 +118,7 @@ def _group_row(owner: str, group: GuardGroup) -> TableRow:
         f"▾ {group.title}",
         counted(len(group.checks), "check"),
         can,
-        cost_words(group.cost_ns),
+        format_check_cost(group.cost_ns),
         "",
         "",
     )
@@ -143,7 +143,7 @@ def _check_row(explained_check: ExplainedCheck, documents: dict[str, Document]) 
         f"  {explained_check.name or _NAMELESS.get(check.origin, '')}",
         explained_check.asks,
         explained_check.chance,
-        cost_words(check.cost_ns),
+        format_check_cost(check.cost_ns),
         _where(check.file, check.line),
         check.kind,
     )
@@ -175,7 +175,7 @@ def _check_text(explained_check: ExplainedCheck) -> str:
     if check.cost_ns == 0 and not check.source:
         cost = "0 ns of its own: checked together with the one above"
     else:
-        cost = cost_words(check.cost_ns)
+        cost = format_check_cost(check.cost_ns)
     lines = [
         f"{explained_check.name or check.kind}: {explained_check.asks}{example}",
         f"{CHANCE_WORDS[explained_check.chance]}: {explained_check.why}",
@@ -334,7 +334,7 @@ def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
     name = compilation_names(reader).get(slowest.compilation, "")
     several = reader.count(model.Metric, name="guard_check_ns") > 1
     up_to, where = ("up to ", f" ([{name}])") if several else ("", "")
-    return f", {up_to}{cost_words(_nanoseconds(slowest))} a call{where}"
+    return f", {up_to}{format_check_cost(_nanoseconds(slowest))} a call{where}"
 
 
 def _why_empty(reader: SessionReader) -> str:

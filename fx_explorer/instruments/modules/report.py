@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.module_paths import in_words
+from fx_explorer.analysis.module_paths import describe_module_path
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.highlight import printable
@@ -220,8 +220,8 @@ def differences(listed: ModuleList) -> list[str]:
 def whole_name(row: ModuleRow) -> str:
     """Return the whole name: ``layers: 0 … 11 ×12`` for several."""
     if row.is_fold:
-        return f"{in_words(row.path[:-1])}: {row.title}"
-    return in_words(row.path) or row.name
+        return f"{describe_module_path(row.path[:-1])}: {row.title}"
+    return describe_module_path(row.path) or row.name
 
 
 def modules_markdown(listed: ModuleList) -> str:
@@ -262,7 +262,7 @@ def modules_json(listed: ModuleList) -> str:
 
 
 def _object(row: ModuleRow) -> dict[str, object]:
-    module = in_words(row.path) if row.path else None
+    module = describe_module_path(row.path) if row.path else None
     return {
         "module": module,
         "name": row.title,

@@ -26,7 +26,7 @@ from fx_explorer.analysis.module_paths import (
     Root,
     around,
     break_paths,
-    in_words,
+    describe_module_path,
     roots,
 )
 from fx_explorer.analysis.words import counted, listed, size
@@ -251,7 +251,7 @@ def explained(row: ModuleRow) -> list[str]:
             rest = f"differ in {row.difference}"
         else:
             rest = "are alike: the same modules in them, the same figures"
-        return [f"{counted(row.count, 'layer')} of {in_words(row.path[:-1])} {rest}."]
+        return [f"{counted(row.count, 'layer')} of {describe_module_path(row.path[:-1])} {rest}."]
     if not row.path:
         return [
             (
@@ -259,7 +259,7 @@ def explained(row: ModuleRow) -> list[str]:
                 "inputs, and what torch added."
             )
         ]
-    what = in_words(row.path)
+    what = describe_module_path(row.path)
     if row.type:
         what += f", a {row.type}"
     if row.own == row.figures:

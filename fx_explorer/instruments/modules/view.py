@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.module_paths import in_words
+from fx_explorer.analysis.module_paths import describe_module_path
 from fx_explorer.analysis.regions.module_regions import belongs, is_module, path_of, region_of
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.words import bar, counted, seconds, size
@@ -150,10 +150,10 @@ class _Shown(Sequence[TableRow]):
 
     def _row(self, row: ModuleRow) -> TableRow:
         if row.is_fold:
-            name = f"{in_words(row.path[:-1])}: {row.title}"
+            name = f"{describe_module_path(row.path[:-1])}: {row.title}"
             narrows_to = None
         else:
-            name = in_words(row.path) or row.name
+            name = describe_module_path(row.path) or row.name
             narrows_to = region_of(row.path)
         cells = [name, row.type]
         values: dict[str, float] = {}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.module_paths import in_words
+from fx_explorer.analysis.module_paths import describe_module_path
 from fx_explorer.instruments.kernels.costs import KernelCost, Line, kernel_costs
 from fx_explorer.instruments.kernels.launched import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.instruments.modules.tree import ModuleRow, module_tree
@@ -163,8 +163,8 @@ def module_name(row: ModuleRow) -> str:
     alike``.
     """
     if row.is_fold:
-        return f"{in_words(row.path[:-1])}: {row.title}"
-    return in_words(row.path) or row.name
+        return f"{describe_module_path(row.path[:-1])}: {row.title}"
+    return describe_module_path(row.path) or row.name
 
 
 class _Shares:

@@ -154,13 +154,13 @@ def _own_times(
     for since, until in pairwise(marks):
         around = [*events.outwards(events.at((since + until) / 2))]
         names = [trace.name(events.names[event]) for event in around]
-        doings.append((_in_words(names), (until - since) * US))
+        doings.append((_describe_activity(names), (until - since) * US))
     if len(inside) > MOST_STEPS:
         return [*doings[:MOST_STEPS], (CUT, 0.0)]
     return doings
 
 
-def _in_words(names: Sequence[str]) -> str:
+def _describe_activity(names: Sequence[str]) -> str:
     """Describe what the program is doing, by the events that are running, innermost first."""
     region = region_of(names)
     if any(name in COMPILING for name in names):

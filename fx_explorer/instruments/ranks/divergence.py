@@ -13,7 +13,7 @@ from fx_explorer.instruments.ranks.finding import (
     Aspect,
     RankFinding,
     describe_others,
-    rank_words,
+    format_ranks,
 )
 from fx_explorer.instruments.ranks.groups import (
     Pair,
@@ -84,7 +84,7 @@ class _Comparison:
     def __init__(self, reference: RankGroup, group: RankGroup, among: int) -> None:
         self._reference = reference
         self._group = group
-        self._these = rank_words(group.ranks)
+        self._these = format_ranks(group.ranks)
         self._those = describe_others(reference.ranks, group.ranks, among)
         self._has_other_part = False
 

@@ -16,7 +16,7 @@ from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.naming import called_function, plain_code
 from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.words import listed
-from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, describe_others, rank_words
+from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, describe_others, format_ranks
 from fx_explorer.instruments.ranks.path_taken import (
     OtherPath,
     nodes_of,
@@ -63,7 +63,7 @@ def explained(
         _row(reader, finding.compilation),
         reference,
         _row(reference, finding.other_compilation),
-        rank_words(finding.ranks),
+        format_ranks(finding.ranks),
         describe_others(finding.others, finding.ranks, among),
     )
     if explain:

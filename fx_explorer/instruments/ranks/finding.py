@@ -92,7 +92,7 @@ MOST_RANGES = 6
 """Most ranges of ranks that are written out; alternating ranks have more."""
 
 
-def rank_words(ranks: Iterable[int]) -> str:
+def format_ranks(ranks: Iterable[int]) -> str:
     """Return ``rank 3``, ``ranks 0 and 2`` or ``ranks 0–255``."""
     distinct = sorted(set(ranks))
     noun = "rank" if len(distinct) == 1 else "ranks"
@@ -110,7 +110,7 @@ def describe_others(others: Collection[int], ranks: Collection[int], among: int)
     """
     if len(others) > 1 and len(others) + len(ranks) == among:
         return "the others"
-    return rank_words(others)
+    return format_ranks(others)
 
 
 def _ranges(ranks: list[int]) -> Iterator[str]:
@@ -162,13 +162,13 @@ class Wait:
             verb = "waits" if len(self.waiting) == 1 else "wait"
             it = "it" if len(self.never) == 1 else "they"
             late = (
-                f"{it} may never come to its collectives, in which {rank_words(self.waiting)} "
+                f"{it} may never come to its collectives, in which {format_ranks(self.waiting)} "
                 f"{verb}"
             )
-            return f"{rank_words(self.never)} failed to compile {where}: {late}"
+            return f"{format_ranks(self.never)} failed to compile {where}: {late}"
         verb = "comes" if len(self.last) == 1 else "come"
         late = (
-            f"{rank_words(self.last)} {verb} to the collectives of {where} "
+            f"{format_ranks(self.last)} {verb} to the collectives of {where} "
             f"{seconds(self.longest_s)} after rank {self.first}"
         )
         return f"{late}, which waits in them so long if the clocks agree"

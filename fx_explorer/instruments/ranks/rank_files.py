@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError, UsageError
-from fx_explorer.instruments.ranks.finding import rank_numbers, rank_words
+from fx_explorer.instruments.ranks.finding import format_ranks, rank_numbers
 from fx_explorer.instruments.ranks.reading import ReadFile
 from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.readers.torch_log_text import rank_printed
@@ -237,8 +237,8 @@ def _disagreements(files: Iterable[ReadFile]) -> list[str]:
             wrong.append((named, recorded))
     if not wrong:
         return []
-    names = rank_words(named for named, _ in wrong)
-    records = rank_words(recorded for _, recorded in wrong)
+    names = format_ranks(named for named, _ in wrong)
+    records = format_ranks(recorded for _, recorded in wrong)
     return [f"The files named as {names} have records that say {records}: the names are believed"]
 
 
@@ -247,7 +247,7 @@ def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
     if not missing:
         return []
     if are_of_a_text:
-        return [f"Not in this text: {rank_words(missing)}"]
+        return [f"Not in this text: {format_ranks(missing)}"]
     if len(missing) == 1:
         return [f"Rank {missing[0]} is missing: no file of it is here"]
     return [f"Ranks {rank_numbers(missing)} are missing: no files of them are here"]

@@ -17,14 +17,14 @@ from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_asp
 from fx_explorer.instruments.ranks.sentences import (
     agreed,
     as_sentence,
+    describe_group,
     first_of_group,
     first_sentence,
     further,
     gaps,
     group_figures,
-    group_words,
     headline,
-    left_out_words,
+    list_unused_files,
 )
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary, began_together
 from fx_explorer.output.table import Column, Table
@@ -59,7 +59,7 @@ def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[Block]:
         yield from _section("They agree in:", in_one_line)
         yield from _section("They differ in (ranks that agree | others):", other)
     yield from _section("To know:", gaps(ranks))
-    yield from _section("Files that are not compared:", left_out_words(ranks))
+    yield from _section("Files that are not compared:", list_unused_files(ranks))
 
 
 def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
@@ -71,14 +71,14 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     yield from _list(title, list(further(ranks.findings, ranks.first)))
     yield from ("", "| ranks | compilations | |", "| --- | --- | --- |")
     for group in ranks.groups[:MOST_GROUPS]:
-        cells = rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)
+        cells = rank_numbers(group.ranks), group_figures(group), describe_group(ranks, group)
         yield f"| {' | '.join(_escaped(cell).replace('|', chr(92) + '|') for cell in cells)} |"
     yield from _list("Who waits", _waits(ranks))
     chart = time_line(ranks.groups, 80)
     if chart:
         yield from ("", "```", *chart_lines(chart), "```")
     yield from _list("To know", gaps(ranks))
-    yield from _list("Files that are not compared", left_out_words(ranks))
+    yield from _list("Files that are not compared", list_unused_files(ranks))
 
 
 def group_text(
@@ -122,7 +122,7 @@ def group_text(
     if len(rank.compilations) > MOST_COMPILATIONS:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
     yield from _section("To know:", [*gaps(ranks), *rank.notes])
-    yield from _section("Files that are not compared:", left_out_words(ranks))
+    yield from _section("Files that are not compared:", list_unused_files(ranks))
 
 
 def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
@@ -157,7 +157,7 @@ GROUP_COLUMNS = (
 
 def _groups(ranks: ComparedRanks) -> Table:
     rows = [
-        (rank_numbers(group.ranks), group_figures(group), group_words(ranks, group))
+        (rank_numbers(group.ranks), group_figures(group), describe_group(ranks, group))
         for group in ranks.groups[:MOST_GROUPS]
     ]
     more = len(ranks.groups) - MOST_GROUPS

@@ -27,9 +27,9 @@ from fx_explorer.instruments.ranks.finding import rank_numbers
 from fx_explorer.instruments.ranks.groups import RankGroup
 from fx_explorer.instruments.ranks.report import group_text
 from fx_explorer.instruments.ranks.sentences import (
+    describe_group,
     first_sentence,
     group_figures,
-    group_words,
     headline,
 )
 from fx_explorer.instruments.ranks.summary import RankSummary
@@ -108,7 +108,7 @@ class RanksState:
         else:
             number = ""
         kind = "text" if row.group is self.ranks.groups[0] else "warning"
-        words = group_words(self.ranks, row.group)
+        words = describe_group(self.ranks, row.group)
         return (
             f"{fold}{rank_numbers(row.group.ranks)}{number}{mark}",
             group_figures(row.group),

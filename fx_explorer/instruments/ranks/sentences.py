@@ -12,8 +12,8 @@ from fx_explorer.instruments.ranks.finding import (
     ASPECTS,
     RankFinding,
     describe_others,
+    format_ranks,
     rank_numbers,
-    rank_words,
 )
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.instruments.ranks.summary import began_together
@@ -44,12 +44,12 @@ def headline(ranks: ComparedRanks) -> str:
         if silent:
             its = "its log tells of" if len(silent) == 1 else "their logs tell of"
             return (
-                f"{as_sentence(rank_words(silent))} compiled nothing that {its} before the "
+                f"{as_sentence(format_ranks(silent))} compiled nothing that {its} before the "
                 "end of what is there."
             )
         if len(unknown) == count:
             return (
-                f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of "
+                f"{as_sentence(format_ranks(unknown))} did the same, as far as what is there of "
                 "them goes."
             )
         if unknown:
@@ -57,7 +57,7 @@ def headline(ranks: ComparedRanks) -> str:
                 [rank.rank for rank in ranks.summaries if not rank.unknown_end], unknown, count
             )
             return (
-                f"{as_sentence(rank_words(unknown))} did the same as {text}, as far as what "
+                f"{as_sentence(format_ranks(unknown))} did the same as {text}, as far as what "
                 "is there of it goes."
             )
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
@@ -72,7 +72,7 @@ def headline(ranks: ComparedRanks) -> str:
         return f"{who} compiled the same, {each} each{of_which}."
     others = describe_others(first.others, ranks.differing, count)
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
-    diverges = f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
+    diverges = f"{as_sentence(format_ranks(ranks.differing))} {verb} from {others}."
     failure = first_failure(ranks)
     if failure:
         return f"{as_sentence(failure.words)}. {diverges}"
@@ -94,10 +94,10 @@ def first_sentence(ranks: ComparedRanks) -> str:
     """
     if ranks.first is None or ranks.first is first_failure(ranks):
         return ""
-    return f"First: {first_words(ranks.first)}"
+    return f"First: {describe_first_divergence(ranks.first)}"
 
 
-def first_words(finding: RankFinding) -> str:
+def describe_first_divergence(finding: RankFinding) -> str:
     """Return the sentence about the first divergence."""
     if finding.compilation or finding.other_compilation:
         at = f" ([{finding.compilation or finding.other_compilation}])"
@@ -131,7 +131,7 @@ def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Itera
         if len(alike) > MOST_OF_A_KIND:
             what = ASPECTS[alike[0].aspect]
             yield (
-                f"… and {len(alike) - MOST_OF_A_KIND:,} more of {rank_words(alike[0].ranks)}: "
+                f"… and {len(alike) - MOST_OF_A_KIND:,} more of {format_ranks(alike[0].ranks)}: "
                 f"{what}."
             )
 
@@ -146,7 +146,7 @@ def first_of_group(findings: Sequence[RankFinding], group: RankGroup) -> RankFin
     )
 
 
-def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
+def describe_group(ranks: ComparedRanks, group: RankGroup) -> str:
     """Return a phrase on how a group relates to the first one."""
     if group is ranks.groups[0]:
         if len(ranks.groups) > 1:
@@ -216,7 +216,7 @@ def gaps(ranks: ComparedRanks) -> list[str]:
     sentences = []
     for rank in ranks.summaries:
         if rank.unknown_end:
-            name = as_sentence(rank_words([rank.rank]))
+            name = as_sentence(format_ranks([rank.rank]))
             sentences.append(f"{name}: its end is unknown, {rank.unknown_end}.")
     sentences += [f"{note}." for note in ranks.notes]
     has_compilations = any(rank.compilations for rank in ranks.summaries)
@@ -231,7 +231,7 @@ _APART = (
 )
 
 
-def left_out_words(ranks: ComparedRanks, most: int = 8) -> list[str]:
+def list_unused_files(ranks: ComparedRanks, most: int = 8) -> list[str]:
     parts = [f"{other_file.path.name} {other_file.why}" for other_file in ranks.left_out]
     if len(parts) <= most:
         return parts

@@ -344,7 +344,7 @@ def _explained(
         file, line = _line_of_guard(reader, before, row, change)
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
-        change = replace(change, words=_shared_words(before))
+        change = replace(change, words=_describe_shared_wrapper(before))
     if is_shared:
         what_to_do = SHARED
     else:
@@ -402,7 +402,7 @@ def _is_shared(compilation: model.Compilation | None, before: model.Compilation 
     )
 
 
-def _shared_words(before: model.Compilation) -> str:
+def _describe_shared_wrapper(before: model.Compilation) -> str:
     return (
         "torch calls it from a function of its own, from which it called "
         f"{plain_function(before.function)} before"

@@ -187,7 +187,7 @@ class Progress:
     """Seconds since a followed log last grew; None for a log that is not followed."""
 
 
-def in_words(progress: Progress) -> str:
+def describe_progress(progress: Progress) -> str:
     """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar if the length
     of the log is not known.
     """

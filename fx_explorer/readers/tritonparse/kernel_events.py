@@ -399,7 +399,7 @@ class LaunchCounter:
                     "output_code",
                     f"Launches · {function.row.name}",
                     "text",
-                    _in_words(function, launched),
+                    _format_function(function, launched),
                 )
 
     def _take_over(self, kept: _OfKernel, of_kernel: _OfKernel, position: int) -> None:
@@ -455,7 +455,7 @@ def _argument(name: str, given: dict[str, Any]) -> Argument:
     return {"name": name, "type": str(given.get("type"))}
 
 
-def _in_words(function: Function, of_kernel: _OfKernel) -> str:
+def _format_function(function: Function, of_kernel: _OfKernel) -> str:
     lines = [f"{function.row.name}: {of_kernel.given.launches:,} launches"]
     if of_kernel.tuning:
         lines[0] += f", and {of_kernel.tuning.total():,} more while it was tuned"

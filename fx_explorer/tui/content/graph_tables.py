@@ -19,7 +19,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.guards.symbols import (
     ExplainedSymbol,
-    event_words,
+    describe_symbol_event,
     plain_range,
     symbols,
 )
@@ -276,7 +276,7 @@ def _file_and_line(file: str, line: int) -> str:
 
 def _size_detail(explained_symbol: ExplainedSymbol) -> str:
     decided = [
-        f"{event_words(event, explained_symbol.of)}   {_file_and_line(event.file, event.line)}"
+        f"{describe_symbol_event(event, explained_symbol.of)}   {_file_and_line(event.file, event.line)}"
         for event in explained_symbol.events
     ]
     guards = [plain_code(guard.code, explained_symbol.of) for guard in explained_symbol.guards]

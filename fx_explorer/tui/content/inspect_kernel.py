@@ -57,12 +57,12 @@ ROW_CELLS = 56
 NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
 
 
-def level_words(reader: SessionReader, place: Place) -> list[str]:
+def describe_level(reader: SessionReader, place: Place) -> list[str]:
     """Describe where a line of a level is, and from which Triton lines it was made."""
     build = build_of_level(reader, place.document)
     if build is None:
         return []
-    here, parts = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
+    here, parts = f"{_level(place)}:{place.line + 1}", describe_instruction(reader, place)
     made_from = [f"from {entry.text}" for entry in _origin_entries(reader, build, place)]
     return [here, *parts, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
 
@@ -76,14 +76,14 @@ def _is_instruction(reader: SessionReader, place: Place) -> bool:
     )
 
 
-def kernel_words(reader: SessionReader, place: Place) -> list[str]:
+def describe_kernel(reader: SessionReader, place: Place) -> list[str]:
     """Return a kernel's facts for the inspector line, in the configuration of a level, the one that
     ran, or the first built.
     """
     kernel = kernel_of(reader, place.document)
     if kernel is None:
         return []
-    profiled = profiled_words(reader, kernel.id)
+    profiled = describe_profiled_time(reader, kernel.id)
     if kernel.language != "triton" or card(reader) is None:
         return profiled
     build = _shown_build(reader, kernel, place)
@@ -94,7 +94,7 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
     return profiled + facts
 
 
-def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
+def describe_profiled_time(reader: SessionReader, kernel: int) -> list[str]:
     """Describe the time of a kernel in the profile; empty without a profile, or if the kernel did
     not run in it.
     """
@@ -146,7 +146,7 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
         facts = _why_none(reader)
     options = f" with {build.shown_options}" if build and build.options else ""
     entries = [*instructions, *made_from, Entry("kernel", f"{kernel.name}{options}")]
-    entries += [Entry("profile", words) for words in profiled_words(reader, kernel.id)]
+    entries += [Entry("profile", words) for words in describe_profiled_time(reader, kernel.id)]
     for fact in [*facts, *_alone(reader, kernel)]:
         entries += _fact_entries(fact)
     return entries
@@ -227,7 +227,7 @@ READ_FROM = (
 )
 
 
-def instruction_words(reader: SessionReader, place: Place) -> list[str]:
+def describe_instruction(reader: SessionReader, place: Place) -> list[str]:
     """Describe in short what an instruction does and waits for; empty for a line without one."""
     level, name = _instruction(reader, place)
     if not name or level not in EXPLAINED_LEVELS:

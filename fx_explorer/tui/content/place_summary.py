@@ -44,11 +44,11 @@ def _kernel_summary(selection: Selection) -> list[str]:
 
     if place.document.is_level:
         _, *computed = line_summary(selection.of(triton_place(reader, place)))
-        here = inspect_kernel.level_words(reader, place)
+        here = inspect_kernel.describe_level(reader, place)
     else:
         line, *computed = line_summary(selection)
         here = [line]
-    return [*here, *computed, *inspect_kernel.kernel_words(reader, place)]
+    return [*here, *computed, *inspect_kernel.describe_kernel(reader, place)]
 
 
 def _node_summary(selection: Selection, node: model.Node) -> list[str]:
@@ -66,7 +66,7 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
         _where(reader, node),
         node.module,
         *regions,
-        *_kernel_words(selection),
+        *_describe_kernel(selection),
     ]
     return [part for part in parts if part]
 
@@ -121,7 +121,7 @@ def line_summary(selection: Selection) -> list[str]:
     became = _became(reader, nodes)
     if traced:
         became = f"{listed(traced, 5)} {became}"
-    return [here, *happened, *_kernel_words(selection), became]
+    return [here, *happened, *_describe_kernel(selection), became]
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
@@ -147,7 +147,7 @@ def _position_of_stage(stage: model.Stage) -> int:
     return model.STAGES.index(stage)
 
 
-def _kernel_words(selection: Selection) -> list[str]:
+def _describe_kernel(selection: Selection) -> list[str]:
     names = names_of_kernels_of(selection.reader, selection.below)
     if names:
         return [f"{plural(len(names), 'kernel')} {listed(names)}"]

@@ -173,7 +173,7 @@ def layout_of(language: str, text: str) -> LineLayout | None:
     return columns_of(level, text) if level else None
 
 
-def has_words(language: str, text: str) -> bool:
+def has_control_words(language: str, text: str) -> bool:
     """Return whether a text has control words that can be read."""
     from fx_explorer.instruments.kernels.live_registers import is_known
 

@@ -13,7 +13,7 @@ from textual import events
 
 from fx_explorer.analysis.input_names import result_name
 from fx_explorer.analysis.node_neighbours import SHOWN_AT_A_STEP, Neighbourhood, Step, neighbourhood
-from fx_explorer.analysis.node_text import node_words, operation, value_text
+from fx_explorer.analysis.node_text import format_node, operation, value_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_cells, cut_in_middle
 from fx_explorer.drawing.colours import kernel_kind
@@ -372,7 +372,7 @@ class NeighbourhoodView(LineView):
             return ""
         if self._at[0] == "more":
             return box_lines(self._neighbourhood, self._at)[0][0]
-        return node_words(self._neighbourhood.nodes[self._at[1]])
+        return format_node(self._neighbourhood.nodes[self._at[1]])
 
     # moving from box to box
 

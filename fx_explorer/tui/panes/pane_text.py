@@ -28,7 +28,7 @@ from fx_explorer.tui.content.shown_lines import (
     code_of,
     most_expensive_first,
 )
-from fx_explorer.tui.panes.assembly import FEW_LINES, has_words, layout_of, machine_column
+from fx_explorer.tui.panes.assembly import FEW_LINES, has_control_words, layout_of, machine_column
 from fx_explorer.tui.panes.kernel_marks import source_gutter
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_painter import Piece
@@ -253,7 +253,7 @@ class PaneText:
         if (
             shown.lines is not None
             and self._machine_words.are_wanted
-            and has_words(language, whole)
+            and has_control_words(language, whole)
         ):
             self._machine_words.show(reader.path, whole, shown.lines)
 
@@ -291,7 +291,7 @@ class PaneText:
         hide them. Returns whether the text has them.
         """
         text = text_of(reader, document)
-        if not has_words(document.language, text):
+        if not has_control_words(document.language, text):
             return False
         self._machine_words.are_wanted = not self._machine_words.are_wanted
         if self._machine_words.are_wanted:

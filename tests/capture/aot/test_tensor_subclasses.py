@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
-from fx_explorer.analysis.node_text import node_words
+from fx_explorer.analysis.node_text import format_node
 from fx_explorer.model import Graph, Node
 from tests.capture.recorded import failures, record
 
@@ -34,8 +34,8 @@ def test_a_subclass_has_its_class_and_inner_tensors_and_its_parts_lead_to_it(
         "",
         f"TwoTensor(a: {part}, b: {part})",
     ]
-    assert node_words(inputs["l_a_"]) == f"placeholder l_a_  {part}"
-    assert node_words(inputs["l_b_"]) == "placeholder l_b_  f32[4, 8]"
+    assert format_node(inputs["l_a_"]) == f"placeholder l_a_  {part}"
+    assert format_node(inputs["l_b_"]) == "placeholder l_b_  f32[4, 8]"
     (traced,) = reader.rows(Graph, stage="forward")
     found: dict[str, list[str]] = {}
     for node in reader.nodes(traced):

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from fx_explorer import model
 from fx_explorer.capture.backends import asking
 from fx_explorer.instruments.backends.support import backend_support
-from fx_explorer.instruments.backends.verdict import split_words
+from fx_explorer.instruments.backends.verdict import explain_splits
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 
@@ -550,7 +550,7 @@ def test_a_write_in_place_that_a_segment_takes_out_of_turn_is_told_where_results
         told = [
             line
             for graph in backend_support(reader)
-            for line in split_words(graph)
+            for line in explain_splits(graph)
             if "Results may differ" in line
         ]
         assert len(told) == (not is_right)

@@ -19,9 +19,9 @@ from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.capture.dynamo.bytecode_listing import (
     MAX_COLUMNS,
     ListingRow,
+    format_line_ranges,
     gutter,
     handled,
-    in_words,
     instructions,
     listing,
     remark,
@@ -295,9 +295,9 @@ def test_the_compiled_graph_is_named_by_its_compilation_and_its_lines(
 
 
 def test_lines_that_follow_each_other_are_said_as_one_stretch() -> None:
-    assert in_words([3, 4, 5, 9]) == "lines 3-5, 9"
-    assert in_words([3]) == "line 3"
-    assert in_words([]) == ""
+    assert format_line_ranges([3, 4, 5, 9]) == "lines 3-5, 9"
+    assert format_line_ranges([3]) == "line 3"
+    assert format_line_ranges([]) == ""
 
 
 def test_a_line_that_went_into_the_graph_lights_its_call_and_the_call_lights_the_line(

@@ -20,7 +20,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.debug_directory import read_directory
 from fx_explorer.readers.debug_folders import is_debug_directory
-from fx_explorer.readers.provenance_table import in_words, read_table
+from fx_explorer.readers.provenance_table import format_provenance, read_table
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.torch_texts.provenance import read_provenance
@@ -54,7 +54,7 @@ def test_a_table_of_a_package_says_everything_of_each_call() -> None:
     for handle, kernel in found.items():
         assert list(kernel.computes) == told[handle]["post_grad_nodes"] != []
         assert list(kernel.made_of) == told[handle]["pre_grad_nodes"] != []
-    text = in_words(table, {"cpp_fused_relu_0:2": 77})
+    text = format_provenance(table, {"cpp_fused_relu_0:2": 77})
     entry = text.partition("cpp_fused_relu_0, call 2, in line 77 of the wrapper\n")[2].partition(
         "\n\n"
     )[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.whole_session import totals
-from fx_explorer.command_line.logs import first_words
+from fx_explorer.command_line.logs import describe_log_start
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.opened import BLOCK
@@ -28,7 +28,7 @@ def test_it_counts_what_the_session_of_the_log_has(name: str, tmp_path: Path) ->
     with SessionReader(tmp_path / "s.fxs") as reader:
         known = totals(reader)
         breaks = [fact.text for fact in overview(reader) if " breaks the graph" in fact.text]
-    size, counted, *lines = first_words(LOGS / name)
+    size, counted, *lines = describe_log_start(LOGS / name)
     assert f"{known.compilations} compilation" in counted
     assert f" {known.recompiles} recompile" in counted
     assert (
@@ -46,14 +46,14 @@ def test_of_a_longer_log_it_says_so_and_leaves_out_the_record_that_is_not_whole(
     data = gzip.decompress((LOGS / "h200_graph_breaks.log.gz").read_bytes())
     longer = tmp_path / "x.log"
     longer.write_bytes(data * 4)
-    assert first_words(longer)[1].startswith(
+    assert describe_log_start(longer)[1].startswith(
         "Its first megabyte has 7 compilations, 0 recompiles, 4 graph breaks, hit "
     )
 
 
 def test_a_pipe_is_left_to_the_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert first_words(tmp_path / "pipe") == []
+    assert describe_log_start(tmp_path / "pipe") == []
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_a_pipe_is_left_to_the_reader(tmp_path: Path) -> None:
 )
 def test_of_what_is_no_log_it_says_the_size_only(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.log").write_bytes(content)
-    assert len(first_words(tmp_path / "x.log")) == 1
-    assert first_words(tmp_path) == first_words(tmp_path / "gone.log") == []
+    assert len(describe_log_start(tmp_path / "x.log")) == 1
+    assert describe_log_start(tmp_path) == describe_log_start(tmp_path / "gone.log") == []
 
 
 def test_damaged_logs_are_told_as_far_as_they_go(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     for seed in range(400):
         path.write_bytes(mutated(seed))
-        assert first_words(path)
+        assert describe_log_start(path)

@@ -29,7 +29,7 @@ from fx_explorer.instruments.bench.measure.calls import (
 )
 from fx_explorer.instruments.bench.measure.path_while_compiling import (
     answering_as_compiled,
-    in_words,
+    describe_other_path,
 )
 from fx_explorer.model import AgreementKind
 from fx_explorer.program.equal_results import (
@@ -198,7 +198,7 @@ def agreement(
     place = str(list(difference.place)) if difference.place else ""
     return {
         "agreement": worst.kind,
-        "agreement_words": _in_words(worst, compared, reference),
+        "agreement_words": _describe_comparison(worst, compared, reference),
         "largest_difference": difference.largest,
         "where": worst.full_name,
         "place": place,
@@ -225,7 +225,7 @@ def path_while_compiling(
         _is_same(results[row.call].get(row.name), as_compiled[row.call].get(row.name))
         for row in differing
     )
-    return in_words(lines) if lines and is_explained else ""
+    return describe_other_path(lines) if lines and is_explained else ""
 
 
 def _is_same(tensor: torch.Tensor | None, other: torch.Tensor | None) -> bool:
@@ -384,7 +384,7 @@ def _group_sizes(results: Results) -> dict[str, float]:
     return sizes
 
 
-def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference) -> str:
+def _describe_comparison(worst: _Compared, compared: list[_Compared], reference: Reference) -> str:
     """Describe the comparison beyond its figures, as clauses."""
     difference = worst.difference
     if worst.kind == "not_compared":

@@ -308,7 +308,7 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
                         f"dimension {dim.dim} of {dim.input} would be {already:,} and "
                         f"{size.value:,} at once"
                     )
-        parts.append(f"{size.name} is dimension {_in_words(dims)}")
+        parts.append(f"{size.name} is dimension {_format_dims(dims)}")
     arguments = target.arguments.changed(
         lambda tensor: resized(tensor, changes.get(id(tensor), {}))
     )
@@ -404,7 +404,7 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _in_words(dims: Sequence[InputDim]) -> str:
+def _format_dims(dims: Sequence[InputDim]) -> str:
     by_dim: dict[int, list[str]] = {}
     for dim in dims:
         by_dim.setdefault(dim.dim, []).append(dim.input)

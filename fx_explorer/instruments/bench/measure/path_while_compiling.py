@@ -58,7 +58,7 @@ def answering_as_compiled() -> Iterator[dict[str, str]]:
             lines[f"{_short(file)}:{line}"] = name
 
 
-def in_words(lines: dict[str, str]) -> str:
+def describe_other_path(lines: dict[str, str]) -> str:
     """Return a clause that the program takes another path, with the lines that ask."""
     named = [f"{line} calls {name}()" for line, name in list(lines.items())[:_LINES_NAMED]]
     more = len(lines) - len(named)

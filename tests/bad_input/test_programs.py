@@ -14,7 +14,7 @@ import pytest
 from tests.worker.capturing import capture, processes_with
 
 warm = pytest.mark.usefixtures("warm_workers")
-"""Where it is not the process that comes to harm."""
+"""Marks tests whose programs do not harm the process, so that a warm worker can run them."""
 
 NET = """
 import torch

@@ -21,7 +21,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.undisturbed import defer_handlers, undisturbed
 
 STEP = 61
-"""Instructions between two that are tried: there are some 2,800."""
+"""Only every 61st instruction is tried, because there are some 2,800."""
 
 
 class Late(Exception):

@@ -1,3 +1,3 @@
-"""This package compares other front ends with Dynamo: which parts of the target each of them sees
-and the other does not.
+"""This package compares other front ends with Dynamo: which parts of the target are only in
+Dynamo's graphs, and which only in theirs.
 """

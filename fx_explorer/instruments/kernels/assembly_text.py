@@ -197,7 +197,7 @@ _ARCHITECTURE = re.compile(r"EF_CUDA_SM\d+")
 
 
 def _quoted(line: str) -> str:
-    """Return a telling directive in short: of SASS's flags only the architecture."""
+    """Return a directive as one short line; for SASS's ``.headerflags`` only the architecture."""
     name, _, rest = " ".join(line.split()).partition(" ")
     if name == ".headerflags":
         match = _ARCHITECTURE.search(rest)

@@ -105,7 +105,7 @@ class CompiledCalls:
         return functools.wraps(function)(called)
 
     def _keep(self, name: str, arguments: object, output: object) -> None:
-        """Store the values of the output, and which input each is or belongs to."""
+        """Store the values of the output, and which of them are inputs or parts of inputs."""
         self.counts[name] += 1
         if sum(self.counts.values()) > MOST_CALLS or self._bytes > MOST_CALL_BYTES:
             return

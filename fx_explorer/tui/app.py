@@ -180,6 +180,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if self._session:
             self.controllers.screen_updates.show(SessionReader(self._session))
         if self.captures.begins_by_itself:
+            for file in self.controllers.capturing.watched[:1]:
+                self.explorer.views.page.show_target(file)
             self.controllers.capturing.begin()
         if not self.is_headless:
             self.controllers.leaving.leave_on_signals()

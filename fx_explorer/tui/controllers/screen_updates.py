@@ -22,6 +22,7 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.screens import header
 from fx_explorer.tui.screens.pipeline_bar import StepState, pipeline
+from fx_explorer.tui.start_times import StartClock
 from fx_explorer.tui.terminal import driver
 
 REST = 4
@@ -58,6 +59,9 @@ class ScreenUpdates:
         )
         self._shown_state: tuple[object, ...] | None = None
         """The state that the header shows now."""
+        self._clock: StartClock | None = None
+        """Follows the start of the first capture, until the program is captured."""
+        self._start_is_over = False
         self._data_version = -1
         self._next_look = 0.0
 
@@ -131,9 +135,31 @@ class ScreenUpdates:
                 self._stepping.show_finished_stage()
                 self._comparisons.renew_card()
                 capturing.offer_build()
+        self._follow_start()
         self._stepping.do_what_waited()
         capturing.go_on_without_pause()
         capturing.begin_when_changed()
+
+    def _follow_start(self) -> None:
+        """Show how far the start of the first capture is; remember how long it took when the program
+        is captured.
+        """
+        live = self._services.captures.live
+        if self._start_is_over or self._services.captures.reads_log:
+            return
+        page = self._explorer.views.page
+        if live is None or live.waiting or live.has_ended:
+            has_begun = live is not None or self._clock is not None
+            self._start_is_over = has_begun
+            if has_begun or self._capturing.problem:
+                page.end_start()
+            if self._clock and live and live.is_through:
+                self._clock.end(live.elapsed_s)
+            return
+        if self._clock is None:
+            self._clock = StartClock()
+        self._clock.look(live.doing, live.elapsed_s)
+        page.show_start(self._clock, live.elapsed_s)
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
         """Update pipeline and views with the session's present content, with pauses as long as that

@@ -4,9 +4,11 @@ terminal has room for both.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Place
@@ -15,18 +17,28 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.kernel_marks import KernelMarks
 from fx_explorer.tui.panes.overview_pane import FactList
 from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.target_text import StartProgress, TargetText
+from fx_explorer.tui.start_times import StartClock
 
 LEAST_CELLS = 110
 """In a narrower page the facts have all the room."""
 
 
-class FirstPage(Horizontal):
-    """Shows the facts, and from ``LEAST_CELLS`` on the user's own file right of them."""
+class FirstPage(Vertical):
+    """Shows the facts, and from ``LEAST_CELLS`` on the user's own file right of them. While a capture
+    starts, the file is there at once, with how far the start is.
+    """
 
     DEFAULT_CSS = """
     FirstPage { height: 1fr; }
-    FirstPage > FactList { width: 3fr; }
-    FirstPage > Pane { width: 2fr; border-left: solid $border; }
+    FirstPage > Horizontal { height: 1fr; }
+    FirstPage FactList { width: 3fr; }
+    FirstPage Pane { width: 2fr; border-left: solid $border; }
+    FirstPage TargetText { width: 2fr; border-left: solid $border; display: none; }
+    FirstPage TargetText > .pane-title { background: $surface; color: $text-muted; }
+    FirstPage.-over > Horizontal { layout: vertical; }
+    FirstPage.-over FactList { width: 1fr; height: 3; }
+    FirstPage.-over TargetText { width: 1fr; height: 1fr; border-left: none; }
     """
 
     class Followed(Message):
@@ -42,10 +54,34 @@ class FirstPage(Horizontal):
         self.source = Pane(marks, "source")
         self._marks = marks
         self._own: OwnPlace | None = None
+        self._progress = StartProgress()
+        self.target = TargetText()
+        self._is_starting = False
 
     def compose(self) -> ComposeResult:
-        yield self.facts
-        yield self.source
+        yield self._progress
+        with Horizontal():
+            yield self.facts
+            yield self.source
+            yield self.target
+
+    def show_target(self, file: Path) -> None:
+        """Show the target's file as it is on disk, before anything is captured."""
+        self.target.read(file)
+        self._is_starting = self.target.has_text
+        self._share()
+
+    def show_start(self, clock: StartClock, elapsed_s: float) -> None:
+        """Show how far the start of a capture is."""
+        self._progress.tell(clock, elapsed_s)
+        self._is_starting = True
+        self._share()
+
+    def end_start(self) -> None:
+        """Show the facts alone, because the capture has come beyond its start."""
+        if self._is_starting:
+            self._is_starting = self._progress.display = False
+            self._share()
 
     def on_mount(self) -> None:
         self._share()
@@ -69,8 +105,15 @@ class FirstPage(Horizontal):
         self._own = None
 
     def _share(self) -> None:
-        """Give the file its room where there is enough."""
-        self.source.display = self._own is not None and self.size.width >= LEAST_CELLS
+        """Give the file its room where there is enough; while a capture starts, below the facts
+        where there is not.
+        """
+        is_wide = self.size.width >= LEAST_CELLS
+        self.source.display = self._own is not None and is_wide
+        shows_target = self.target.has_text and self._own is None
+        is_over = shows_target and self._is_starting and not is_wide
+        self.target.display = shows_target and (is_wide or is_over)
+        self.set_class(is_over, "-over")
 
     @on(Pane.Moved)
     def source_moved(self, event: Pane.Moved) -> None:

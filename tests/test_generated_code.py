@@ -43,8 +43,10 @@ exec cp "{library}" "$output"
 
 @pytest.fixture(scope="module")
 def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A C++ compiler whose kernels do nothing. The code that is compared has been written before a kernel of it is built, and
-    none of it depends on the values that kernels give: to build all of them would take minutes and show nothing more."""
+    """A C++ compiler whose kernels do nothing. The code that is compared has been written before a
+    kernel of it is built, and none of it depends on the values that kernels give: to build all of
+    them would take minutes and show nothing more.
+    """
     real = shutil.which("g++") or shutil.which("clang++")
     assert real, "Inductor needs a C++ compiler"
     folder = tmp_path_factory.mktemp("compiler")

@@ -461,8 +461,8 @@ def _element(container: ast.expr, key: object) -> ast.expr:
 
 
 def _in_scope(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a scope in their order, without those of functions and classes in it, which
-    are yielded themselves.
+    """Yield the nodes of a scope in their order, without those of functions and classes in it,
+    which are yielded themselves.
     """
     body = getattr(scope, "body", [])
     waiting = body[::-1] if isinstance(body, list) else [body]

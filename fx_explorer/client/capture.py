@@ -73,8 +73,9 @@ class Capture:
         fork_server: ForkServer | None = None,
     ) -> None:
         """``environment`` are variables that the worker gets beside our own. With ``force``, a file
-        at ``output`` is replaced even when it is no session. The worker is a fork of ``fork_server``
-        where it can be; what the next one needs is imported there when the program has ended.
+        at ``output`` is replaced even when it is no session. The worker is a fork of
+        ``fork_server`` where it can be; what the next one needs is imported there when the program
+        has ended.
 
         Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
         temporary directory.

@@ -1,8 +1,8 @@
 """A watcher ends a group of processes of ours when this process is gone.
 
 A worker watches its command pipe itself, but in a thread, which does not run while C code holds the
-interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody: it kills the group
-also when we end by ``kill -9``.
+interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody: it kills the
+group also when we end by ``kill -9``.
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ def has_other_random_numbers(reader: SessionReader) -> bool:
 
 
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
-    """Yield how the run ended, what failed, and whether anything was built. With ``waiting`` nothing
-    is at work: the compiler is paused.
+    """Yield how the run ended, what failed, and whether anything was built. With ``waiting``
+    nothing is at work: the compiler is paused.
     """
     outcome = reader.meta("outcome")
     if outcome is None and is_log(reader):

@@ -21,7 +21,7 @@ MOST_PARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class FigureInRow:
     """One figure, and what it is made of."""
 
     label: str
@@ -30,32 +30,32 @@ class Figure:
     """Amount of each part, largest first: operations of each graph, seconds of each function."""
 
 
-def figures_row(reader: SessionReader) -> list[Figure]:
+def figures_row(reader: SessionReader) -> list[FigureInRow]:
     """Return the figures of a session that has graphs; empty for another one."""
     if not totals(reader).graphs:
         return []
     return list(_figures(reader))
 
 
-def _figures(reader: SessionReader) -> Iterator[Figure]:
+def _figures(reader: SessionReader) -> Iterator[FigureInRow]:
     whole = totals(reader)
     compilations = variants_in_use(reader)
     graphs = [graph.call_count for graph in reader.rows(model.Graph, stage="dynamo", parent=0)]
-    yield Figure("graphs", f"{whole.graphs:,}", _largest(graphs))
+    yield FigureInRow("graphs", f"{whole.graphs:,}", _largest(graphs))
     hits = [graph_break.count for graph_break in distinct_breaks(reader)]
-    yield Figure("breaks", f"{whole.graph_breaks:,}", _largest(hits))
-    yield Figure("recompiles", f"{whole.recompiles:,}")
+    yield FigureInRow("breaks", f"{whole.graph_breaks:,}", _largest(hits))
+    yield FigureInRow("recompiles", f"{whole.recompiles:,}")
     guards = [check_count(reader, compilation.id) for compilation in compilations[:MOST_READ]]
-    yield Figure("guards", f"{check_count(reader):,}", _largest(guards))
+    yield FigureInRow("guards", f"{check_count(reader):,}", _largest(guards))
     kernels = [
         reader.count(model.Kernel, compilation=compilation.id)
         for compilation in compilations[:MOST_READ]
     ]
-    yield Figure("kernels", f"{whole.kernels:,}", _largest(kernels))
+    yield FigureInRow("kernels", f"{whole.kernels:,}", _largest(kernels))
     saved = saved_total(reader).size_bytes
-    yield Figure("saved", size(saved) if saved else "–")
+    yield FigureInRow("saved", size(saved) if saved else "–")
     times = [compile_seconds(reader, compilation.id) for compilation in compilations[:MOST_READ]]
-    yield Figure("compiling", seconds(whole.compile_s), _largest(times))
+    yield FigureInRow("compiling", seconds(whole.compile_s), _largest(times))
 
 
 MOST_READ = 50

@@ -1,5 +1,5 @@
-"""A capture starts in phases, and this module keeps how long each of them takes on this machine: the
-next start says how long it usually takes.
+"""A capture starts in phases, and this module keeps how long each of them takes on this machine:
+the next start says how long it usually takes.
 """
 
 from __future__ import annotations

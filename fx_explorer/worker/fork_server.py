@@ -3,8 +3,8 @@ of it, which finds them there.
 
 Nothing of the user's is imported in it, nothing is compiled, and no device is touched: what comes
 before the user's module in a worker for a target is imported, in the same order (job.py,
-request_recording.py). A request that needs something else before torch (a virtual GPU), or a program
-that imports torch itself (a script), gets a fresh interpreter in place of the fork.
+request_recording.py). A request that needs something else before torch (a virtual GPU), or a
+program that imports torch itself (a script), gets a fresh interpreter in place of the fork.
 """
 
 from __future__ import annotations

@@ -442,7 +442,9 @@ def test_an_attempt_that_dynamo_gave_up_stands_apart_and_is_no_failure(tmp_path:
 
 
 def test_a_break_that_torch_may_report_twice_is_one_hit_as_torch_counts_it(tmp_path: Path) -> None:
-    """2.13 then skips the function, and says it once more; 2.15 compiles what is around it, a graph without operations."""
+    """2.13 then skips the function, and says it once more; 2.15 compiles what is around it, a graph
+    without operations.
+    """
     reader = record(tmp_path / "s.fxs", lambda compile_: compile_(nn.LSTM(2, 2))(torch.ones(3, 2)))
     counters = reader.meta("counters")
     assert len(reader.rows(GraphBreak)) == sum(counters["graph_break"].values()) == 1

@@ -1,8 +1,8 @@
 """This module makes directories of damaged logs, and of other files among them, from a seed, and
 checks a comparison of their ranks.
 
-``python -m tests.ranks.folder_fuzzing --logs 10000`` (``make fuzz-folders``) goes on for longer than
-a test may: until so many damaged logs have been read.
+``python -m tests.ranks.folder_fuzzing --logs 10000`` (``make fuzz-folders``) goes on for longer
+than a test may: until so many damaged logs have been read.
 """
 
 from __future__ import annotations

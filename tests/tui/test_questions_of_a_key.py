@@ -1,5 +1,5 @@
-"""These tests check the SQL statements that a key causes: each query runs once, and none that ran at
-the key before.
+"""These tests check the SQL statements that a key causes: each query runs once, and none that ran
+at the key before.
 """
 
 from __future__ import annotations

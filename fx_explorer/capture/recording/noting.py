@@ -130,7 +130,7 @@ class FailedGuard:
 
 
 @dataclass
-class Recompiles:
+class RecompileNotes:
     """The recompiles that torch has begun and not reported yet."""
 
     functions: dict[str, types.CodeType] = field(default_factory=dict)

@@ -40,7 +40,7 @@ from fx_explorer.capture.recording.noting import (
     DynamoOff,
     Noting,
     Published,
-    Recompiles,
+    RecompileNotes,
 )
 from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.errors import SessionWriteError
@@ -111,7 +111,7 @@ class Recording:
         # what hooks leave for each other
         self.live_guards = LiveGuards()
         self.dynamo_bytecode = DynamoBytecode()
-        self.recompiles = Recompiles()
+        self.recompiles = RecompileNotes()
         self.ahead_of_time = AheadOfTime()
         self.given = GivenCallables()
         self.output_codes: set[int] = set()

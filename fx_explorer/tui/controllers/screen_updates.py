@@ -141,8 +141,8 @@ class ScreenUpdates:
         capturing.begin_when_changed()
 
     def _follow_start(self) -> None:
-        """Show how far the start of the first capture is; remember how long it took when the program
-        is captured.
+        """Show how far the start of the first capture is; remember how long it took when the
+        program is captured.
         """
         live = self._services.captures.live
         if self._start_is_over or self._services.captures.reads_log:

@@ -25,8 +25,8 @@ LEAST_CELLS = 110
 
 
 class FirstPage(Vertical):
-    """Shows the facts, and from ``LEAST_CELLS`` on the user's own file right of them. While a capture
-    starts, the file is there at once, with how far the start is.
+    """Shows the facts, and from ``LEAST_CELLS`` on the user's own file right of them. While a
+    capture starts, the file is there at once, with how far the start is.
     """
 
     DEFAULT_CSS = """

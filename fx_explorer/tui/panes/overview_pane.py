@@ -1,6 +1,6 @@
 """The first page says what happened, in plain words: findings with what can be done about them, the
-figures of the session, and what is fine. Its facts are those of the session, read beside the screen,
-and those that only the app knows.
+figures of the session, and what is fine. Its facts are those of the session, read beside the
+screen, and those that only the app knows.
 """
 
 from __future__ import annotations

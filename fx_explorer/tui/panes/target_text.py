@@ -1,5 +1,5 @@
-"""While a capture starts, the first page shows the text of the target as it is on disk, and above it
-what is being done, for how long, and how long that usually takes.
+"""While a capture starts, the first page shows the text of the target as it is on disk, and above
+it what is being done, for how long, and how long that usually takes.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class CaptureState:
         return f"{self.glyph} {self.words}"
 
     def key_words(self, width: int) -> str:
-        """Return `` · . next stage · c c compile to the end``, as it fits into a terminal of so many
-        columns; empty where there are no keys.
+        """Return `` · . next stage · c c compile to the end``, as it fits into a terminal of so
+        many columns; empty where there are no keys.
         """
         text = ""
         for key, words, fewer_words in self.keys:

@@ -24,8 +24,9 @@ class CodeView(LineView):
     of annotations.
 
     Lines count from 0, as everywhere in the application; the numbers that the user sees count from
-    1. Indentation can be folded, lines laid out in columns, and long ones wrapped. A wrapped line takes several rows, and what
-    LineView calls a line is such a row (``line_of_row``, ``rows_of_line``).
+    1. Indentation can be folded, lines laid out in columns, and long ones wrapped. A wrapped line
+    takes several rows, and what LineView calls a line is such a row (``line_of_row``,
+    ``rows_of_line``).
     """
 
     class Resized(Message):

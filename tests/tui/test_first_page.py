@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.overview.figures_row import Figure, figures_row
+from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.overview_pane import PageLayout, figure_lines
 from tests.sessions import Hand
@@ -22,7 +22,10 @@ LONG = "This sentence about a graph break is so long that it has no room in one 
 PROBLEM = Fact("breaks", "problem", LONG, "what it costs", view="breaks", cost="+1 graph")
 FINE = (Fact("time", "good", "Compiling took 1 s."), Fact("run", "good", "It ran to its end."))
 
-FIGURES = [Figure("graphs", "2", (105, 8)), Figure("compiling", "34.9 s", (27.3, 2.7, 2.4))]
+FIGURES = [
+    FigureInRow("graphs", "2", (105, 8)),
+    FigureInRow("compiling", "34.9 s", (27.3, 2.7, 2.4)),
+]
 
 
 def texts(facts: list[Fact], at: int, width: int = 78) -> list[str]:

@@ -17,7 +17,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.line_heat import NO_HEAT
 from fx_explorer.model import Failure
-from fx_explorer.overview.figures_row import Figure, figures_row
+from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.overview.overview import page_facts
 from fx_explorer.overview.own_file import OwnPlace, own_place
 from fx_explorer.session import SessionReader
@@ -68,7 +68,7 @@ class PageContent:
     """What the first page shows of a session."""
 
     facts: list[Fact]
-    figures: list[Figure]
+    figures: list[FigureInRow]
     own: OwnPlace | None
     """The most interesting line of the user's own file, which stands beside the facts."""
 
@@ -88,7 +88,7 @@ class FactList(LineView):
         super().__init__(placeholder=STARTING)
         self._why = self._done = ""
         self._fix_key = fix_key
-        self._figures: Sequence[Figure] = ()
+        self._figures: Sequence[FigureInRow] = ()
         self._facts: Sequence[Fact] = ()
         self._of_session: Sequence[Fact] = ()
         self._of_app: dict[Topic, Sequence[Fact]] = {}
@@ -117,7 +117,7 @@ class FactList(LineView):
         if self.placeholder != before and not self._facts:
             self.refresh()
 
-    def show(self, facts: Sequence[Fact], figures: Sequence[Figure] = ()) -> None:
+    def show(self, facts: Sequence[Fact], figures: Sequence[FigureInRow] = ()) -> None:
         """Show these facts and figures of the session. The cursor stays on the fact it was on."""
         self._of_session = facts
         if figures != self._figures:
@@ -258,7 +258,7 @@ class PageLayout:
         self._fix_key = fix_key
         self._open = open_fact
 
-    def lines(self, facts: Sequence[Fact], figures: Sequence[Figure] = ()) -> list[FactLine]:
+    def lines(self, facts: Sequence[Fact], figures: Sequence[FigureInRow] = ()) -> list[FactLine]:
         """Return the lines of the page. Each fact has one line at least, but for those that are
         fine while the cursor is on a finding.
         """
@@ -352,7 +352,7 @@ def fitted(text: str, cells: int) -> str:
     return set_cell_size(line, max(0, cells - 1)).rstrip() + "…"
 
 
-def figure_lines(figures: Sequence[Figure], width: int) -> list[tuple[Piece, ...]]:
+def figure_lines(figures: Sequence[FigureInRow], width: int) -> list[tuple[Piece, ...]]:
     """Return the labels, and below them the figures, with a bar for each of their parts where there
     is room.
     """

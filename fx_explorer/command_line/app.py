@@ -152,7 +152,11 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
         arguments.standard_input = keyboard_in_place_of_input()
     log: Path | None = getattr(arguments, "reads_log", None)
     with contextlib.ExitStack() as until:
-        begin = partial(_begin_reading, arguments, log, until) if log else None
+        begin: Callable[[], list[str]] | None = None
+        if log:
+            begin = partial(_begin_reading, arguments, log, until)
+        elif session is None:
+            begin = partial(_begin_importing, arguments)
         return run_app(
             arguments.target,
             arguments.theme,
@@ -176,6 +180,32 @@ def _begin_reading(
     until.callback(arguments.reading.discard)
     arguments.reading.begin()
     return describe_log_start(log)
+
+
+def _begin_importing(arguments: argparse.Namespace) -> list[str]:
+    """Have torch imported while Textual is, for a program that does not import it itself, and
+    return the lines of the program.
+    """
+    files = watched_files(arguments.target)
+    if not files or files[0].suffix != ".py":
+        return []
+    from fx_explorer.client.forked_workers import fork_server
+    from fx_explorer.outside_file import read_outside
+    from fx_explorer.session.untrusted.given_program import offers_target, split_target
+
+    try:
+        text = read_outside(files[0], MOST_SHOWN).decode(errors="replace")
+    except (OSError, ValueError):  # the worker says what is wrong with it
+        return []
+    _, name = split_target(arguments.target)
+    is_called = name or arguments.call or arguments.inputs or offers_target(files[0])
+    if is_called and not arguments.gpu:
+        fork_server().prepare(arguments.python)
+    return text.expandtabs(4).splitlines()
+
+
+MOST_SHOWN = 1_000_000
+"""Bytes of a program that is shown before the app is there: to read a larger one takes too long."""
 
 
 def _print_overview(reader: SessionReader) -> None:

@@ -15,12 +15,13 @@ import importlib.machinery
 import linecache
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from fx_explorer.errors import TargetError
+from fx_explorer.session.untrusted.given_program import bound_names
 
 
 def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
@@ -136,24 +137,6 @@ def compile_file(path: Path) -> CodeType:
     return compile(source, str(path), "exec", dont_inherit=True)
 
 
-def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
-    """Return the names that importing the file would bind, with the kind of statement. The file is
-    parsed and not run.
-
-    The result is empty on a syntax error: running the file will report it better.
-    """
-    try:
-        tree = ast.parse(path.read_bytes(), str(path))
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ):  # the last two: nested deeper than the parser goes
-        return {}
-    return dict(_bound(tree.body))
-
-
 def parameters_of(path: Path, name: str) -> list[str]:
     """Return the parameters without a default of a function in the file, or of a class's
     ``forward``; empty if they are not known.
@@ -178,7 +161,7 @@ def parameters_of(path: Path, name: str) -> list[str]:
 
 def names_bound(text: str) -> set[str]:
     """Return the names that a file of this text binds when it is imported. Raises SyntaxError."""
-    return {name for name, _ in _bound(ast.parse(text).body)}
+    return {name for name, _ in bound_names(ast.parse(text).body)}
 
 
 def members_bound(text: str) -> set[str]:
@@ -186,40 +169,8 @@ def members_bound(text: str) -> set[str]:
     members = set()
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.ClassDef):
-            members |= {f"{statement.name}.{name}" for name, _ in _bound(statement.body)}
+            members |= {f"{statement.name}.{name}" for name, _ in bound_names(statement.body)}
     return members
-
-
-def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
-    """Yield (name, kind of statement) for each name that the statements bind at module level. Code
-    inside a test of ``__name__`` is left out.
-    """
-    for statement in statements:
-        kind = type(statement)
-        match statement:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield statement.name, kind
-            case ast.Import() | ast.ImportFrom():
-                yield from (
-                    (alias.asname or alias.name.partition(".")[0], kind)
-                    for alias in statement.names
-                )
-            case ast.If() if _is_main_guard(statement.test):
-                yield from _bound(statement.orelse)
-            case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
-                for block in ("body", "orelse", "finalbody"):
-                    yield from _bound(getattr(statement, block, []))
-                for handler in getattr(statement, "handlers", []):
-                    yield from _bound(handler.body)
-            case ast.Assign() | ast.AnnAssign():
-                names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-                yield from ((name.id, kind) for name in names if isinstance(name.ctx, ast.Store))
-            case _:
-                pass
-
-
-def _is_main_guard(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
 # Texts that are run in place of files' own.

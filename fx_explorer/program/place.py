@@ -15,18 +15,17 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output_file import kind_of
 from fx_explorer.program import loading
-from fx_explorer.program.loading import top_level_names
-from fx_explorer.session.untrusted.given_program import check_is_python, is_exported, split_target
+from fx_explorer.session.untrusted.given_program import (
+    check_is_python,
+    is_exported,
+    offers_target,
+    split_target,
+    top_level_names,
+)
 
 MODULE_TARGET = re.compile(
     r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?"
 )
-
-
-KERNELBENCH_MODELS = frozenset(["Model", "ModelNew"])
-"""Names of the model class in a file written for KernelBench, which also has ``get_init_inputs()``
-and ``get_inputs()``.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +100,6 @@ def _similar(file: Path) -> str:
     if names:
         return f" Did you mean {file.with_name(names[0])}?"
     return ""
-
-
-def offers_target(file: Path) -> bool:
-    """Return whether the file defines what to compile; otherwise it is a script."""
-    names = top_level_names(file)
-    has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
-    if names.get("get_inputs") is ast.FunctionDef and KERNELBENCH_MODELS & names.keys():
-        return True
-    return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
 
 
 def nothing_compiled(

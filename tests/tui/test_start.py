@@ -4,10 +4,15 @@ long that usually takes on this machine.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
+from fx_explorer.client import forked_workers
+from fx_explorer.client.forked_workers import ForkServer
+from fx_explorer.command_line import app
+from fx_explorer.commands import explore
 from fx_explorer.model import Notice
 from fx_explorer.tui.start_times import (
     PHASES,
@@ -86,3 +91,46 @@ async def test_the_targets_text_is_there_before_anything_is_captured(
         assert "usually" not in driver.screen
         capture.end()
     assert len(read_usual_times().seconds["torch"]) == 2
+
+
+def explore_arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    explore.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "prepares"),
+    [
+        ("import torch\nmodel = torch.nn.ReLU()\nexample_inputs = (torch.ones(2),)\n", [], True),
+        ("import torch\nmodel = torch.nn.ReLU()\n", ["--inputs", "torch.ones(2)"], True),
+        ("import torch\nmodel = torch.nn.ReLU()\n", [], False),  # a script imports torch itself
+        (
+            "import torch\nmodel = torch.nn.ReLU()\nexample_inputs = (torch.ones(2),)\n",
+            ["--gpu", "h100"],
+            False,  # a virtual GPU must be there before torch
+        ),
+    ],
+)
+def test_torch_is_imported_while_textual_is_where_the_program_does_not_import_it_itself(
+    text: str,
+    extra: list[str],
+    prepares: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = tmp_path / "program.py"
+    target.write_text(text)
+    prepared: list[str] = []
+    server = ForkServer()
+    monkeypatch.setattr(server, "prepare", prepared.append)
+    monkeypatch.setattr(forked_workers, "fork_server", lambda: server)
+    arguments = explore_arguments(str(target), *extra)
+    assert app._begin_importing(arguments) == text.splitlines()
+    assert prepared == [arguments.python] * prepares
+
+
+def test_what_cannot_be_read_shows_no_text_and_imports_nothing(tmp_path: Path) -> None:
+    for name in ("package.module:model", str(tmp_path / "missing.py"), str(tmp_path)):
+        arguments = explore_arguments(name)
+        assert app._begin_importing(arguments) == []

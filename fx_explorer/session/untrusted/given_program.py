@@ -4,7 +4,9 @@ ExportedProgram by its content, Python also by its name. No other file is run wi
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fx_explorer.errors import TargetError, UnreadableProgramError
@@ -71,3 +73,70 @@ def _no_python_by_name(file: Path, kind: FileKind) -> TargetError:
         f"{file} is no Python file by its name; it looks like {kind.words}. "
         f"{kind.advice_for(file)}. If it is a Python program all the same, say so with --as-python."
     )
+
+
+# What the text of a Python file offers.
+
+KERNELBENCH_MODELS = frozenset(["Model", "ModelNew"])
+"""Names of the model class in a file written for KernelBench, which also has ``get_init_inputs()``
+and ``get_inputs()``.
+"""
+
+
+def offers_target(file: Path) -> bool:
+    """Return whether the file defines what to compile; otherwise it is a script."""
+    names = top_level_names(file)
+    has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
+    if names.get("get_inputs") is ast.FunctionDef and KERNELBENCH_MODELS & names.keys():
+        return True
+    return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
+
+
+def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
+    """Return the names that importing the file would bind, with the kind of statement. The file is
+    parsed and not run.
+
+    The result is empty on a syntax error: running the file will report it better.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # the last two: nested deeper than the parser goes
+        return {}
+    return dict(bound_names(tree.body))
+
+
+def bound_names(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
+    """Yield (name, kind of statement) for each name that the statements bind at module level. Code
+    inside a test of ``__name__`` is left out.
+    """
+    for statement in statements:
+        kind = type(statement)
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield statement.name, kind
+            case ast.Import() | ast.ImportFrom():
+                yield from (
+                    (alias.asname or alias.name.partition(".")[0], kind)
+                    for alias in statement.names
+                )
+            case ast.If() if _is_main_guard(statement.test):
+                yield from bound_names(statement.orelse)
+            case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+                for block in ("body", "orelse", "finalbody"):
+                    yield from bound_names(getattr(statement, block, []))
+                for handler in getattr(statement, "handlers", []):
+                    yield from bound_names(handler.body)
+            case ast.Assign() | ast.AnnAssign():
+                names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+                yield from ((name.id, kind) for name in names if isinstance(name.ctx, ast.Store))
+            case _:
+                pass
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))

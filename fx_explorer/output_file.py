@@ -218,7 +218,9 @@ def kind_of(mode: int) -> str:
 
 
 def _new_file_in(folder: Path, mode: int, *, is_new: bool) -> Path:
-    """Return an empty file with a random name, so that no link placed there beforehand is followed."""
+    """Return an empty file with a random name, so that no link placed there beforehand is
+    followed.
+    """
     path = folder / f".fx-explorer-{secrets.token_hex(8)}.partial"
     mode_at_first = mode if is_new else 0o600
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode_at_first)

@@ -69,7 +69,8 @@ def publish_run(
     ``"program"``, and ``node``. ``call`` is the number of the call, from 1; without it runs are
     counted. Like ``publish`` it does nothing when nobody looks, and raises nothing.
 
-    >>> publish_run("forward", [{"name": "add", "shapes": "4x4", "seconds": 1e-6, "fell_back": False}])
+    >>> publish_run("forward", [{"name": "add", "shapes": "4x4", "seconds": 1e-6, "fell_back":
+    False}])
     """
     if _listeners:
         for listener in tuple(_listeners):

@@ -234,7 +234,9 @@ class _Program:
         return AssignedValues(names[index], False, tuple(values))
 
     def _free_names(self, chain: list[Function]) -> set[str]:
-        """Return the names that a function, or one inside it, takes from its enclosing functions."""
+        """Return the names that a function, or one inside it, takes from its enclosing
+        functions.
+        """
         innermost, around = chain[-1], chain[:-1]
         used: set[str] = set()
         for function in _functions(innermost):

@@ -198,7 +198,9 @@ def describe_difference(
 
 
 def describe_graphs(reader: SessionReader, before: int, after: int) -> str:
-    """Describe how the Dynamo graphs of two compilations (row ids) differ; empty if one has none."""
+    """Describe how the Dynamo graphs of two compilations (row ids) differ; empty if one has
+    none.
+    """
     nodes = []
     for row in (before, after):
         graphs = reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1)

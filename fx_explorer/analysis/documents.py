@@ -349,7 +349,9 @@ def rows_of(
 
 
 def node_at(reader: SessionReader, place: Place) -> model.Node | None:
-    """Return the node on this row of a graph, or on this line of its code; None for other places."""
+    """Return the node on this row of a graph, or on this line of its code; None for other
+    places.
+    """
     document = place.document
     if document.kind == "code" or document.kind == "table":
         node = graph_text(reader, document.kind, document.id).node_of_line.get(place.line, 0)

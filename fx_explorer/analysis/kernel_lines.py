@@ -259,7 +259,9 @@ def _fields(body: str) -> _Node:
 
 
 def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
-    """Return the place, then the calls into which it was inlined; the kernel's own line comes last."""
+    """Return the place, then the calls into which it was inlined; the kernel's own line comes
+    last.
+    """
     node = nodes.get(name, {})
     places = [(_file_of(nodes, node), int(node.get("line") or 0))]
     # Metadata may name each other in a circle in a damaged text.

@@ -67,7 +67,9 @@ def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compil
 
 
 def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
-    """Return the compilation that Dynamo captured the graph in, from which all its variants began."""
+    """Return the compilation that Dynamo captured the graph in, from which all its variants
+    began.
+    """
     while origin := origin_of(reader, variant):
         variant = origin
     return variant
@@ -162,7 +164,9 @@ Region = tuple[model.Direction, str]
 
 
 def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Region]:
-    """Return the regions that this variant took from the one before instead of lowering them again."""
+    """Return the regions that this variant took from the one before instead of lowering them
+    again.
+    """
     reused = reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
     return {(lowering.direction, lowering.subgraph) for lowering in reused}
 

@@ -58,7 +58,9 @@ def parts_are_known(whole_s: float, parts_s: float, iqr_s: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """The time of one call at a break, from leaving the graph before it to entering the next graph."""
+    """The time of one call at a break, from leaving the graph before it to entering the next
+    graph.
+    """
 
     median_s: float
     iqr_s: float

@@ -109,7 +109,9 @@ def _done(stack: contextlib.ExitStack, notes: dict[str, str], what: str, part: _
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Make torch.compile build real code inside the block, as if it were not within ``inspecting``."""
+    """Make torch.compile build real code inside the block, as if it were not within
+    ``inspecting``.
+    """
     lifted = list(_in_force)
     for stack, _ in reversed(lifted):
         stack.close()

@@ -96,7 +96,9 @@ def _same_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
 
 
 def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
-    """Return the rows for a node that a pass put in place of others: it keeps (some of) their meta."""
+    """Return the rows for a node that a pass put in place of others: it keeps (some of) their
+    meta.
+    """
     if is_users_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
     made_from = earlier.made_from(node)

@@ -61,7 +61,9 @@ class LineSplitter:
 
 
 def _last_version(line: str, *, keep_end: bool = False) -> str:
-    """Return the final text of a line. A carriage return starts the line again, as on a terminal."""
+    """Return the final text of a line. A carriage return starts the line again, as on a
+    terminal.
+    """
     # Without it, what comes next would be added to the line that it is to replace.
     end = "\r" if keep_end and line.endswith("\r") else ""
     return line.rstrip("\r").rpartition("\r")[2] + end

@@ -112,7 +112,9 @@ class _Process:
         self.has_torch = False
 
     def see(self, status: ProcessStatus, hook: str, is_worker: bool) -> None:
-        """Read what the process is running now. ``is_worker``: it is the worker, or a fork of it."""
+        """Read what the process is running now. ``is_worker``: it is the worker, or a fork of
+        it.
+        """
         self.image = status.image
         words = _read_strings(self.pid, "cmdline")
         self.command = " ".join(without_secrets(words).words)
@@ -159,7 +161,9 @@ def _count_adopting(change: int) -> bool:
 
 
 class Descendants:
-    """Follows the processes that a worker starts, in a thread, from ``begin`` to ``program_ended``."""
+    """Follows the processes that a worker starts, in a thread, from ``begin`` to
+    ``program_ended``.
+    """
 
     def __init__(self, mark: str, hook: str) -> None:
         """``mark`` is the value of MARK, and ``hook`` the folder on PYTHONPATH that records."""

@@ -83,7 +83,9 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
 
 @dataclass(slots=True)
 class PackagedCode:
-    """The wrapper of a model with its kernels, and torch's table of the nodes that each computes."""
+    """The wrapper of a model with its kernels, and torch's table of the nodes that each
+    computes.
+    """
 
     artifact: int = 0
     wrapper: str = ""

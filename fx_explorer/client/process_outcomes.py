@@ -153,7 +153,9 @@ def _of_ctrl_c(outcome: Outcome) -> Outcome:
 
 
 def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
-    """Return the row with the stacks of a process that was killed or stopped; None without stacks."""
+    """Return the row with the stacks of a process that was killed or stopped; None without
+    stacks.
+    """
     has_told = bool(remains.last_words) and not remains.stopped
     if outcome.kind not in ("killed", "timed_out") or has_told:
         return None
@@ -181,7 +183,9 @@ def with_problem(outcome: Outcome, problem: str) -> Outcome:
 
 
 def _where(stacks: str) -> str:
-    """Return ", in function (file:line)" for the main thread's innermost frame; empty without one."""
+    """Return ", in function (file:line)" for the main thread's innermost frame; empty without
+    one.
+    """
     main = stacks.rpartition("Current thread")[2] or stacks
     match = STACK_LINE.search(main)
     if match:

@@ -78,7 +78,9 @@ def _about(log_records: list[Record], size_bytes: int) -> str:
 
 
 def _held(log_records: list[Record], what: str) -> Iterator[str]:
-    """Yield the numbers of compilations, breaks and recompiles, and the places of the first breaks."""
+    """Yield the numbers of compilations, breaks and recompiles, and the places of the first
+    breaks.
+    """
     compilations: set[str] = set()
     recompiled: set[str] = set()
     breaks: list[BreakReport] = []

@@ -79,7 +79,9 @@ class CaptureNarration:
         self._redraw()
 
     def _pass(self, target: TextIO, chunk: bytes) -> None:
-        """Write the program's output. If it is lost, the program continues, and the session has it."""
+        """Write the program's output. If it is lost, the program continues, and the session has
+        it.
+        """
         if self._is_output_lost:
             return
         try:

@@ -152,7 +152,9 @@ def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -
 
 
 def _graphs_called(graphs: list[Document], name: str) -> list[Document]:
-    """Return the graphs that match a name: by number, else by title, by stage, or by words in it."""
+    """Return the graphs that match a name: by number, else by title, by stage, or by words in
+    it.
+    """
     wanted = name.lower()
     by_number = [graph for graph in graphs if str(graph.id) == name]
     by_title = [graph for graph in graphs if wanted in (graph.title.lower(), _whole_title(graph))]

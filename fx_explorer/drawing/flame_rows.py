@@ -153,7 +153,9 @@ def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
 
 
 def _pointed(cell: int, names: Sequence[str], room: int) -> str:
-    """Return the mark with the first name that fits beside it, else with the beginning of the last."""
+    """Return the mark with the first name that fits beside it, else with the beginning of the
+    last.
+    """
     left, right = max(0, cell - 1), max(0, room - cell - 2)
     name = next((name for name in names if cell_len(name) <= max(left, right)), names[-1])
     if cell_len(name) <= right or right >= left:

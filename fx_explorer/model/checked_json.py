@@ -1,4 +1,6 @@
-"""This module builds dataclasses from any JSON, and checks that every field has its declared type."""
+"""This module builds dataclasses from any JSON, and checks that every field has its declared
+type.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ class LibraryCall:
 
     @property
     def function(self) -> str:
-        """Return the name of the called function: ``torch.ops.aten.convolution_backward.default``."""
+        """Return the name of the called function:
+        ``torch.ops.aten.convolution_backward.default``.
+        """
         return self.text.partition("(")[0]
 
     @property

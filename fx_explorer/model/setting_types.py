@@ -178,7 +178,9 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
 
 
 def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
-    """Return the element types of a tuple; ``tuple[int, ...]`` gives as many as there are values."""
+    """Return the element types of a tuple; ``tuple[int, ...]`` gives as many as there are
+    values.
+    """
     last = arguments[-1]
     if isinstance(last, ast.Constant) and last.value is ...:
         return [arguments[0]] * length

@@ -40,7 +40,9 @@ class TextTable:
 
 
 def text_table(table: Table, room: int | None) -> TextTable:
-    """Lay out a table in ``room`` cells; for None, as wide as it needs, with one line for each row."""
+    """Lay out a table in ``room`` cells; for None, as wide as it needs, with one line for each
+    row.
+    """
     titles = [printable(title) for title in table.titles]
     rows = [list(map(printable, row)) for row in table.rows]
     measured = [titles, *rows] if table.has_titles else rows

@@ -359,7 +359,9 @@ Requirement = Callable[[SessionReader, str], "Check | None"]
 
 
 def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[Check]:
-    """List the requirements that are not met, except the ``allowed`` ones (names of REQUIREMENTS)."""
+    """List the requirements that are not met, except the ``allowed`` ones (names of
+    REQUIREMENTS).
+    """
     checks = []
     for name, require in REQUIREMENTS.items():
         if name in allowed:

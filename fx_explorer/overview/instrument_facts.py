@@ -49,7 +49,9 @@ SHOWN = 2
 
 
 def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield the first sentences of the ledger's verdict; nothing where no call was accounted for."""
+    """Yield the first sentences of the ledger's verdict; nothing where no call was accounted
+    for.
+    """
     if not reader.has(model.LedgerCall):
         return
     from fx_explorer.instruments.ledger.figures import (

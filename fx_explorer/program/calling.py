@@ -110,7 +110,9 @@ def advising(target: Target, job: CallingJob) -> Iterator[None]:
 
 
 def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
-    """Return the target on its device and ready for a backward, and whether a backward is to run."""
+    """Return the target on its device and ready for a backward, and whether a backward is to
+    run.
+    """
     return prepare_training(on_device(target, request.device), request.train)
 
 

@@ -63,7 +63,9 @@ def ran_in_a_graph(error: BaseException) -> bool:
 
 
 def class_name(value: object) -> str:
-    """Return the class's original name: a metaclass of the program's may return another, or raise."""
+    """Return the class's original name: a metaclass of the program's may return another, or
+    raise.
+    """
     return shortened(str(_NAME.__get__(type(value))), MAX_NAME)
 
 

@@ -213,7 +213,9 @@ def _map_numbers(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _numbers(value: object) -> Iterator[bool | int | float]:
-    """Yield the numbers in Python's own containers. Numbers in other objects may not be arguments."""
+    """Yield the numbers in Python's own containers. Numbers in other objects may not be
+    arguments.
+    """
     if type(value) in (bool, int, float):
         yield value  # type: ignore[misc]
     elif type(value) is dict:

@@ -66,7 +66,9 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
 
 
 def package_of(path: Path) -> tuple[Path, str]:
-    """Return the directory of the file's outermost package, and the file's dotted name from there."""
+    """Return the directory of the file's outermost package, and the file's dotted name from
+    there.
+    """
     parts, folder = [path.stem], path.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
@@ -201,7 +203,9 @@ def installed_text_of(path: str) -> str | None:
 
 
 class _OverlayFinder(importlib.abc.MetaPathFinder):
-    """Finds modules through the other finders, and replaces the loader of a file with another text."""
+    """Finds modules through the other finders, and replaces the loader of a file with another
+    text.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

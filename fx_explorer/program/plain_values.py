@@ -62,7 +62,9 @@ def copy_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def atom(value: Any) -> Any:
-    """Return the value as one of Python's own types. A long text or number is replaced by a digest."""
+    """Return the value as one of Python's own types. A long text or number is replaced by a
+    digest.
+    """
     if value is None:
         return None
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)

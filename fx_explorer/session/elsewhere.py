@@ -83,7 +83,9 @@ def _place(body: bytes, digest: bytes) -> TextPlace:
 
 
 def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
-    """Copy the texts from other files into the copy of a session, so that it needs no other file."""
+    """Copy the texts from other files into the copy of a session, so that it needs no other
+    file.
+    """
     texts = copy.execute("SELECT id, body, digest FROM text WHERE base=?", (BASE,)).fetchall()
     with copy:
         for number, body, digest in texts:

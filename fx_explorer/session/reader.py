@@ -491,7 +491,9 @@ class SessionReader:
         return decoded
 
     def _check_nodes(self, graphs: Iterable[model.Graph]) -> None:
-        """Check that a graph has as many rows of nodes as it states, so that loops over them end."""
+        """Check that a graph has as many rows of nodes as it states, so that loops over them
+        end.
+        """
         last = max((graph.first_node + graph.node_count for graph in graphs), default=0) - 1
         if last > self._last_node:
             self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])

@@ -152,7 +152,9 @@ class SessionWriter:
                     self._create()
 
     def _create_file(self) -> None:
-        """Create the file, which contains the user's source and output, readable by no other user."""
+        """Create the file, which contains the user's source and output, readable by no other
+        user.
+        """
         with contextlib.suppress(OSError):  # what is wrong, SQLite says
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 

@@ -200,7 +200,9 @@ class Code:
         return block.body
 
     def line_of(self, statement: Statement) -> cst.CSTNode | None:
-        """Return the line that consists of this statement; None if it shares its line with others."""
+        """Return the line that consists of this statement; None if it shares its line with
+        others.
+        """
         if isinstance(statement, cst.BaseCompoundStatement):
             return statement if self.siblings(statement) else None
         line = self.parent(statement)

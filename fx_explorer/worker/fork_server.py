@@ -61,7 +61,9 @@ _ENV_START = 47
 
 
 def main(client: int, _: int) -> None:
-    """Fork a worker for each request on the socket ``client``, until it is closed. Returns never."""
+    """Fork a worker for each request on the socket ``client``, until it is closed. Returns
+    never.
+    """
     printed = _keep_what_is_printed()
     os.write(client, b"%d\n" % os.getpid())
     worker = ForkLoop(socket.socket(fileno=client), printed).serve()
@@ -71,7 +73,9 @@ def main(client: int, _: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestedWorker:
-    """A RequestedWorker is one that was asked for: its job, and what it talks to the client with."""
+    """A RequestedWorker is one that was asked for: its job, and what it talks to the client
+    with.
+    """
 
     job: str
     """The module of the package that does the work."""
@@ -258,7 +262,9 @@ def _fork(worker: RequestedWorker, printed: int) -> int | None:
 
 
 def _take_over(worker: RequestedWorker, printed: int) -> None:
-    """Make this fork what a process of its own would be: its session, output, variables and chance."""
+    """Make this fork what a process of its own would be: its session, output, variables and
+    chance.
+    """
     os.setsid()
     sys.stdout.flush()
     sys.stderr.flush()

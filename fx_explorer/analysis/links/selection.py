@@ -139,7 +139,9 @@ def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
 
 
 def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:
-    """Return the library call on a line, else the first library call that computes the selection."""
+    """Return the library call on a line, else the first library call that computes the
+    selection.
+    """
     nodes = sorted(descendants(reader, nodes_at(reader, place)))
     kernels = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
     for kernel in kernels:

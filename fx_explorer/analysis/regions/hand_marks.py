@@ -150,7 +150,9 @@ def _shown(path: str, folder: PurePath) -> str:
 
 
 def _text(reader: SessionReader, path: str) -> str:
-    """Return the text of a source file as it was captured. Raises UsageError if it was not stored."""
+    """Return the text of a source file as it was captured. Raises UsageError if it was not
+    stored.
+    """
     source_files = reader.rows(model.SourceFile, path=path, limit=1)
     text = reader.text(source_files[0].text) if source_files else ""
     if not text:

@@ -176,7 +176,9 @@ def _lowered(
     module: torch.fx.GraphModule,
     lower: Callable[[], Any],
 ) -> Any:
-    """Return the compiled function. The function of a nested region is a part of the one around it."""
+    """Return the compiled function. The function of a nested region is a part of the one around
+    it.
+    """
     if recording.here.is_nested:
         return lower()
     return recording.boundary.lowered(direction, module, lower)
@@ -380,7 +382,9 @@ def partition_region(
 
 @dataclass(frozen=True)
 class MinCut:
-    """One minimum cut: networkx's graph, and the names of the nodes that are saved according to it."""
+    """One minimum cut: networkx's graph, and the names of the nodes that are saved according to
+    it.
+    """
 
     edges: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(repr=False)
     """Edges of networkx's graph, with their capacities. Not part of the ``repr``, which would take

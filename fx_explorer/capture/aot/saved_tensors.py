@@ -33,7 +33,9 @@ from fx_explorer.model.rows.observation import SavedKind
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Where an output is stored. ``storage`` is the name of its buffer; empty for a number or None."""
+    """Where an output is stored. ``storage`` is the name of its buffer; empty for a number or
+    None.
+    """
 
     storage: str
     size_bytes: int = -1

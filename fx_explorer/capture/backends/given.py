@@ -56,7 +56,9 @@ class Problems:
             self.sentences.append(sentence)
 
     def tried(self, what: str, read: Callable[[], T], otherwise: T) -> T:
-        """Return the result of ``read``. If it raises, record the problem and return ``otherwise``."""
+        """Return the result of ``read``. If it raises, record the problem and return
+        ``otherwise``.
+        """
         try:
             return read()
         except KeyboardInterrupt:
@@ -322,7 +324,9 @@ def _is_there(node: torch.fx.Node, earlier: EarlierGraph) -> bool:
 def _within(
     node: torch.fx.Node, graph: RecordedGraph, parents: dict[torch.fx.Node, Found]
 ) -> Found:
-    """Return the recorded nodes from which the graph called by ``node`` was made, and the evidence."""
+    """Return the recorded nodes from which the graph called by ``node`` was made, and the
+    evidence.
+    """
     if node.op == "call_module":
         inner = graph.nested.get(str(node.target))
     else:

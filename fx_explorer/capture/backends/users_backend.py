@@ -235,7 +235,9 @@ def _file(function: Any) -> str:
 
 
 def _declared(support: Any, where: str) -> Declared:
-    """Return the declaration made by an OperatorSupport, a class of it, a registry or a function."""
+    """Return the declaration made by an OperatorSupport, a class of it, a registry or a
+    function.
+    """
     if isinstance(support, type):
         try:
             support = support()

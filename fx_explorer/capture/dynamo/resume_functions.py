@@ -92,7 +92,9 @@ def _row(recording: Recording, translator: Any, made: ResumeCode) -> ResumeFunct
 def _taken_from(
     recording: Recording, translator: Any, root: Any, names: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (local, source) for each local that the compiled function received under another name."""
+    """Yield (local, source) for each local that the compiled function received under another
+    name.
+    """
     root_code = recording.resume_code(root.f_code)
     for name, source in _sources(translator, names):
         taken = root_code.local_name(source)

@@ -510,7 +510,9 @@ class SavedByEager:
                 yield following.variable, True
 
     def _graphs_before(self, sequence: int) -> int:
-        """Return how many graphs had begun before an operator; -1 for an operator inside a graph."""
+        """Return how many graphs had begun before an operator; -1 for an operator inside a
+        graph.
+        """
         call = sum(begin <= sequence for begin in self._begins)
         if call and sequence < self._ends[call - 1]:
             return -1

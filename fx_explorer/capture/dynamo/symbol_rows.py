@@ -35,7 +35,9 @@ def add_record(
     content: dict[str, Any],
     user: tuple[Frame, ...],
 ) -> None:
-    """Add the content of one of torch's records about a symbol; ``user`` is the user's stack in it."""
+    """Add the content of one of torch's records about a symbol; ``user`` is the user's stack in
+    it.
+    """
     if kind in ("create_symbol", "create_unbacked_symbol"):
         _add_symbol(recording, name, attempt, content, user)
         return

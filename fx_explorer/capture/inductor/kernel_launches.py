@@ -68,7 +68,9 @@ class KernelNotes:
         return list(self._kernels.values())
 
     def built(self, autotuner: Any, wanted: list[Any]) -> None:
-        """Record the builds of ``precompile``; ``wanted`` are the configurations that it was given."""
+        """Record the builds of ``precompile``; ``wanted`` are the configurations that it was
+        given.
+        """
         noted = self._noted(autotuner)
         origin: BuildOrigin = "smaller_block" if wanted else "heuristic"
         for launcher in autotuner.launchers:

@@ -358,7 +358,9 @@ class RenderedTexts:
         return text
 
     def lines_of(self, text: str) -> LineNodes:
-        """Return the nodes of the lines of ``text``, counted from its first line that is not blank."""
+        """Return the nodes of the lines of ``text``, counted from its first line that is not
+        blank.
+        """
         leading = text[: len(text) - len(text.lstrip())].count("\n")
         line_nodes: dict[tuple[int, str], None] = {}
         for line, nodes in self._texts.get(text) or self._embedded(text):

@@ -90,7 +90,9 @@ def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
 
 
 class _Calls:
-    """Records the arguments of each call of ``torch.compile``: one row for a value and its place."""
+    """Records the arguments of each call of ``torch.compile``: one row for a value and its
+    place.
+    """
 
     def __init__(
         self, recording: Recording, wanted: Mapping[str, Any], defaults: Mapping[str, object]

@@ -92,7 +92,9 @@ class Boundary(Protocol):
         compile_region: Callable[[], Any],
         again: Callable[[], None],
     ) -> Any:
-        """Return Inductor's result for one region. ``again`` is called if a stored result is used."""
+        """Return Inductor's result for one region. ``again`` is called if a stored result is
+        used.
+        """
 
     def gate(
         self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None

@@ -266,7 +266,9 @@ class ThisThread(threading.local):
             self.ahead = before
 
     def stay_in(self, name: str) -> None:
-        """Assign everything that follows, inside ``compiling_ahead``, to the compilation ``name``."""
+        """Assign everything that follows, inside ``compiling_ahead``, to the compilation
+        ``name``.
+        """
         if self.ahead is not None:
             self.ahead = name
 

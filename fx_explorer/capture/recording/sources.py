@@ -150,7 +150,9 @@ class Sources:
         return shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
-        """Return the id of the Stack with these frames, without our own worker's; 0 without frames."""
+        """Return the id of the Stack with these frames, without our own worker's; 0 without
+        frames.
+        """
         key = tuple(frame for frame in frames if not frame.file.startswith(_OWN))
         if not key:
             return 0

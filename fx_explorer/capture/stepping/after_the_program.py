@@ -130,7 +130,9 @@ def _wait_for_all(stepper: Stepper) -> None:
 
 
 def compile_kept(stepper: Stepper) -> None:
-    """Compile every deferred graph in turn. A variant that was left at a gate continues from there."""
+    """Compile every deferred graph in turn. A variant that was left at a gate continues from
+    there.
+    """
     for kept in list(stepper.kept.values()):
         variant = kept.variants[0]
         if variant.is_finished:

@@ -182,7 +182,9 @@ class Gates:
         return False
 
     def _obey(self, command: Command, obey: Obey) -> None:
-        """Carry out a command and answer it. If it raises AnotherVariant, it has answered already."""
+        """Carry out a command and answer it. If it raises AnotherVariant, it has answered
+        already.
+        """
         try:
             with self._obeying():
                 done = obey(command)

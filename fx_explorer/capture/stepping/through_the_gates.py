@@ -58,7 +58,9 @@ begin at later gates. For edits at other gates, the result of the next stage is 
 def at_gate(
     stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
 ) -> None:
-    """Apply this variant's passes for a finished stage, and wait if the user wants to pause here."""
+    """Apply this variant's passes for a finished stage, and wait if the user wants to pause
+    here.
+    """
     variant = stepper.variant
     if variant is None:
         return

@@ -249,7 +249,9 @@ class Variant:
         return known
 
     def region_names(self, direction: Direction) -> list[str]:
-        """Return the regions that were compiled in this direction; an empty direction means both."""
+        """Return the regions that were compiled in this direction; an empty direction means
+        both.
+        """
         names: dict[str, None] = {}
         for (of_direction, _), region in self.regions.items():
             if region.name and direction in ("", of_direction):
@@ -289,7 +291,9 @@ class Variant:
 
 @dataclass
 class CapturedSegment:
-    """A Dynamo graph with everything needed to compile it again, also after the program has ended."""
+    """A Dynamo graph with everything needed to compile it again, also after the program has
+    ended.
+    """
 
     name: str
     """Name of the compilation that captured it."""
@@ -353,7 +357,9 @@ class CapturedSegment:
         return None
 
     def shape_env(self) -> Any:
-        """Return torch's ``ShapeEnv``, which knows the symbolic sizes; None without fake tensors."""
+        """Return torch's ``ShapeEnv``, which knows the symbolic sizes; None without fake
+        tensors.
+        """
         mode = getattr(self.tracing_context, "fake_mode", None)
         return mode and mode.shape_env
 

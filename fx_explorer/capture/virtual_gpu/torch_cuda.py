@@ -116,7 +116,9 @@ class _Generator(torch._C.Generator, metaclass=_OfEither):
 
 
 def device_properties(gpu: Gpu) -> Any:
-    """Return the result of ``torch.cuda.get_device_properties()`` for this GPU, with clocks in kHz."""
+    """Return the result of ``torch.cuda.get_device_properties()`` for this GPU, with clocks in
+    kHz.
+    """
     major, minor = gpu.capability
     architecture = gpu.arch if gpu.vendor == "amd" else ""
     return types.SimpleNamespace(

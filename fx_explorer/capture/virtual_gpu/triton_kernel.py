@@ -101,7 +101,9 @@ def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
 
 
 def loaded(name: str, source: str) -> TritonKernel:
-    """Run the kernel's module, which defines the kernel and compiles nothing. Raises CannotBuild."""
+    """Run the kernel's module, which defines the kernel and compiles nothing. Raises
+    CannotBuild.
+    """
     from fx_explorer.capture.torch_compat.shared_names import PyCodeCache
 
     try:
@@ -122,7 +124,9 @@ def _autotuner(module: dict[str, Any], name: str) -> Any:
 
 
 def _result(config: Any, registers: int | None = None) -> types.SimpleNamespace:
-    """Return a stand-in for a compiled configuration, with the attributes that the autotuner reads."""
+    """Return a stand-in for a compiled configuration, with the attributes that the autotuner
+    reads.
+    """
     return types.SimpleNamespace(config=config, kernel=types.SimpleNamespace(n_regs=registers))
 
 

@@ -155,7 +155,9 @@ def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> di
 def _levels(
     units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]
 ) -> tuple[dict[Unit, int], bool]:
-    """Return the level of each unit, and whether some need each other in a circle; these come last."""
+    """Return the level of each unit, and whether some need each other in a circle; these come
+    last.
+    """
     waiting = {unit: len(needed.get(unit, ())) for unit in units}
     users: dict[Unit, list[Unit]] = defaultdict(list)
     for unit, sources in needed.items():

@@ -135,7 +135,9 @@ def _passes_on(node: model.Node) -> bool:
 
 
 def _memory(nodes: Sequence[model.Node]) -> dict[int, int]:
-    """Return, for each node, the node that allocated its memory, through views and in-place writes."""
+    """Return, for each node, the node that allocated its memory, through views and in-place
+    writes.
+    """
     by_name: dict[str, int] = {}
     memory: dict[int, int] = {}
     for node in nodes:

@@ -78,7 +78,9 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
-    """Return ``of`` ÷ ``to`` round by round. Rounds of the same number were made at the same time."""
+    """Return ``of`` ÷ ``to`` round by round. Rounds of the same number were made at the same
+    time.
+    """
     return [value / base for value, base in zip(of, to, strict=False) if base]
 
 

@@ -223,7 +223,9 @@ class CutTensors:
         return [row for row in of_line if row.compilation in compilations]
 
     def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[Local, int]:
-        """Return local → node of the graph before. One compilation of the function represents all."""
+        """Return local → node of the graph before. One compilation of the function represents
+        all.
+        """
         compilations = {row.id for row in cut.compilations}
         computed = [row for row in self._locals if not row.is_input]
         rows = [row for row in computed if row.compilation in compilations]

@@ -437,7 +437,9 @@ class BreakInTorch:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Return hints for the user. torch's own are meant for the author of the code that breaks."""
+        """Return hints for the user. torch's own are meant for the author of the code that
+        breaks.
+        """
         return (
             (
                 "Call it outside of the compiled function, or leave it: the break is made by "

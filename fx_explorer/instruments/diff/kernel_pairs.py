@@ -112,7 +112,9 @@ def _across_compilations(
 
 
 def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
-    """Return the key by which two kernels are the same: their code; for library calls their name."""
+    """Return the key by which two kernels are the same: their code; for library calls their
+    name.
+    """
     if use.kernel.artifact:
         code = _without_device(code_lines(reader, use.kernel))
     else:

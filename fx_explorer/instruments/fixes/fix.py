@@ -125,7 +125,9 @@ class Site:
         return self.code.statements_at(self.line)
 
     def calls(self) -> Iterator[tuple[Statement, cst.Call, str]]:
-        """Yield (statement, call, dotted name of the called function) for every call on the line."""
+        """Yield (statement, call, dotted name of the called function) for every call on the
+        line.
+        """
         for statement in self.statements:
             for call in self.code.find(statement, cst.Call):
                 yield statement, call, self.code.name_of(call.func)

@@ -101,7 +101,9 @@ def describe_fix(fix: Fix, trial: Trial | None) -> list[Told]:
 
 
 def measured(trial: Trial) -> str:
-    """Return the figures of a trial, before → after; only its time when the changed program failed."""
+    """Return the figures of a trial, before → after; only its time when the changed program
+    failed.
+    """
     took = f"tried in {trial.took_s:.0f} s"
     before, after = trial.before, trial.after
     if after is None:

@@ -70,7 +70,9 @@ class GuardKind:
 
 
 def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[GuardKind]:
-    """Return the number of guards of each kind, most frequent first, in one compilation or in all."""
+    """Return the number of guards of each kind, most frequent first, in one compilation or in
+    all.
+    """
     counts = guard_kind_counts(reader, compilation)
     return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in counts.items()]
 
@@ -122,7 +124,9 @@ class SavedGuards:
 
     @property
     def unchecked(self) -> str:
-        """Describe which of the program's own names the saved code does not check; empty for none."""
+        """Describe which of the program's own names the saved code does not check; empty for
+        none.
+        """
         sources = [source for kind, source in self.dropped if kind != "MODULE_MATCH"]
         of_program = [source for source in sources if not source.startswith(_OF_TORCH)]
         names = dict.fromkeys(map(plain_name, of_program))

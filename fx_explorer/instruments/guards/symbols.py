@@ -41,7 +41,9 @@ class ExplainedSymbol:
 
     @property
     def state(self) -> str:
-        """Describe whether the size is dynamic, and in which range, or what it was specialized to."""
+        """Describe whether the size is dynamic, and in which range, or what it was specialized
+        to.
+        """
         symbol = self.symbol
         if symbol.became:
             words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"

@@ -86,7 +86,9 @@ _LOADED = {"64": 2, "128": 4}
 
 
 class _Flow(NamedTuple):
-    """The registers that one instruction reads and writes, and the instructions that may follow it."""
+    """The registers that one instruction reads and writes, and the instructions that may follow
+    it.
+    """
 
     reads: Registers
     writes: Registers
@@ -265,7 +267,9 @@ def _grouped_widths(result: int, operands: Sequence[str]) -> list[int]:
 
 
 def _matrix_widths(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
-    """Return the numbers of registers of the result and of each operand; empty if they are unknown."""
+    """Return the numbers of registers of the result and of each operand; empty if they are
+    unknown.
+    """
     if "SP" in modifiers:
         return ()
     shape = modifiers[0] if modifiers else ""

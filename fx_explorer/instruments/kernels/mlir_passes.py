@@ -80,5 +80,7 @@ def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
 
 
 def without_locations(text: str) -> str:
-    """Return the text without locations. Removing is done twice, because one may be inside another."""
+    """Return the text without locations. Removing is done twice, because one may be inside
+    another.
+    """
     return _LOCATION.sub("", _LOCATION.sub("", _ALIAS.sub("", text)))

@@ -266,7 +266,9 @@ class RooflineChart:
         return pieces
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the kernel at a cell. If several share the cell, each click selects the next one."""
+        """Return the kernel at a cell. If several share the cell, each click selects the next
+        one.
+        """
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             return None
         cells = self._plot(width, height).cells

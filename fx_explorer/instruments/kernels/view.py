@@ -170,7 +170,9 @@ class _Shown(Sequence[TableRow]):
         return ""
 
     def _weight(self, cost: KernelCost) -> float:
-        """Return the quantity that the bar shows: the time, or the bytes where there are no times."""
+        """Return the quantity that the bar shows: the time, or the bytes where there are no
+        times.
+        """
         if self._time:
             return cost.time_s
         return float(max(0, cost.size_bytes))

@@ -307,7 +307,9 @@ ASCII = {EDGE: "|", FILL: "-", SAMPLE: "#", "µ": "u", "…": "~", "×": "x"}
 
 
 def in_ascii(chart: Text) -> Text:
-    """Return a chart in ASCII, for an output with such an encoding. Other characters become ``?``."""
+    """Return a chart in ASCII, for an output with such an encoding. Other characters become
+    ``?``.
+    """
     plain = "".join(_ascii(sign) for sign in chart.plain)
     if len(plain) == len(chart.plain):
         return Text(plain, spans=chart.spans)

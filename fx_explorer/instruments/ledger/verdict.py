@@ -84,7 +84,9 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
 
 
 def _remedies(figures: LedgerFigures) -> Iterator[str]:
-    """Yield a sentence for each remedy, except those for guards, which have sentences of their own."""
+    """Yield a sentence for each remedy, except those for guards, which have sentences of their
+    own.
+    """
     for remedy in remedies(figures):
         if not remedy.is_for_guards:
             yield f"It may help to compile {remedy.how}: {remedy.why}; {remedy.risk}."

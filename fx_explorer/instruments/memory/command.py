@@ -101,7 +101,9 @@ def _budgets(text: str) -> tuple[float, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the prediction. Returns 1 where no graph could be read, or where a measurement failed."""
+    """Print the prediction. Returns 1 where no graph could be read, or where a measurement
+    failed.
+    """
     if arguments.measure or arguments.budgets or arguments.svg:
         return asyncio.run(_try(arguments))
     known: list[bool] = []

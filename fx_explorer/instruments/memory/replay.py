@@ -334,7 +334,9 @@ class _Frame:
         return self._library(call, name)
 
     def _viewed(self, call: ast.Call) -> Value:
-        """Return the value that a view is taken of: the first argument, or the object of a method."""
+        """Return the value that a view is taken of: the first argument, or the object of a
+        method.
+        """
         if isinstance(call.func, ast.Attribute):
             whole = self._value(call.func.value)
             if whole != NOTHING:

@@ -50,7 +50,9 @@ class SavedValue:
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
-    """Return the saved tensors of the variants in use, biggest storage first, unknown sizes last."""
+    """Return the saved tensors of the variants in use, biggest storage first, unknown sizes
+    last.
+    """
     names = compilation_names(reader)
     paths = source_paths(reader)
     rows = sorted(
@@ -198,7 +200,9 @@ def _named(value: SavedValue, name: str) -> str:
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
-    """Add up the storages of these values. Every storage counts once, and whole; numbers have none."""
+    """Add up the storages of these values. Every storage counts once, and whole; numbers have
+    none.
+    """
     sizes = {storage_of(row): kept_bytes(row) for row in rows if row.kind != "number"}
     known = [size for size in sizes.values() if size is not None]
     return SavedTotal(len(sizes), sum(known), len(sizes) - len(known))

@@ -63,7 +63,9 @@ class BudgetTrial:
 
     @property
     def beyond(self) -> int:
-        """Return the bytes that the step is predicted to need in addition to those held before it."""
+        """Return the bytes that the step is predicted to need in addition to those held before
+        it.
+        """
         return self.figure("peak_bytes") - self.figure("begin_bytes")
 
 
@@ -429,7 +431,9 @@ class BudgetPoint(NamedTuple):
 
 
 def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
-    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no
+    matplotlib.
+    """
     if not points:
         raise UsageError(NOTHING)
     try:

@@ -201,7 +201,9 @@ LEGEND = "█ there before  ▓ saved for the backward  ▒ gradients, outputs  
 
 
 def bar(point: Point, whole: int, cells: int) -> str:
-    """Draw the memory at a moment as a bar, in parts by kind; ``whole`` bytes take ``cells`` cells."""
+    """Draw the memory at a moment as a bar, in parts by kind; ``whole`` bytes take ``cells``
+    cells.
+    """
     drawn, done = "", 0
     for kind in KINDS:
         done += point.by_kind.get(kind, 0)

@@ -250,7 +250,9 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
 
 
 def _unseen(calls: Sequence[CallOfKernel]) -> str:
-    """Describe the library calls whose workspace the GPU could not measure, with the first reason."""
+    """Describe the library calls whose workspace the GPU could not measure, with the first
+    reason.
+    """
     first = calls[0]
     take = "takes" if len(calls) == 1 else "take"
     problem = first.workspace.problem if first.workspace else ""

@@ -275,7 +275,9 @@ def _not_kept(reader: SessionReader) -> str:
 
 
 def _twice(reader: SessionReader) -> str:
-    """Return a remark on tensors that two graphs save, one on each side of a break: both list them."""
+    """Return a remark on tensors that two graphs save, one on each side of a break: both list
+    them.
+    """
     twice = sum(
         (graph_break.cost.kept_twice for graph_break in distinct_breaks(reader)), NO_TENSORS
     )

@@ -131,7 +131,9 @@ def _sorted(rows: Sequence[ModuleRow], figure: str) -> list[ModuleRow]:
 
 
 def _least_first(rows: Sequence[ModuleRow], places: Sequence[int], figure: str) -> list[int]:
-    """Return the positions in ascending order of the figure; among equal ones the first comes last."""
+    """Return the positions in ascending order of the figure; among equal ones the first comes
+    last.
+    """
     most_first = sorted(places, key=lambda at: getattr(rows[at].figures, figure), reverse=True)
     return most_first[::-1]
 

@@ -1,4 +1,6 @@
-"""This module is the view of the user's modules: a tree with the results of torch.compile for each."""
+"""This module is the view of the user's modules: a tree with the results of torch.compile for
+each.
+"""
 
 from __future__ import annotations
 

@@ -120,7 +120,9 @@ def device_time(trace: Trace) -> DeviceTime | None:
 def _doing(
     trace: Trace, launches: LaunchFinder, after: int, start: float, end: float
 ) -> tuple[tuple[str, float], ...]:
-    """Return the activities from ``start`` to ``end`` with the seconds of each, the longest first."""
+    """Return the activities from ``start`` to ``end`` with the seconds of each, the longest
+    first.
+    """
     thread, _ = launches.of(after)
     if thread == NONE:
         return ()

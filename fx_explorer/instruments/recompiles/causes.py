@@ -327,7 +327,9 @@ def _grouped(
 def _explained(
     reader: SessionReader, session: _Compilations, row: model.Recompile
 ) -> ExplainedRecompile:
-    """Explain one recompile: its function, the change, the line, the caller, and how to avoid it."""
+    """Explain one recompile: its function, the change, the line, the caller, and how to avoid
+    it.
+    """
     compilation, before = session.of_recompile(row), session.before(row)
     function = session.function(compilation) or before
     change = change_of(
@@ -431,7 +433,9 @@ def _line_of_guard(
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
-    """Return the value that a dynamic size had when the code was compiled; empty for anything else."""
+    """Return the value that a dynamic size had when the code was compiled; empty for anything
+    else.
+    """
     if before and source:
         symbols = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
     else:

@@ -1,4 +1,6 @@
-"""This module writes regions of graphs for the JSON report, with how each was compiled by itself."""
+"""This module writes regions of graphs for the JSON report, with how each was compiled by
+itself.
+"""
 
 from __future__ import annotations
 

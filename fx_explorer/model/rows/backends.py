@@ -117,7 +117,9 @@ class BackendEntry:
 
 @dataclass(frozen=True, slots=True)
 class BackendRun:
-    """One call of ``fx_explorer.publish_run``: a compiled function ran, instruction by instruction."""
+    """One call of ``fx_explorer.publish_run``: a compiled function ran, instruction by
+    instruction.
+    """
 
     id: int
     compilation: int

@@ -133,7 +133,9 @@ class Changes:
         )
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
-        """Return the pass files, each once. A file that is given again replaces its earlier entry."""
+        """Return the pass files, each once. A file that is given again replaces its earlier
+        entry.
+        """
         return tuple(dict.fromkeys((*self.passes, *more.passes)))
 
     def to_json(self) -> dict[str, object]:

@@ -189,7 +189,9 @@ class Given:
 
 
 def fields_of(launch: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the arguments of a launch: grid, stream, and each argument's value or kind of tensor."""
+    """Yield the arguments of a launch: grid, stream, and each argument's value or kind of
+    tensor.
+    """
     for name in ("grid", "stream", "pid"):
         if name in launch:
             yield name, _plain(launch[name])

@@ -56,7 +56,9 @@ def captured_operations(reader: SessionReader, graphs: Collection[int] | None = 
 
 
 def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) -> int:
-    """Return the number of call nodes in the post-grad graphs among ``graphs`` (None: among all)."""
+    """Return the number of call nodes in the post-grad graphs among ``graphs`` (None: among
+    all).
+    """
     return _operations(reader, f"stage='post_grad' AND {among(graphs, 'id')}")
 
 
@@ -81,7 +83,9 @@ def partition_operations(
 
 
 def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
-    """Return, by the id of the graph, its call targets with their numbers, the most frequent first."""
+    """Return, by the id of the graph, its call targets with their numbers, the most frequent
+    first.
+    """
     rows = reader.query(
         "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, "
         "target ORDER BY 1, 3 DESC, 2"
@@ -263,7 +267,9 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
 
 
 def left_out(reader: SessionReader, graphs: Collection[int]) -> dict[int, LeftOutReason]:
-    """Return, by its id, why AOTAutograd's graph may have no node for an operation of these graphs."""
+    """Return, by its id, why AOTAutograd's graph may have no node for an operation of these
+    graphs.
+    """
     ranges = _within_stages(reader, graphs)
     if not ranges:
         return {}

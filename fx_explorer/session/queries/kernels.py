@@ -78,7 +78,9 @@ def unlinked_kernels(reader: SessionReader, language: str) -> int:
 
 
 def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
-    """Return kernel → the nodes that it computes (in one compilation, or in all), by ids, sorted."""
+    """Return kernel → the nodes that it computes (in one compilation, or in all), by ids,
+    sorted.
+    """
     condition: str = ""
     values: list[int] = []
     if compilation is not None:

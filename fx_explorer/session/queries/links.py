@@ -111,7 +111,9 @@ def _call_nodes(graphs: Collection[int] | None) -> str:
 
 
 def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, set[tuple[int, int]]]:
-    """Return artifact → every (line, call) that computes one of the nodes (call 0: in all calls)."""
+    """Return artifact → every (line, call) that computes one of the nodes (call 0: in all
+    calls).
+    """
     lines: dict[int, set[tuple[int, int]]] = {}
     rows = reader.query(
         "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call FROM json_each(?) AS "
@@ -142,7 +144,9 @@ def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
 
 
 def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
-    """Return the kernel whose code is on this line (from 1) of the output code; None without one."""
+    """Return the kernel whose code is on this line (from 1) of the output code; None without
+    one.
+    """
     rows = reader.query(
         "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON "
         "artifact.id = kernel.artifact WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 "

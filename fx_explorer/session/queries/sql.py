@@ -38,7 +38,9 @@ def computed_nodes(*, with_calls: bool = False, condition: str = "") -> str:
 
 
 def json_list(values: Iterable[int] | Iterable[str]) -> str:
-    """Return the values in the form of SQLite's ``json_each``: any number of them in one parameter."""
+    """Return the values in the form of SQLite's ``json_each``: any number of them in one
+    parameter.
+    """
     return json.dumps(list(values))
 
 

@@ -139,7 +139,9 @@ def _is_plain_statement(kind: object, name: object, sql: object) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the error on one line, without control characters: SQLite's messages quote the file."""
+    """Return the error on one line, without control characters: SQLite's messages quote the
+    file.
+    """
     return printable(" ".join(str(error).split()) or type(error).__name__)[:LONGEST_REASON]
 
 

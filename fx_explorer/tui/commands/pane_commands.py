@@ -1,4 +1,6 @@
-"""This module has the commands of the linked panes: for what they show, and for the selected line."""
+"""This module has the commands of the linked panes: for what they show, and for the selected
+line.
+"""
 
 from __future__ import annotations
 

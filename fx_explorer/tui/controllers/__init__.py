@@ -178,7 +178,9 @@ class CommandRuns:
             await self._go_on_then(command_id)
 
     async def view_shown(self, view: str) -> None:
-        """Ask whether to continue, in front of a view that is empty because its stage lies ahead."""
+        """Ask whether to continue, in front of a view that is empty because its stage lies
+        ahead.
+        """
         if self._asks_to_go_on(f"view.{view}"):
             await self._go_on_then(f"view.{view}")
 

@@ -136,7 +136,9 @@ class Captures:
         return [*notes, *live.notes]
 
     def earlier_of(self, session: Path) -> Earlier | None:
-        """Return the session of the capture before the one that made ``session``; None without one."""
+        """Return the session of the capture before the one that made ``session``; None without
+        one.
+        """
         return self._earlier.before_session(session)
 
     def _was_stopped_empty(self, live: LiveCapture) -> bool:

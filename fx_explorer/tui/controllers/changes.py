@@ -45,7 +45,9 @@ SAVED = (
 
 
 class Comparisons:
-    """Shows differences: from the last capture, on a card and in tables, and between two variants."""
+    """Shows differences: from the last capture, on a card and in tables, and between two
+    variants.
+    """
 
     def __init__(self, services: Services, files: SourceFiles) -> None:
         self._services = services

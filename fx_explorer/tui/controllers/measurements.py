@@ -103,7 +103,9 @@ class Measurements:
         builds: KernelBuilds,
         measure_breaks: MeasureBreaks | None,
     ) -> None:
-        """``measure_breaks`` replaces the worker that runs the program again; None uses a worker."""
+        """``measure_breaks`` replaces the worker that runs the program again; None uses a
+        worker.
+        """
         self._services = services
         self._stepping = stepping
         self._builds = builds

@@ -165,7 +165,9 @@ class Stepping:
         return True
 
     def send_then(self, command: Command, doing: str, then: Callable[[], Awaitable[None]]) -> None:
-        """Send the worker a command, and call ``then`` when it is done and everything is compiled."""
+        """Send the worker a command, and call ``then`` when it is done and everything is
+        compiled.
+        """
         self._then = then
         self.send(command, doing)
 

@@ -71,7 +71,9 @@ class Trials:
 
     @conversation("fixes", "look for what may take a graph break away")
     async def show_fixes(self) -> None:
-        """Show the fixes of the break. This works on a saved session too: proposing runs nothing."""
+        """Show the fixes of the break. This works on a saved session too: proposing runs
+        nothing.
+        """
         await self._offer_fixes(tries_all=False)
 
     @conversation("try all", "look for what may take a graph break away, and try it")

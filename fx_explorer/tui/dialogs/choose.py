@@ -129,7 +129,9 @@ class ChoiceRows(Generic[ValueT]):
 
 
 class Chooser(Dialog[ValueT | None], Generic[ValueT]):
-    """A title, an input line, and the matches. Enter takes the line under the cursor, escape none."""
+    """A title, an input line, and the matches. Enter takes the line under the cursor, escape
+    none.
+    """
 
     DEFAULT_CSS = """
     Chooser { align: center top; }

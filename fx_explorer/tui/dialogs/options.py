@@ -67,7 +67,9 @@ def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) ->
 
 
 def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[str, object]) -> Row:
-    """Return the row of a setting. ``option`` has its values in force, if the console explains it."""
+    """Return the row of a setting. ``option`` has its values in force, if the console explains
+    it.
+    """
     if isinstance(entry, str):
         return ((f"── {entry}", "strong"),)
     name = entry.full_name

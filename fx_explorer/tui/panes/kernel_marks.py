@@ -150,7 +150,9 @@ class KernelMarks:
         return {}
 
     def renew(self, reader: SessionReader) -> None:
-        """Read the costs of the session again, if kernels are marked and the session has changed."""
+        """Read the costs of the session again, if kernels are marked and the session has
+        changed.
+        """
         read_of = (reader, reader.data_version())
         if self.is_on and read_of != self._read_of:
             self._read_of = read_of

@@ -379,7 +379,9 @@ class SourceMarks:
         self._events, self._heat = {}, {}
 
     def renew(self, reader: SessionReader, document: Document) -> bool:
-        """Mark the lines with the session's present facts. Returns whether the marks have changed."""
+        """Mark the lines with the session's present facts. Returns whether the marks have
+        changed.
+        """
         events, heat = line_events(reader, document), self._marks.lines_of(document)
         if (events, heat) == (self._events, self._heat):
             return False

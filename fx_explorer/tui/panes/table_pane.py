@@ -85,7 +85,9 @@ class TablePane(TellsUnreadable, Vertical):
         """Posted when the user presses enter on a row."""
 
     def __init__(self, make_table: TableMaker, reads: Reads | None = None, *, id: str) -> None:
-        """``reads``: the rows that may make the table large; None for a table that is never large."""
+        """``reads``: the rows that may make the table large; None for a table that is never
+        large.
+        """
         super().__init__(id=id)
         self._make_table = make_table
         self._reads = reads

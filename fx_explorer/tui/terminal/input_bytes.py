@@ -123,7 +123,9 @@ class InputBytes:
         return held
 
     def _take_keys(self, text: str, kept: list[str]) -> str:
-        """Store the keys before the next paste or answer, and return the text after its beginning."""
+        """Store the keys before the next paste or answer, and return the text after its
+        beginning.
+        """
         special = _SPECIAL.search(text)
         if special is None:
             kept.append(self._without_beginning(text))

@@ -139,7 +139,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
                 self.refresh(Region(self.outer_size.width - 1, row + self._header_height, 1, 1))
 
     def redraw(self, lines: Iterable[int]) -> None:
-        """Draw these lines again, because their highlight changed. Lines off screen cost nothing."""
+        """Draw these lines again, because their highlight changed. Lines off screen cost
+        nothing.
+        """
         top, height, header, width = (
             self.scroll_offset.y,
             self.body_height,

@@ -84,7 +84,9 @@ def _unseen(site: Site, statement: Statement) -> str:
 
 
 def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
-    """Turn ``globals()["X"] = value`` into ``global X`` and an assignment, which Dynamo can trace."""
+    """Turn ``globals()["X"] = value`` into ``global X`` and an assignment, which Dynamo can
+    trace.
+    """
     name = _set_by_name(site.code, statement)
     line = site.code.line_of(statement)
     if name and line is not None and isinstance(statement, cst.Assign):

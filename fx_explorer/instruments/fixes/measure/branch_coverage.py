@@ -83,7 +83,9 @@ class BranchCoverage:
             sys.settrace(before)
 
     def not_taken(self) -> list[str]:
-        """Return descriptions of the replaced lines, branches and exceptions that no call reached."""
+        """Return descriptions of the replaced lines, branches and exceptions that no call
+        reached.
+        """
         missing = []
         for path in dict.fromkeys([*self._replaced, *self._called]):
             watched = _statements(text_on_disk(path)) & self._watched_lines(path)

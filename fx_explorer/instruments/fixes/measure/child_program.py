@@ -35,7 +35,9 @@ class ChildProgram:
     def __init__(
         self, request: CaptureRequest, program: Callable[[], dict[str, Any]], *, waits: bool = False
     ) -> None:
-        """Fork the child. With ``waits`` its program begins only when the parent calls (``begin``)."""
+        """Fork the child. With ``waits`` its program begins only when the parent calls
+        (``begin``).
+        """
         self.file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
         self.status = 0
         waiting, start = os.pipe()

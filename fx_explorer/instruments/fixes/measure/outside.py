@@ -267,7 +267,9 @@ class HiddenCalls:
 
 
 def asks_for_what_varies(run: Mapping[str, Any]) -> bool:
-    """Return whether this run of the original made a call that returns something else in each run."""
+    """Return whether this run of the original made a call that returns something else in each
+    run.
+    """
     return any(what.endswith("()") for what in run["hidden"])
 
 

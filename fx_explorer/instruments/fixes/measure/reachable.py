@@ -100,7 +100,9 @@ class ReachableWalk:
         return self._found
 
     def names(self) -> dict[int, str]:
-        """Return id → name of every object that was reached and that can be told from an equal one."""
+        """Return id → name of every object that was reached and that can be told from an equal
+        one.
+        """
         return {one: names[0] for one, names in self._names.items()}
 
     def _visit(self, kind: str, name: str, value: object) -> None:

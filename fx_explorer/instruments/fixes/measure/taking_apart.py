@@ -352,7 +352,9 @@ def _torch_generator(value: torch.Generator) -> ObjectParts:
 
 
 def _generator(value: Any) -> ObjectParts:
-    """Describe a generator or coroutine. Of a suspended generator only the variables can be seen."""
+    """Describe a generator or coroutine. Of a suspended generator only the variables can be
+    seen.
+    """
     frame = (
         getattr(value, "gi_frame", None)
         or getattr(value, "cr_frame", None)

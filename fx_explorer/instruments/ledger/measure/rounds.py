@@ -86,7 +86,9 @@ class Clocks:
 
 
 class TurnTaker:
-    """Runs one program in rounds, in which its ways of running (compiled, uncompiled …) take turns."""
+    """Runs one program in rounds, in which its ways of running (compiled, uncompiled …) take
+    turns.
+    """
 
     def __init__(
         self,

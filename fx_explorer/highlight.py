@@ -32,7 +32,7 @@ class Rules(NamedTuple):
     """Opener of a token of several lines → (its end, its kind)."""
 
 
-def _words(words: str) -> str:
+def _any_of(words: str) -> str:
     return r"\b(?:" + "|".join(words.split()) + r")\b"
 
 
@@ -54,11 +54,11 @@ _PYTHON = (
     r"(?P<comment>#.*)"
     r"|(?P<string>\b[rRbBuUfF]{1,2}(?:'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?)|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?)"
     r"|(?P<decorator>^\s*@[A-Za-z_][\w.]*)"
-    rf"|(?P<constant>{_words(_CONSTANTS)})"
+    rf"|(?P<constant>{_any_of(_CONSTANTS)})"
     r"|(?P<type>(?<=\bclass )\w+)"
-    rf"|(?P<keyword>{_words(_PYTHON_KEYWORDS)})"
+    rf"|(?P<keyword>{_any_of(_PYTHON_KEYWORDS)})"
     rf"|(?P<variable>{_MADE_NAMES})"
-    rf"|(?P<builtin>(?<!\.){_words(_LIBRARIES)}|(?<![.\w])(?:{_words(_PYTHON_BUILTINS)}))"
+    rf"|(?P<builtin>(?<!\.){_any_of(_LIBRARIES)}|(?<![.\w])(?:{_any_of(_PYTHON_BUILTINS)}))"
     r"|(?P<function>\b[A-Za-z_]\w*(?=\()|(?<=\bdef )\w+)"
     r"|(?P<number>\b(?:0[xX][\da-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|\d[\d_]*(?:\.[\d_]*)?(?:[eE][+-]?\d+)?[jJ]?)|(?<!\w)\.\d+(?:[eE][+-]?\d+)?)"
     r"|(?:[^\W\d]\w*)"
@@ -80,9 +80,9 @@ _CPP = (
     r"(?P<comment>//.*|/\*.*?\*/)"
     r"|(?P<decorator>^\s*#\s*\w+.*)"
     r"|(?P<string>\b(?:L|u8|u|U|R)?\"(?:\\.|[^\"\\])*\"?|\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])+')"
-    rf"|(?P<constant>{_words('true false nullptr NULL')})"
-    rf"|(?P<keyword>{_words(_CPP_KEYWORDS)})"
-    rf"|(?P<type>{_words(_CPP_TYPES)})"
+    rf"|(?P<constant>{_any_of('true false nullptr NULL')})"
+    rf"|(?P<keyword>{_any_of(_CPP_KEYWORDS)})"
+    rf"|(?P<type>{_any_of(_CPP_TYPES)})"
     rf"|(?P<variable>{_MADE_NAMES})"
     r"|(?P<function>\b[A-Za-z_]\w*(?=\(|<[\w:, ]*>\())"
     r"|(?P<number>(?:\b0[xX][\da-fA-F']+|\b\d[\d']*(?:\.\d*)?(?:[eE][+-]?\d+)?|(?<!\w)\.\d+(?:[eE][+-]?\d+)?)[fFuUlLzZ]*)"
@@ -95,7 +95,7 @@ _BYTECODE = (
     r"|(?P<comment>^\s*(?:Disassembly|ExceptionTable).*|#\s.*)"
     r"|(?P<string>\(.*\)\s*$|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"
     r"|(?P<variable>\b__(?:compiled_fn|resume_at|import|builtins_dict)_\w+|\b(?:graph_out|tmp)_\d+\b)"
-    rf"|(?P<constant>{_words('True False None NULL')})"
+    rf"|(?P<constant>{_any_of('True False None NULL')})"
     r"|(?P<keyword>\b[A-Z_]*(?:JUMP|FOR_ITER|RETURN|RAISE|YIELD)[A-Z_0-9]*\b)"
     r"|(?P<builtin>\b(?:PRE)?CALL[A-Z_]*\b)"
     r"|(?P<function>\b[A-Z][A-Z0-9_]{2,}\b)"
@@ -105,7 +105,7 @@ _BYTECODE = (
 _JSON = (
     r"(?P<label>\"(?:\\.|[^\"\\])*\"(?=\s*:))"
     r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
-    rf"|(?P<constant>{_words('true false null')})"
+    rf"|(?P<constant>{_any_of('true false null')})"
     r"|(?P<number>-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 )
 
@@ -119,7 +119,7 @@ _MLIR = (
     r"|(?P<label>[#^][A-Za-z_]\w*)"
     r"|(?P<type>!\w+(?:\.\w+)*|\b(?:tensor|vector|memref|index|none|bf16|tf32|[su]?i\d+|f\d\w*)\b|(?<=\d)x(?:bf16|tf32|[su]?i\d+|f\d\w*)\b)"
     r"|(?P<decorator>\bloc(?=\()|@[\w$.]+)"
-    rf"|(?P<constant>{_words('true false dense unit unknown')})"
+    rf"|(?P<constant>{_any_of('true false dense unit unknown')})"
     r"|(?P<builtin>\b(?:tt|ttg|ttng|amdg|amdgpu)\.(?:load|store|descriptor_\w+|async_\w+|local_\w+|buffer_\w+|dot\w*|warp_group_dot\w*|tc_gen5_mma\w*)\b)"
     r"|(?P<keyword>\b(?:scf|cf|llvm)\.\w+|\b(?:tt|func)\.(?:func|return|call)\b|\b(?:module|attributes|public|private|to|step|iter_args|else|callsite|fused|at)\b)"
     r"|(?P<function>\"[a-z_]\w*\.[\w.]+\"(?=\()|\b[a-z_]\w*\.[a-z_][\w.]*)"
@@ -147,13 +147,13 @@ _LLVM = (
     r"|(?P<label>^[-\w$.]+:)"
     r"|(?P<string>\bc?\"[^\"]*\"?|\"[^\"]*\"?)"
     r"|(?P<variable>%(?:\"[^\"]*\"|[-\w$.]+))"
-    rf"|(?P<builtin>@llvm\.(?:nvvm|amdgcn)\.[\w.]+|{_words('load store atomicrmw cmpxchg fence')})"
+    rf"|(?P<builtin>@llvm\.(?:nvvm|amdgcn)\.[\w.]+|{_any_of('load store atomicrmw cmpxchg fence')})"
     r"|(?P<decorator>@(?:\"[^\"]*\"|[-\w$.]+)|![\w.]+|#\d+)"
     r"|(?P<type>\b(?:void|half|bfloat|float|double|fp128|ptr|label|metadata|token|i\d+)\b)"
-    rf"|(?P<constant>{_words('true false null undef poison none zeroinitializer')})"
-    rf"|(?P<keyword>{_words(_LLVM_KEYWORDS)})"
+    rf"|(?P<constant>{_any_of('true false null undef poison none zeroinitializer')})"
+    rf"|(?P<keyword>{_any_of(_LLVM_KEYWORDS)})"
     r"|(?P<number>(?<![\w.])-?\d+\.\d+(?:[eE][+-]?\d+)?|\b0x[\da-fA-F]+|(?<![\w.])-?\d+\b)"
-    rf"|(?P<function>{_words(_LLVM_INSTRUCTIONS)})"
+    rf"|(?P<function>{_any_of(_LLVM_INSTRUCTIONS)})"
     r"|(?:[^\W\d][\w.]*)"
 )
 
@@ -195,7 +195,7 @@ _AMDGCN = (
     r"|(?P<keyword>\b(?:s_c?branch\w*|s_endpgm|s_barrier|s_waitcnt\w*|s_setpc\w*|s_nop)\b)"
     r"|(?P<function>\b(?:[sv]|ds|buffer|global|flat|scratch)_[a-z\d_]+\b)"
     r"|(?P<variable>\b[sva]\d+\b|\b[sva]\[\d+:\d+\]|\b(?:vcc|exec|flat_scratch)(?:_lo|_hi)?\b|\b(?:scc|m0)\b)"
-    rf"|(?P<constant>{_words('off lds offen idxen glc slc nt sc0 sc1')})"
+    rf"|(?P<constant>{_any_of('off lds offen idxen glc slc nt sc0 sc1')})"
     r"|(?P<number>-?\b0x[\da-f]+|(?<![\w.])-?\d+(?:\.\d+)?\b)"
     r"|(?:[^\W\d]\w*)"
 )

@@ -98,7 +98,7 @@ class FlameBlock:
     def names(self) -> tuple[str, ...]:
         """Return names that may be written into the block, the longest first."""
         if self.main is None:
-            return (self.steps_in_words, str(len(self.steps)))
+            return (self.counted_steps, str(len(self.steps)))
         more = len(self.frames) - 1
         names = (self.main.name, short_name(self.main.name))
         if not more:
@@ -106,7 +106,7 @@ class FlameBlock:
         return (f"{self.main.name} +{more}", *names)
 
     @property
-    def steps_in_words(self) -> str:
+    def counted_steps(self) -> str:
         return counted(len(self.steps), self.noun)
 
     @property

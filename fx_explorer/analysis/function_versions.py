@@ -30,7 +30,7 @@ class Version:
     """How many versions the function has."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``2 of 3``; empty for a function that was compiled once."""
         if self.count > 1:
             return f"{self.number} of {self.count}"

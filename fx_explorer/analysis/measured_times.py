@@ -69,7 +69,7 @@ class RunTime:
     """The calls that it was measured in."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
         whole = (
             f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on "

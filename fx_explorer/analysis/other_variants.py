@@ -40,7 +40,7 @@ class OtherVariant:
     """Titles of its own graphs."""
 
     @property
-    def gate_in_words(self) -> str:
+    def gate_name(self) -> str:
         """Return ``the joint graph``; empty when the gate is not known."""
         gate = self.variant.variant_from
         return model.GATE_WORDS[gate] if gate else ""

@@ -148,7 +148,7 @@ class BackendSummary:
     runs: list[PublishedRun]
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in
         the last run``.
         """

@@ -39,7 +39,7 @@ class Printed:
         return found
 
     @property
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         return self.errors.strip().rpartition("\n")[2][:200]
 
 

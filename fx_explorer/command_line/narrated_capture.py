@@ -188,7 +188,7 @@ class BeingCompiled:
             where = f" of {file_name(row.file)}"
         else:
             where = "" if " at " in function else f" {in_file(row.file, row.line)}"
-        again = f" · again: {cause.in_words}" if cause else ""
+        again = f" · again: {cause.description}" if cause else ""
         return f"{function}{where}", again
 
     def _row(self, name: str) -> model.Compilation | None:

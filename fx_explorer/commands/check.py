@@ -174,7 +174,7 @@ def _print_result(
         if check.is_met:
             print_fitted(f"met: {printable(check.measured)} ({check.option})", sys.stderr)
         else:
-            print_fitted(printable(check.in_words))
+            print_fitted(printable(check.description))
     if reader.meta("outcome") is None:
         print_fitted(
             "note: the capture of this session has not ended; these are the numbers of a part",

@@ -113,7 +113,7 @@ def probe(python: str) -> dict[str, Any] | str:
         return str(error)
     answers = ended.objects()
     if not answers:
-        why = f": {ended.last_words}" if ended.last_words else ""
+        why = f": {ended.last_error_line}" if ended.last_error_line else ""
         return f"ended with status {ended.status} and no answer{why}"
     return answers[-1]
 
@@ -489,7 +489,7 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
             DoctorCheck(
                 "python",
                 "problem",
-                f"{python} ended with status {ended.status}: {ended.last_words}",
+                f"{python} ended with status {ended.status}: {ended.last_error_line}",
                 ADVICE,
             )
         )

@@ -162,7 +162,7 @@ def _graphs_called(graphs: list[Document], name: str) -> list[Document]:
     if name.isdecimal():
         by_words = []
     else:
-        by_words = [graph for graph in graphs if _has_words(graph, wanted.split())]
+        by_words = [graph for graph in graphs if _title_matches(graph, wanted.split())]
     return by_number or by_title or by_stage or by_words
 
 
@@ -174,7 +174,7 @@ def _is_part(graph: Document) -> bool:
     return "·" in graph.title.removesuffix("· post-grad")
 
 
-def _has_words(graph: Document, words: list[str]) -> bool:
+def _title_matches(graph: Document, words: list[str]) -> bool:
     text = f"{_whole_title(graph)} {graph.stage}".lower()
     return all(word in text for word in words)
 

@@ -180,7 +180,7 @@ def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
     for frame in block.frames:
         within += [inner for inner in frame.frames() if _is_meant(inner, steps)]
     if not within:
-        return [block.steps_in_words]
+        return [block.counted_steps]
     name = within[-1].name
     took = run_time(within[-1].duration_s) + _company(block, within[-1])
     texts = (f"{name}, {took}", f"{short_name(name)}, {took}", took)
@@ -190,7 +190,7 @@ def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
 def _company(block: FlameBlock, frame: FlameFrame) -> str:
     """Describe the other frames in a frame's block; empty if it has the block alone."""
     if block.main is None:
-        return f", one of {block.steps_in_words}"
+        return f", one of {block.counted_steps}"
     if block.main is frame:
         return ""
     return f", beside {block.main.name}"

@@ -46,9 +46,9 @@ def _did_you_mean(name: str) -> str:
     """Return a suggestion: ``(did you mean h100?)`` for ``H-100`` and ``NVIDIA H100``; empty for
     another card's name.
     """
-    words = _words(name)
+    words = _name_parts(name)
     for known_name in known_gpus():
-        if "".join(words) == known_name or words == _words(find_gpu(known_name).device_name):
+        if "".join(words) == known_name or words == _name_parts(find_gpu(known_name).device_name):
             return f" (did you mean {known_name}?)"
     return ""
 
@@ -59,12 +59,12 @@ def gpu_of_device(device_name: str) -> Gpu | None:
     described here.
     """
     for gpu in map(find_gpu, known_gpus()):
-        if _words(gpu.device_name) == _words(device_name):
+        if _name_parts(gpu.device_name) == _name_parts(device_name):
             return gpu
     return None
 
 
-def _words(device_name: str) -> tuple[str, ...]:
+def _name_parts(device_name: str) -> tuple[str, ...]:
     """Return the words of a device's name. Drivers write ``NVIDIA A100-SXM4-80GB`` and
     ``A100-SXM4-80GB``.
     """

@@ -74,7 +74,7 @@ class Check:
         return f"--{self.condition} {self.limit}"
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return the check as one line: the first finding, the measured value and the option, and
         the places of the other findings.
         """
@@ -272,7 +272,7 @@ def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
         else:
             times = ""
         yield CheckFinding(
-            graph_break.file, graph_break.line, first_line(graph_break.in_words) + times
+            graph_break.file, graph_break.line, first_line(graph_break.description) + times
         )
     yield from _findings_of_children(reader, "break")
 
@@ -291,7 +291,7 @@ def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Ite
 def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for recompile in causes(reader):
         function = f"{plain_function(recompile.function)} [{recompile.compilation}]"
-        text = f"{function}: {first_line(recompile.in_words)}"
+        text = f"{function}: {first_line(recompile.description)}"
         yield CheckFinding(recompile.file, recompile.line, text)
     yield from _findings_of_children(reader, "recompile")
 
@@ -300,12 +300,12 @@ def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     """Yield the functions that run uncompiled, including those that failed to compile. Functions
     with nothing to compile are left out.
     """
-    limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
+    limits = {(hit.file, hit.line): hit.description for hit in limit_hits(reader)}
     left = distinct_fallbacks(reader)
     for fallback in left:
         if fallback.has_nothing_to_compile:
             continue
-        why = first_line(fallback.in_words)
+        why = first_line(fallback.description)
         text = f"{plain_function(fallback.function)} was not compiled: {why}"
         if fallback.kind == "limit":
             text = limits.get((fallback.file, fallback.line), text)
@@ -326,7 +326,7 @@ def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
 def _skipped(reader: SessionReader, compilation: model.Compilation) -> CheckFinding:
     for hit in limit_hits(reader):
         if hit.compilation == compilation.name:
-            return CheckFinding(hit.file, hit.line, hit.in_words)
+            return CheckFinding(hit.file, hit.line, hit.description)
     function = plain_function(compilation.function) or "a function"
     error = first_line(compilation.error)
     text = f"{function} [{compilation.name}] was not compiled: {error}"

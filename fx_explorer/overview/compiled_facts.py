@@ -331,15 +331,15 @@ def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
         loss = f". {graph_break.loss[0].upper()}{graph_break.loss[1:]}"
     else:
         loss = ""
-    text = f"{where} breaks the graph{hits}: {graph_break.in_words}{loss}."
+    text = f"{where} breaks the graph{hits}: {graph_break.description}{loss}."
     cost = ""
     if graph_break.cost.is_known and graph_break.cost != NO_COST:
-        cost = graph_break.cost.in_words
+        cost = graph_break.cost.description
     hint = graph_break.hints[0] if graph_break.hints and advises else ""
     detail = " · ".join(part for part in (graph_break.code, cost, hint) if part)
     severity: Severity = "notice" if graph_break.is_wrappers else "problem"
     in_short = _in_short(graph_break) if cost else ""
-    brief = f"{where} graph break{hits}: {graph_break.in_words}"
+    brief = f"{where} graph break{hits}: {graph_break.description}"
     return Fact("breaks", severity, text, detail, graph_break.place, "breaks", "", in_short, brief)
 
 
@@ -360,7 +360,7 @@ def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
         cost = f"The costliest of {breaks} breaks"
     else:
         cost = "What it costs"
-    lines = [f"{cost}: {graph_break.cost.in_words}."]
+    lines = [f"{cost}: {graph_break.cost.description}."]
     hint = graph_break.hints[0] if graph_break.hints else ""
     advice = " · ".join(part for part in (graph_break.code, hint) if part)
     if advice:

@@ -114,7 +114,7 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
     for summary in backend_summaries(reader):
         if summary.stages or summary.runs:
             place = Place(summary.stages[0].document) if summary.stages else None
-            text = f"Backend {summary.backend}: {summary.in_words}."
+            text = f"Backend {summary.backend}: {summary.description}."
             yield Fact("backend", "good", text, summary.called, place, "backend")
     failures = reader.rows(model.Failure, where="backend")
     wrong = [failure for failure in failures if failure.kind != "remark"]

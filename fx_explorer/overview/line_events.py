@@ -32,11 +32,11 @@ def line_events(reader: SessionReader, document: Document) -> dict[int, list[Lin
     for graph_break in distinct_breaks(reader):
         for place in places_of_break(reader, graph_break):
             if place.document == document:
-                text = f"graph break: {first_line(graph_break.in_words)}"
+                text = f"graph break: {first_line(graph_break.description)}"
                 events.setdefault(place.line, []).append(LineEvent("graph break", text))
     for again in recompiles(reader):
         if again.place and again.place.document == document:
-            event = LineEvent("recompile", f"compiled again: {first_line(again.in_words)}")
+            event = LineEvent("recompile", f"compiled again: {first_line(again.description)}")
             of_line = events.setdefault(again.place.line, [])
             if event not in of_line:
                 of_line.append(event)

@@ -378,7 +378,7 @@ def _no_graph(reader: SessionReader) -> Fact:
     text = "No graph was made: nothing of this program was compiled."
     for fallback in distinct_fallbacks(reader):
         if not fallback.has_nothing_to_compile:
-            detail = f"{plain_function(fallback.function)}: {fallback.in_words}"
+            detail = f"{plain_function(fallback.function)}: {fallback.description}"
             return Fact("graphs", "problem", text, detail, fallback.place, "breaks")
     return Fact("graphs", "problem", text, view="graphs")
 
@@ -441,7 +441,7 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     parts = []
     for variant in variants:
         changes = listed(variant.changes) or "as before"
-        parts.append(f"[{variant.variant.name}] from {variant.gate_in_words}: {changes}")
+        parts.append(f"[{variant.variant.name}] from {variant.gate_name}: {changes}")
     detail = listed(parts, SHOWN_AT_MOST)
     used = [variant.variant.name for variant in variants if variant.variant.in_use]
     if used:
@@ -480,7 +480,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         detail = f"{refused}."
         if hit.remedy:
             detail += f"\nWhat to do: {hit.remedy}"
-        yield Fact("recompiles", "problem", f"{hit.in_words}.", detail, hit.place, "breaks")
+        yield Fact("recompiles", "problem", f"{hit.description}.", detail, hit.place, "breaks")
     # Those that were refused at the limit are above.
     refused_names = {
         compilation.name for compilation in first_variants(reader) if reached_limit(compilation)
@@ -491,7 +491,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     costs = _seconds_by_name(reader, [recompile.compilation for recompile in recompiles])
     for recompile in recompiles[:SHOWN_AT_MOST]:
         function = plain_function(recompile.function)
-        text = f"{function} was compiled again: {first_line(recompile.in_words)}."
+        text = f"{function} was compiled again: {first_line(recompile.description)}."
         detail = _about_recompile(recompile)
         cost = costs.get(recompile.compilation, "")
         yield Fact("recompiles", "problem", text, detail, recompile.place, "guards", cost=cost)
@@ -531,9 +531,9 @@ def _saved_code(reader: SessionReader) -> Iterator[Fact]:
     for saved in saved_guards(reader):
         if saved.unchecked:
             detail = f"{saved.unchecked} {FILTERED}"
-            yield Fact("recompiles", "notice", saved.in_words, detail, view="guards")
+            yield Fact("recompiles", "notice", saved.description, detail, view="guards")
         else:
-            yield Fact("recompiles", "good", saved.in_words, OF_TORCH_ALONE, view="guards")
+            yield Fact("recompiles", "good", saved.description, OF_TORCH_ALONE, view="guards")
     for summary in capture_summaries(reader):
         severity: Severity = "good"
         if summary.gaps:
@@ -541,7 +541,7 @@ def _saved_code(reader: SessionReader) -> Iterator[Fact]:
         elif summary.risky or summary.wont_generalize:
             severity = "notice"
         detail = "\n".join(summary.details)
-        yield Fact("recompiles", severity, summary.in_words, detail, view="guards")
+        yield Fact("recompiles", severity, summary.description, detail, view="guards")
 
 
 def _about_recompile(recompile: ExplainedRecompile) -> str:

@@ -57,7 +57,7 @@ def kernel_facts(reader: SessionReader) -> Iterator[Fact]:
             detail = _summed(reader, direction_kernels.compilations)
             yield Fact("kernels", "good", text, detail, view="kernels")
     for choice in islice(measured_choices(reader), CHOICES_SHOWN):
-        text = f"{choice.in_words}."
+        text = f"{choice.description}."
         yield Fact("kernels", "good", text, choice.best_description, view="kernels")
     unlinked = unlinked_kernels(reader, "cpp") if is_log(reader) else 0
     if unlinked:

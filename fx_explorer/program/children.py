@@ -131,7 +131,7 @@ class _Starts:
             program, words, environment = details
         else:
             return
-        command = _words(words) or [_text(program)]
+        command = _command_arguments(words) or [_text(program)]
         why = _why_unseen(_text(program or command[0]), command, environment)
         if why and not _is_of_compiler(sys._getframe(1)):
             note_unseen(self._directory, " ".join(without_secrets(command).words), why)
@@ -177,7 +177,7 @@ def _path_of(environment: Mapping[Any, Any]) -> str:
     return _text(environment.get("PYTHONPATH") or environment.get(b"PYTHONPATH") or "")
 
 
-def _words(words: Any) -> list[str]:
+def _command_arguments(words: Any) -> list[str]:
     if isinstance(words, str | bytes | os.PathLike):
         return [_text(words)]
     if isinstance(words, Iterable):

@@ -67,7 +67,7 @@ def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
             ": ".join(filter(None, (finding.where, finding.text))) for finding in check.findings
         ]
         failure = ElementTree.SubElement(
-            case, "failure", {"message": xml_safe(check.in_words), "type": check.condition}
+            case, "failure", {"message": xml_safe(check.description), "type": check.condition}
         )
         failure.text = xml_safe("\n".join([f"{check.measured} ({check.option})", *lines]))
 

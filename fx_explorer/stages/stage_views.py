@@ -158,6 +158,6 @@ def _size(document: Document) -> str:
 
 def _describe_breaks(breaks: Sequence[DistinctBreak]) -> list[str]:
     return [
-        f"graph break at {graph_break.file}:{graph_break.line}: {graph_break.in_words}"
+        f"graph break at {graph_break.file}:{graph_break.line}: {graph_break.description}"
         for graph_break in breaks
     ]

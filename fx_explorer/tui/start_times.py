@@ -42,7 +42,7 @@ class UsualTimes:
 
     seconds: Mapping[str, tuple[float, ...]]
 
-    def in_words(self, phase: int) -> str:
+    def describe(self, phase: int) -> str:
         """Return ``usually 10 to 15 s here``; empty where no start is remembered."""
         seconds = self.seconds.get(PHASES[phase], ())
         if not seconds:
@@ -132,7 +132,7 @@ class StartClock:
 
     def sentence(self, elapsed_s: float) -> str:
         """Return ``importing torch · 6 s · usually 10 to 15 s here``."""
-        parts = [self.doing, f"{elapsed_s - self._began_s:.0f} s", self.usual.in_words(self.phase)]
+        parts = [self.doing, f"{elapsed_s - self._began_s:.0f} s", self.usual.describe(self.phase)]
         return " · ".join(part for part in parts if part)
 
     def share(self, elapsed_s: float) -> float:

@@ -177,7 +177,7 @@ class Outcomes:
         """Describe a fault, and name the functions that the program has replaced: they may be its
         cause.
         """
-        replaced = self._progress.original_functions.in_words()
+        replaced = self._progress.original_functions.describe()
         with self._progress.original_functions.in_place():
             what = f"failed while {self._progress.activity}: {self._report('worker', error)}. "
         if replaced:

@@ -187,7 +187,7 @@ class OriginalFunctions:
         )
         return names
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Return a sentence with the functions that the program has replaced; empty without any."""
         names = self.replaced()
         if not names:

@@ -91,7 +91,7 @@ class RequestRecording:
             state.unavailable("the options of the compiler", unknown)
         os.register_at_fork(after_in_child=state.begin_in_fork)
         state.with_pythons_own = self._progress.original_functions.in_place
-        state.replaced_in_words = self._progress.original_functions.in_words
+        state.describe_replaced = self._progress.original_functions.describe
         self.recording = state
         if gates and has_steps(state):
             from fx_explorer.capture.stepping.after_the_program import finish

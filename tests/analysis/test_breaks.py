@@ -68,7 +68,7 @@ def test_an_unknown_reason_is_told_in_torchs_words(written: Written) -> None:
     (found,) = distinct_breaks(
         written(write_breaks(a_break(3, "GB9999", "Something new\nwith details")))
     )
-    assert found.in_words == "Something new"
+    assert found.description == "Something new"
 
 
 @pytest.fixture(scope="module")

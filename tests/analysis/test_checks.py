@@ -105,7 +105,7 @@ def test_too_many_graphs_are_explained_by_breaks_and_recompiles_and_too_few_by_w
 
 
 def test_a_failure_is_one_line_with_the_first_place_and_the_others(troubled: SessionReader) -> None:
-    told = judge(troubled, "max-graph-breaks", 2).in_words
+    told = judge(troubled, "max-graph-breaks", 2).description
     assert told == (
         "/p/m.py:12: graph breaks hit 4 times, 2 allowed (--max-graph-breaks 2): "
         "a Python builtin acts outside the graph (3 times); also /p/m.py:15"
@@ -113,7 +113,7 @@ def test_a_failure_is_one_line_with_the_first_place_and_the_others(troubled: Ses
 
 
 def test_a_condition_that_takes_no_number_is_written_without_one(troubled: SessionReader) -> None:
-    told = judge(troubled, "no-skipped-frames", 0).in_words
+    told = judge(troubled, "no-skipped-frames", 0).description
     assert told.startswith(
         "/p/m.py:11: 1 function not compiled, 0 allowed (--no-skipped-frames): helper [1/0]"
     )
@@ -163,7 +163,7 @@ def test_a_failure_without_a_line_of_its_own_leads_to_what_was_compiled_or_else_
         "/p/f.py:7"
     ]
     assert (
-        judge(written(lambda _: None), "expect-graphs", 1).in_words
+        judge(written(lambda _: None), "expect-graphs", 1).description
         == "0 graphs, 1 expected (--expect-graphs 1)"
     )
 

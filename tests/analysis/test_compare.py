@@ -144,7 +144,7 @@ def test_a_branch_says_what_made_it_differ_and_what_it_saved(branched: SessionRe
         "inductor.max_fusion_size = 1",
         "pass_ of fold.py after the post-grad passes",
     )
-    assert (other.first, other.gate_in_words, other.seconds) == ("0/0", "the partition", 0.5)
+    assert (other.first, other.gate_name, other.seconds) == ("0/0", "the partition", 0.5)
     assert other.graphs == ("Backward · post-grad",)
     told = [fact.text for fact in overview(branched) if fact.topic == "graphs"]
     assert any("1 other variant" in text and "1.25 s" in text for text in told), told

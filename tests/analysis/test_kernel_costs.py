@@ -22,7 +22,7 @@ from tests.sessions import write_training_step
 def test_a_kernel_has_the_line_of_the_nodes_that_it_computes(tmp_path: Path) -> None:
     """In tests/sessions.py: addmm and gelu are on line 7, addmm_1 on line 8."""
     with SessionReader(write_training_step(tmp_path / "s.fxs").path) as reader:
-        found = [(one.use.kernel.name, one.line_in_words) for one in kernel_costs(reader)]
+        found = [(one.use.kernel.name, one.line_label) for one in kernel_costs(reader)]
     assert found == [
         ("extern_kernels.addmm", "mlp.py:7"),
         ("kernel", "mlp.py:7"),
@@ -45,7 +45,7 @@ def test_versions_of_a_function_are_counted_and_told_in_sums(tmp_path: Path) -> 
                 )
             )
     with SessionReader(tmp_path / "s.fxs") as reader:
-        assert [one.in_words for one in versions(reader).values()] == ["1 of 2", "2 of 2", ""]
+        assert [one.description for one in versions(reader).values()] == ["1 of 2", "2 of 2", ""]
         assert over_versions(reader, [1, 2, 3]) == "over 2 versions of twice"
         assert over_versions(reader, [2, 3]) == ""
         assert kernels_as_text(reader).endswith(
@@ -83,9 +83,9 @@ def test_the_table_fits_its_width_and_says_what_it_left_out(tmp_path: Path, widt
 def test_alike_layers_are_one_module_in_words(tmp_path: Path) -> None:
     with SessionReader(write_training_step(tmp_path / "s.fxs").path) as reader:
         one = kernel_costs(reader)[0]
-    assert replace(one, modules=("layers.0.up", "layers.1.up")).module_in_words == "layers.*.up ×2"
-    assert replace(one, modules=("layers.0.up", "head")).module_in_words == "layers.0.up +1"
-    assert replace(one, modules=("fc1", "fc2")).module_in_words == "fc1 +1"
+    assert replace(one, modules=("layers.0.up", "layers.1.up")).module_label == "layers.*.up ×2"
+    assert replace(one, modules=("layers.0.up", "head")).module_label == "layers.0.up +1"
+    assert replace(one, modules=("fc1", "fc2")).module_label == "fc1 +1"
 
 
 def test_lines_and_modules_of_a_real_capture_are_those_of_the_users_file(

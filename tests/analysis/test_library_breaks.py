@@ -61,7 +61,7 @@ def test_the_users_own_comes_first_whatever_the_librarys_costs(written: Written)
 def test_the_users_line_that_led_there_is_named(written: Written) -> None:
     reader = with_breaks(written, frames((MINE, 14), (MINE, 9), (LOGGING, 1500)))
     theirs = distinct_breaks(reader)[1]
-    assert theirs.in_words == "a logger is called, in Python's own code, called from train.py:9"
+    assert theirs.description == "a logger is called, in Python's own code, called from train.py:9"
     assert theirs.hints == (
         "Look at the call in train.py:9: what it calls is compiled with it, and breaks go when the call does.",
     )
@@ -72,7 +72,7 @@ def test_a_package_may_be_the_model_itself_and_is_told_by_its_cost_with_torchs_h
 ) -> None:
     package = "/home/me/.venv/lib/python3.12/site-packages/transformers/modeling.py"
     theirs = distinct_breaks(with_breaks(written, frames((MINE, 14), (package, 1500)), package))[0]
-    assert theirs.in_words == "a logger is called, in a package, called from train.py:14"
+    assert theirs.description == "a logger is called, in a package, called from train.py:14"
     assert theirs.hints == ("add it to a list",)
 
 
@@ -80,5 +80,5 @@ def test_of_a_library_that_nobody_is_known_to_call_nothing_more_is_said(written:
     found = {
         one.file: one for one in distinct_breaks(with_breaks(written, frames((LOGGING, 1500))))
     }
-    assert found[LOGGING].in_words == "a logger is called"
+    assert found[LOGGING].description == "a logger is called"
     assert found[LOGGING].hints == ("add it to a list",)

@@ -128,7 +128,7 @@ def test_a_recompile_says_what_was_different(
     found = recompiles(reader(captured("recompiles")))
     assert {one.function for one in found} == {"score"}
     assert all(one.compilation and one.of and one.reason and one.place for one in found)
-    words = " ".join(one.in_words for one in found)
+    words = " ".join(one.description for one in found)
     assert "size 0 of x was" in words
     assert "the dtype of x was float32 and now is float64" in words
 
@@ -165,7 +165,7 @@ def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written:
         writer.add(model.Recompile(0, again, "0/0", f"0/0: {reason}", reason, "", 0))
 
     (found,) = recompiles(written(write))
-    assert (found.file, found.line, found.in_words) == (
+    assert (found.file, found.line, found.description) == (
         "/p/m.py",
         7,
         "size 0 of batch['x'] was 8 and now is 12",
@@ -295,4 +295,4 @@ def test_what_torch_compile_was_given_otherwise_is_named(
     with record(tmp_path / "s.fxs", program) as session:
         (recompile,) = recompiles(session)
         assert "BACKEND_MATCH" in recompile.reason
-        assert words in recompile.in_words
+        assert words in recompile.description

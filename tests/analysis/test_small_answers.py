@@ -95,7 +95,7 @@ def test_guards_are_counted_by_kind(written: Written) -> None:
         ("TENSOR_MATCH", 1),
     ]
     assert guard_kinds(reader)[0].count == 4
-    assert [k.in_words for k in guard_kinds(reader) if k.kind == "BRAND_NEW"] == [""]
+    assert [k.description for k in guard_kinds(reader) if k.kind == "BRAND_NEW"] == [""]
     assert [guard.position for guard in guards_of(reader, 2, 1, 3)] == [1, 2]
 
 

@@ -80,7 +80,7 @@ def test_a_mark_that_is_tried_takes_its_recompile_away(
 ) -> None:
     trial = tried(captured(varying), lambda found: found[which])
     assert (trial.before, trial.after, trial.is_good) == (COMPILED, compilations, True)
-    assert trial.in_words == f"tried, {COMPILED} compilations → {compilations}"
+    assert trial.description == f"tried, {COMPILED} compilations → {compilations}"
 
 
 def test_marks_that_change_nothing_are_not_called_good(captured: Captured, varying: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_program_that_does_not_get_through_with_marks_is_told(
     path.write_text(VARYING.format(condition="os.environ.get('TORCH_COMPILE_DYNAMIC_SOURCES')"))
     trial = tried(captured(path), lambda found: found)
     assert (trial.after, trial.is_good) == (None, False)
-    assert "the program failed" in trial.in_words
+    assert "the program failed" in trial.description
 
 
 def test_marks_are_offered_for_their_recompile_and_tried_as_fixes_are(

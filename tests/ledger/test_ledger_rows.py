@@ -144,7 +144,7 @@ def test_what_a_kernel_reaches_is_held_against_this_machine() -> None:
     one = entry("library", 10, name="mm", moved_bytes=50_000, flops=500_000)
     found = rate(figures(one), one)
     assert found is not None
-    assert found.in_words == "5 GB/s (50 % of a copy), 50 GFLOP/s (50 % of a float32 product)"
+    assert found.description == "5 GB/s (50 % of a copy), 50 GFLOP/s (50 % of a float32 product)"
     assert rate(figures(one), entry("library", 10)) is None
 
 
@@ -153,7 +153,7 @@ def test_more_than_the_machine_was_measured_to_do_is_no_share_of_it() -> None:
     found = rate(figures(one), one)
     assert found is not None
     assert found.of_products == pytest.approx(5)
-    assert found.in_words.endswith(
+    assert found.description.endswith(
         "500 GFLOP/s (more than a float32 product reached when it was measured)"
     )
 

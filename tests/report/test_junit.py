@@ -68,7 +68,7 @@ def test_each_condition_is_a_test_case() -> None:
 def test_a_failure_has_its_place_and_all_places_in_its_text() -> None:
     (case,) = parsed(MISSED).iter("testcase")
     assert (case.attrib["file"], case.attrib["line"]) == ("m.py", "3")
-    assert case[0].attrib["message"] == MISSED.in_words
+    assert case[0].attrib["message"] == MISSED.description
     assert (case[0].text or "").splitlines()[1:] == [
         "m.py:3: print is called",
         "m.py:9: a branch on data",

@@ -78,7 +78,7 @@ async def test_a_graph_has_a_column_whose_sum_is_in_its_title(
         assert pane.document
         graph = driver.explorer.reader.get(model.Graph, pane.document.id)
         of_graph = [one for one in figures.nodes if one.node.graph == graph.id]
-        assert f"profiled {times_of(driver, pane).whole.in_words}" in driver.screen
+        assert f"profiled {times_of(driver, pane).whole.description}" in driver.screen
         assert sum(one.seconds for one in of_graph) == pytest.approx(
             times_of(driver, pane).whole.seconds
         )
@@ -137,7 +137,7 @@ async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(
             ]
             assert bool(found) == bool(time)
             if time:
-                assert f"{time.in_words} in the profile" in lines[found[0]]
+                assert f"{time.description} in the profile" in lines[found[0]]
                 await driver.press(*["down"] * (found[0] - first))
                 assert (
                     "an equal part of kernels that compute other operations, too" in driver.screen
@@ -279,14 +279,14 @@ async def test_output_code_has_the_time_of_each_call_and_the_sum_where_a_kernel_
         calls, definitions = places.calls[document.id], places.definitions[document.id]
         assert len(calls) > 40
         for line, time in calls.items():
-            assert gutter(code, line) == time.in_words
+            assert gutter(code, line) == time.description
             assert (
                 ".run(" in lines[line] or "extern_kernels." in lines[line] or "aten." in lines[line]
             )
         for line, time in definitions.items():
-            assert gutter(code, line) == f"Σ {time.in_words}"
+            assert gutter(code, line) == f"Σ {time.description}"
             assert "async_compile" in "".join(lines[max(0, line - 2) : line + 2])
-        assert f"profiled {places.output_codes[document.id].in_words}" in code._title.text
+        assert f"profiled {places.output_codes[document.id].description}" in code._title.text
 
 
 async def test_a_kernel_has_its_time_at_its_function_and_in_its_title(
@@ -303,7 +303,7 @@ async def test_a_kernel_has_its_time_at_its_function_and_in_its_title(
             pane, document_of(reader, "artifact", kernel.artifact)
         )
         await driver.settle()
-        told = places.kernels[kernel.id].in_words
+        told = places.kernels[kernel.id].description
         assert f"profiled {told}" in pane._title.text
         assert isinstance(pane.body, CodeView)
         rows = range(pane.body.line_count)
@@ -327,7 +327,7 @@ async def test_a_graph_as_code_has_the_times_before_its_lines(
             assert node_under(driver, pane) == node
             time = times_of(driver, pane).of_node(node.id)
             assert time
-            assert gutter(pane, pane.body.cursor) == time.in_words
+            assert gutter(pane, pane.body.cursor) == time.description
         await driver.press("less_than_sign")
         assert "Tables can be sorted" in driver.screen
 

@@ -29,11 +29,11 @@ from tests.tui.test_live_capture import FakeCapture, step
 
 def test_what_a_phase_usually_takes_is_said_from_earlier_starts(tmp_path: Path) -> None:
     file = tmp_path / "starts.json"
-    assert read_usual_times(file).in_words(1) == ""
+    assert read_usual_times(file).describe(1) == ""
     for seconds in (9.6, 15.2, 12.0):
         keep_times({"torch": seconds}, file)
     usual = read_usual_times(file)
-    assert usual.in_words(1) == "usually 10 to 15 s here"
+    assert usual.describe(1) == "usually 10 to 15 s here"
     assert usual.middle_s(1) == 12.0
 
 
@@ -50,7 +50,7 @@ def test_only_the_last_starts_are_remembered(tmp_path: Path) -> None:
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, text: str) -> None:
     file = tmp_path / "starts.json"
     file.write_text(text)
-    assert read_usual_times(file).in_words(1) == ""
+    assert read_usual_times(file).describe(1) == ""
 
 
 def test_phases_come_in_their_order_and_are_left_once() -> None:

@@ -94,7 +94,7 @@ class Recording:
         """Returns a context manager inside which Python's own functions are restored, in case the
         program has replaced them.
         """
-        self.replaced_in_words: Callable[[], str] = lambda: ""
+        self.describe_replaced: Callable[[], str] = lambda: ""
         """Names the functions that the program has replaced, which may be why a record failed;
         empty without any.
         """
@@ -450,7 +450,7 @@ class Recording:
                 self._broken = True
                 self.notify(Notice("note", text=f"recording stopped: {error}"))
             return
-        replaced = self.replaced_in_words()
+        replaced = self.describe_replaced()
         with self.with_pythons_own():
             text = "; ".join(filter(None, (f"could not record {what}: {error}", replaced)))
             self.add_failure("recorder", stage, error, text)

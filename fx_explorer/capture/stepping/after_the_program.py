@@ -294,7 +294,7 @@ class MeasuredFigures:
     rows: tuple[Measurement, ...]
     build_s: float
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         times = [
             f"{row.what.replace('+', ' and ')} {row.median_s * 1000:.3g} ms" for row in self.rows
         ]
@@ -353,7 +353,7 @@ def measure(stepper: Stepper, name: str) -> str:
         )
         raise UsageError(message) from error
     recording.writer.add_all(measured_figures.rows)
-    return f"[{variant.row.name}] {measured_figures.in_words()}"
+    return f"[{variant.row.name}] {measured_figures.describe()}"
 
 
 def _settings(stepper: Stepper, variant: Variant) -> Settings:

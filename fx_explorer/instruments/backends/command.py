@@ -82,7 +82,7 @@ def backends_of(python: str, names: Sequence[str] = ()) -> tuple[str, list[Backe
         raise WorkerError(f"{python} {error}. Choose another --python.") from error
     answers = ended.objects()
     if ended.status or not answers:
-        words = ended.last_words or f"it ended with status {ended.status}"
+        words = ended.last_error_line or f"it ended with status {ended.status}"
         raise WorkerError(f"{python} could not say its backends: {words}")
     try:
         return str(answers[-1]["torch"]), [_backend(row) for row in answers[-1]["backends"]]

@@ -218,7 +218,7 @@ def backends_of_report(reader: SessionReader) -> list[Json]:
 def _backend(backend_summary: BackendSummary, names: dict[int, str]) -> Json:
     return {
         "backend": backend_summary.backend,
-        "in_words": backend_summary.in_words,
+        "in_words": backend_summary.description,
         "stages": [_stage(stage) for stage in backend_summary.stages],
         "entries": [_entry(entry, names) for entry in backend_summary.entries],
         "last_runs": [_run(run) for run in backend_summary.runs],

@@ -175,8 +175,8 @@ def _instruction(
 
 
 def _notice(summaries: list[BackendSummary]) -> str:
-    described = (summary for summary in summaries if summary.in_words)
-    parts = [f"{summary.backend}: {summary.in_words}" for summary in described]
+    described = (summary for summary in summaries if summary.description)
+    parts = [f"{summary.backend}: {summary.description}" for summary in described]
     return f"{'. '.join(parts)}." if parts else ""
 
 

@@ -254,7 +254,10 @@ class _Narration:
         self.tell, self.end = self._out.tell, self._out.end
 
     def show(self, progress: BenchProgress) -> None:
-        if not self._out.show_live(lambda: progress.in_words) and progress.doing != self._printed:
+        if (
+            not self._out.show_live(lambda: progress.description)
+            and progress.doing != self._printed
+        ):
             self.tell(progress.without_figures)
         self._printed = progress.doing
 

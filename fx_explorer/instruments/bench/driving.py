@@ -59,7 +59,7 @@ class BenchProgress:
         return ": ".join(filter(None, (self.place, self.doing)))
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         figures = [f"round {self.round}"] if self.round else []
         figures += [] if self.left_s is None else [f"{self.left_s:.0f} s left"]
         return ", ".join([self.without_figures, *figures])

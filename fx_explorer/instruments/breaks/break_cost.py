@@ -122,7 +122,7 @@ class BreakCost:
         return "no graph"
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the break``."""
         if not self.is_known:
             return "not in this text"
@@ -134,11 +134,11 @@ class BreakCost:
         if self.extra_graphs:
             parts.append(counted(self.extra_graphs, "more graph"))
         if self.read_again.count:
-            parts.append(f"{self.read_again.in_words} through memory")
+            parts.append(f"{self.read_again.description} through memory")
         if self.saved.count:
-            parts.append(f"{self.saved.in_words} of them saved for the backward")
+            parts.append(f"{self.saved.description} of them saved for the backward")
         if self.kept_twice.count:
-            parts.append(f"{self.kept_twice.in_words} saved on both sides")
+            parts.append(f"{self.kept_twice.description} saved on both sides")
         if self.kernels:
             parts.append(f"{counted(self.kernels, 'kernel')} at the break")
         return ", ".join(parts) or "no more graphs, and no tensor crosses"

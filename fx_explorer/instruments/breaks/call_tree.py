@@ -267,7 +267,7 @@ class DistinctFallback:
         )
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         if self.is_made_by_python:
             return MADE_BY_PYTHON
         if self.has_nothing_to_compile:

@@ -167,7 +167,7 @@ class Tensors:
         return Tensors(self.count + other.count, self.size_bytes + other.size_bytes, unknown)
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         at_least = "at least " if self.unknown_sizes else ""
         return f"{counted(self.count, 'tensor')} ({at_least}{size(self.size_bytes)})"
 

@@ -48,7 +48,7 @@ class BreakInLibrary:
         """Return the user's file and line that call the package, such as ``train.py:9``."""
         return in_file(self.called_from.file, self.called_from.line)
 
-    def in_words(self, registry_id: str, plain: str) -> str:
+    def describe(self, registry_id: str, plain: str) -> str:
         """Return torch's reason (``plain``), with the user's line that called the package."""
         whose = "Python's own code" if self.is_pythons_own else "a package"
         return f"{plain}, in {whose}, called from {self.caller}"
@@ -118,7 +118,7 @@ class BreakInWrapper:
     what: str
     """Name of the function that breaks, such as ``_pre_forward``."""
 
-    def in_words(self, registry_id: str, plain: str) -> str:
+    def describe(self, registry_id: str, plain: str) -> str:
         return (
             f"torch's DistributedDataParallel breaks there itself ({self.what}), around your "
             "model and not inside it"
@@ -185,7 +185,7 @@ class EagerRest(NamedTuple):
     """The line from which on the function runs in eager mode; 0 when it is not known."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``the rest of Net.forward, from line 12 on,``, the subject of a sentence."""
         rest = f"the rest of {self.function or 'the function'}"
         if self.line:
@@ -250,18 +250,18 @@ class DistinctBreak:
         """
         if not self.eager_rests:
             return ""
-        rests = " and ".join(rest.in_words for rest in self.eager_rests[:2])
+        rests = " and ".join(rest.description for rest in self.eager_rests[:2])
         more = len(self.eager_rests) - 2
         also = f" and {counted(more, 'other rest')}" if more > 0 else ""
         run = "runs" if len(self.eager_rests) == 1 else "run"
         return f"torch cannot resume there: {rests}{also} {run} in eager mode"
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return torch's reason, in plain words where we have them."""
         plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
         if self.elsewhere:
-            return self.elsewhere.in_words(self.registry_id, plain)
+            return self.elsewhere.describe(self.registry_id, plain)
         return plain
 
     @property
@@ -428,7 +428,7 @@ class BreakInTorch:
     is_inside: bool
     """Whether Dynamo was tracing torch's code when it broke."""
 
-    def in_words(self, registry_id: str, plain: str) -> str:
+    def describe(self, registry_id: str, plain: str) -> str:
         if not self.is_inside:
             return f"it calls {self.what}, which torch keeps out of compilation"
         if registry_id == ASKED_FOR:

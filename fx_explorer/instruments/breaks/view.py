@@ -111,7 +111,7 @@ def _break_row(reader: SessionReader, graph_break: DistinctBreak) -> TableRow:
         graph_break.cost.in_short,
         takes,
         f"{graph_break.count}×",
-        graph_break.in_words,
+        graph_break.description,
         graph_break.code,
     )
     values = {"times": float(graph_break.count)}
@@ -129,7 +129,7 @@ def _left_row(reader: SessionReader, fallback: DistinctFallback) -> TableRow:
         "not compiled",
         "–",
         f"{fallback.count}×",
-        fallback.in_words,
+        fallback.description,
         plain_function(fallback.function),
     )
     return TableRow(cells, fallback.place, lambda: Detail(left_text(reader, fallback)), part=1)
@@ -146,7 +146,7 @@ def _recompile_row(reader: SessionReader, recompile: ExplainedRecompile) -> Tabl
         "",
         "–",
         f"[{recompile.compilation}]",
-        recompile.in_words,
+        recompile.description,
         first_line(_source_line(reader, recompile)),
     )
     return TableRow(
@@ -178,12 +178,12 @@ def _recompile_text(recompile: ExplainedRecompile) -> str:
     parts = [
         (
             f"[{recompile.compilation}] {plain_function(recompile.function)} was compiled again "
-            f"because {recompile.in_words}."
+            f"because {recompile.description}."
         ),
         "",
         *texts,
         f"The code compiled as [{recompile.of}] could not be reused: its guard failed.{_others(recompile)}",
-        f"  {recompile.guard_in_words}",
+        f"  {recompile.plain_guard}",
         "",
         "torch's own words",
         f"  {recompile.reason}",
@@ -255,7 +255,10 @@ def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
     why = [graph_break.explanation] if graph_break.explanation else []
     parts: list[Part] = [
         ("", marked_code(graph_break.code, graph_break.carets)),
-        ("What it costs", [f"{graph_break.cost.in_words}.", *run_time_lines(reader, graph_break)]),
+        (
+            "What it costs",
+            [f"{graph_break.cost.description}.", *run_time_lines(reader, graph_break)],
+        ),
         (
             "Saved for the backward across it",
             [kept_line(reader, kept_across) for kept_across in graph_break.cost.kept_across],
@@ -263,7 +266,7 @@ def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
         ("Why", why),
         ("What to try", [f"• {hint}" for hint in graph_break.hints]),
         ("Where, outermost first", _chain(graph_break)),
-        ("Runs in eager mode", [rest.in_words.rstrip(",") for rest in graph_break.eager_rests]),
+        ("Runs in eager mode", [rest.description.rstrip(",") for rest in graph_break.eager_rests]),
         ("Resumes in", [plain_function(name) for name in graph_break.resume_functions]),
         ("Calls, with the graphs they became", _tree(reader, graph_break)),
         ("Your stack, innermost last", stack_lines(reader, graph_break.stack)),
@@ -298,7 +301,7 @@ def run_time_lines(reader: SessionReader, graph_break: DistinctBreak) -> list[st
             "From leaving the graph before it to entering the graph behind it; what Python "
             "runs at that line is included."
         )
-        return [f"Run time: {graph_break.cost.run.in_words}.", what]
+        return [f"Run time: {graph_break.cost.run.description}.", what]
     if call_time(reader):
         return [
             (

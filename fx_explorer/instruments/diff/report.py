@@ -91,7 +91,7 @@ def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -
     for name, reader, other in ((names[0], left, right), (names[1], right, left)):
         for graph_break in breaks_of_reader_alone(reader, other):
             place = in_file(graph_break.file, graph_break.line)
-            yield f"only {name} breaks at {place}: {graph_break.in_words}"
+            yield f"only {name} breaks at {place}: {graph_break.description}"
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:

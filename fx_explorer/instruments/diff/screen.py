@@ -235,7 +235,7 @@ class CompareScreen(DifferenceScreen):
     def on_mount(self) -> None:
         self._list.load(Rows([*map(figure_row, self._figures), *map(pair_row, self._pairs)]))
         self._list.focus()
-        self._show_hint(self._figure_words(0))
+        self._show_hint(self._describe_figure(0))
         self._compare(len(self._figures) + first_to_compare(self._pairs))
 
     def _has_difference(self, line: int) -> bool:
@@ -249,7 +249,7 @@ class CompareScreen(DifferenceScreen):
         await asyncio.sleep(SHOW_DELAY_S)
         pair = self._pair(line)
         if pair is None:
-            self._show_hint(self._figure_words(line))
+            self._show_hint(self._describe_figure(line))
             return
         rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = []
         if pair.is_shared:
@@ -259,9 +259,9 @@ class CompareScreen(DifferenceScreen):
             self._difference.placeholder = "Nothing."
         self._difference.load(Rows(diff_rows(rows)))
         self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
-        self._title.show(Content.styled(f"{pair.title}: {self._pair_words(pair, rows)}", "bold"))
+        self._title.show(Content.styled(f"{pair.title}: {self._describe_pair(pair, rows)}", "bold"))
 
-    def _pair_words(
+    def _describe_pair(
         self, pair: DocumentPair, rows: list[DiffRow[model.Node]] | list[DiffRow[str]]
     ) -> str:
         if pair.is_shared:
@@ -274,7 +274,7 @@ class CompareScreen(DifferenceScreen):
         noun = "node" if pair.is_graph else "line"
         return describe_difference(rows, noun)
 
-    def _figure_words(self, line: int) -> str:
+    def _describe_figure(self, line: int) -> str:
         """Return a figure in full, because a row has no room for long lists of names."""
         if line >= len(self._figures) or not self._figures[line].left:
             return ""

@@ -285,7 +285,7 @@ def _gone_and_new(gone: Iterable[str], new: Iterable[str]) -> str:
 def _break(graph_break: DistinctBreak) -> str:
     if graph_break.file:
         return f"{in_file(graph_break.file, graph_break.line)} {graph_break.code}".strip()
-    return first_line(graph_break.in_words)
+    return first_line(graph_break.description)
 
 
 def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
@@ -294,7 +294,7 @@ def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
 
 def _causes(reader: SessionReader) -> dict[str, str]:
     """Return key → cause for all causes of recompiles. The key is the same in both captures."""
-    sentences = [first_line(recompile.in_words) for recompile in causes(reader)]
+    sentences = [first_line(recompile.description) for recompile in causes(reader)]
     return {cause_alone(sentence): sentence for sentence in sentences}
 
 
@@ -490,7 +490,7 @@ def _break_cell(graph_break: DistinctBreak | None) -> str | None:
         where = f"{in_file(graph_break.file, graph_break.line)}  {graph_break.code}  "
     else:
         where = ""
-    return f"{where}{first_line(graph_break.in_words)}"
+    return f"{where}{first_line(graph_break.description)}"
 
 
 _SIGNS: dict[Difference, Sign] = {
@@ -534,7 +534,7 @@ def _graphs(reader: SessionReader) -> list[str]:
 
 def _recompiles(reader: SessionReader) -> list[str]:
     return [
-        f"{plain_function(recompile.function)}: {first_line(recompile.in_words)}"
+        f"{plain_function(recompile.function)}: {first_line(recompile.description)}"
         for recompile in causes(reader)
     ]
 

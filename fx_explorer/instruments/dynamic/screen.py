@@ -136,15 +136,17 @@ class DynamicScreen(Dialog[None]):
 
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
-        self._show_words()
+        self._show_description()
 
     def _show_state(self) -> None:
         self._rows[:] = [way_row(way, self._trials, self._doing) for way in WAYS]
         self._list.reload()
-        self._show_words()
+        self._show_description()
 
-    def _show_words(self) -> None:
-        shown = words(WAYS[self._list.cursor], self._trials, is_running=self._trial is not None)
+    def _show_description(self) -> None:
+        shown = describe_way(
+            WAYS[self._list.cursor], self._trials, is_running=self._trial is not None
+        )
         self._words.update(Content(printable_text("\n\n".join(shown))))
         copies, closes = (
             first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close")
@@ -202,7 +204,7 @@ def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | N
     return (*numbers, (f"{sign} {last}", kind))
 
 
-def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list[str]:
+def describe_way(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list[str]:
     """Return the text about the way under the cursor; after the last trial, also a conclusion from
     all of them.
     """

@@ -207,7 +207,7 @@ class DynamicMarkTrial:
         return self.after is not None and self.after < self.before
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Say the result: ``tried, 3 compilations → 1``."""
         if self.is_timed_out:
             return f"timed out: {self.problem}, not verified"

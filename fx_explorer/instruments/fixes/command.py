@@ -64,7 +64,7 @@ async def list_recompiles(
         else:
             where = f"[{cause.compilation}]"
         print_fitted(
-            Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}"))
+            Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.description}"))
         )
         if cause.remedy:
             print_fitted(f"       {printable(cause.remedy)}")
@@ -94,7 +94,7 @@ async def _try(
     trial = await try_marks(
         request, sources, compilations, forking_worker(arguments.python, arguments.timeout)
     )
-    print_fitted(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")
+    print_fitted(f"       {printable(f'{trial.description}: {how}')} (in {trial.took_s:.0f} s)")
 
 
 # All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
@@ -384,7 +384,7 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
     for graph_break, fixes, obstacle in session_fixes.breaks:
         head = printable(place(graph_break.file, graph_break.line))
         print_fitted(Hanging(f"{head}  ", printable(graph_break.code)))
-        print_fitted(f"    {printable(graph_break.in_words)}")
+        print_fitted(f"    {printable(graph_break.description)}")
         for fix in fixes:
             number += 1
             print_fitted(Hanging(f"  {number:>3}  ", printable(fix.title)))

@@ -247,7 +247,7 @@ async def try_any(
     return Trial(
         fix,
         verdict,
-        f"{tried.in_words}; results were not compared",
+        f"{tried.description}; results were not compared",
         before,
         None,
         None,

@@ -78,7 +78,7 @@ Told = tuple[str, str]
 
 def title_of(offer: FixOffer) -> str:
     broken = offer.broken
-    return f"Fixes · {in_file(broken.file, broken.line)} · {broken.in_words}"
+    return f"Fixes · {in_file(broken.file, broken.line)} · {broken.description}"
 
 
 def fix_row(fix: Fix, trial: Trial | None, *, is_being_tried: bool) -> Row:
@@ -275,7 +275,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
         if event.control is self._list:
-            self._show_words()
+            self._show_description()
             self._diff.show(shown(self._fix))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
@@ -291,9 +291,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             for row, fix in enumerate(self._fixes)
         ]
         self._list.reload()
-        self._show_words()
+        self._show_description()
 
-    def _show_words(self) -> None:
+    def _show_description(self) -> None:
         lines = describe_fix(self._fix, self._trial_of(self._fix))
         words = (
             Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error"))
@@ -380,7 +380,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         )
         if best is not None and self._list.cursor == began_at:
             self._list.move_to(best)
-            self._show_words()
+            self._show_description()
             self._diff.show(shown(self._fix))
 
     async def _run_them(self, rows: Sequence[int]) -> bool:

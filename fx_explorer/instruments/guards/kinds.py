@@ -64,7 +64,7 @@ they check.
 @dataclass(frozen=True, slots=True)
 class GuardKind:
     kind: str
-    in_words: str
+    description: str
     """A description; empty for an unknown kind."""
     count: int
 
@@ -115,7 +115,7 @@ class SavedGuards:
     """Kind and source of those that the saved code does not check."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return how many of the guards the saved code is without."""
         asked_for = (
             f"{len(self.dropped):,} of the {counted(self.guards, 'guard')} that Dynamo asked for"
@@ -211,7 +211,7 @@ class CaptureSummary:
     """(missing part of the capture, its consequence); empty for a complete capture."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return a description of the captured functions."""
         behind = ""
         if self.resume_functions:

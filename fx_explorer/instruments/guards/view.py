@@ -287,7 +287,7 @@ def _notice(reader: SessionReader, search: str) -> str:
         return f"Only checks with: {search}. v f changes it, and shows all when it is empty."
     if not checks and not dropped:
         frequent = ", ".join(
-            f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2]
+            f"{kind.count} × {kind.description or kind.kind}" for kind in guard_kinds(reader)[:2]
         )
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
     slowest = _slowest(reader)
@@ -308,7 +308,7 @@ def _dropped(reader: SessionReader) -> str:
             of_guards = f"{row.dropped:,} of {row.guards:,}"
             sentences.append(f"{row.filter} dropped {of_guards} that Dynamo asked for.")
     of_saved_code = saved_guards(reader)
-    sentences += [f"{guards.in_words} {guards.unchecked}".rstrip() for guards in of_saved_code]
+    sentences += [f"{guards.description} {guards.unchecked}".rstrip() for guards in of_saved_code]
     return " ".join(sentences)
 
 

@@ -160,7 +160,7 @@ def runs(level: Level, lines: Sequence[str]) -> list[LineRun]:
         text = [lines[at] for at in run]
         named = Counter[str]() if is_code else _directives(text)
         if named and len(run) >= FEWEST_FOLDED:
-            folded.append(LineRun(run[0], run[-1] + 1, _words(text, named)))
+            folded.append(LineRun(run[0], run[-1] + 1, _describe_directives(text, named)))
     return folded
 
 
@@ -185,7 +185,7 @@ def _directives(lines: Iterable[str]) -> Counter[str]:
     )
 
 
-def _words(lines: Sequence[str], named: Counter[str]) -> str:
+def _describe_directives(lines: Sequence[str], named: Counter[str]) -> str:
     parts = [_quoted(line) for line in lines if line.strip().startswith(TELLING)]
     others = [name for name in named if not name.startswith(TELLING)]
     shown = [*parts, *others][:MOST_NAMED]

@@ -126,7 +126,7 @@ def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
 def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> str:
     measured = measured_choices(reader, kernel.compilation) if is_log(reader) else []
     if measured and may_be_tuned(kernel):
-        return " ".join(f"{choice.in_words}." for choice in measured)
+        return " ".join(f"{choice.description}." for choice in measured)
     if kernel.language == "extern":
         if may_be_template(kernel):
             return f"{NO_CHOICE} {TEMPLATES_MAY_BE}"

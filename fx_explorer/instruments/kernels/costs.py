@@ -67,12 +67,12 @@ class KernelCost:
     """How often each call ran in that time: several times in a profile, otherwise once."""
 
     @property
-    def line_in_words(self) -> str:
+    def line_label(self) -> str:
         """Return ``model.py:31``, or ``model.py:31 +2`` for three lines."""
         return _first_of([in_file(file, line) for file, line in self.lines])
 
     @property
-    def module_in_words(self) -> str:
+    def module_label(self) -> str:
         """Return ``layers.0.up``, ``layers.*.up ×12`` for alike layers, or the first of several."""
         alike = {_NUMBERS.sub("*", module) for module in self.modules}
         if len(alike) == 1 and len(self.modules) > 1:

@@ -144,7 +144,7 @@ class BuiltKernels:
     """Generated functions and library calls of the variants in use, as in the totals."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return words that follow a number of kernels: ``built``, ``not built``, or ``2 built``;
         empty for no kernels.
         """

@@ -184,7 +184,7 @@ class MeasuredChoice:
     best_triton_s: float
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         of_triton = f", {self.triton_choices:,} of them Triton templates"
         text = (
             f"Inductor measured {counted(self.choices, 'choice')} for {self.operation}{of_triton}"

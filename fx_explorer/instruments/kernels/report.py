@@ -326,7 +326,7 @@ def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
 def _cells(cost: KernelCost) -> tuple[str, ...]:
     kernel = cost.use.kernel
     frame = f"[{cost.version.name}]" if cost.version else ""
-    version = cost.version.in_words if cost.version else ""
+    version = cost.version.description if cost.version else ""
     moved = size(cost.size_bytes) if cost.size_bytes >= 0 else ""
     time = microseconds(cost.time_s) if cost.time_s else ""
     return (
@@ -334,8 +334,8 @@ def _cells(cost: KernelCost) -> tuple[str, ...]:
         frame,
         version,
         kernel.direction,
-        cost.line_in_words,
-        cost.module_in_words,
+        cost.line_label,
+        cost.module_label,
         moved,
         time,
         cost.time_kind,

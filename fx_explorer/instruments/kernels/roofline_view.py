@@ -149,8 +149,8 @@ def _cells(point: KernelPoint, roof: Roof | None) -> dict[str, str]:
     cells = {
         "kernel": point.cost.use.kernel.name,
         "bound by": _bound(point, roof),
-        "your line": point.cost.line_in_words,
-        "module": point.cost.module_in_words,
+        "your line": point.cost.line_label,
+        "module": point.cost.module_label,
     }
     if point.intensity:
         cells["FLOP/byte"] = f"{point.intensity:.3g}"

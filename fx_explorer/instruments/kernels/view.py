@@ -90,7 +90,7 @@ def kernels_table(reader: SessionReader) -> ViewTable:
     uses = [cost.use for cost in costs]
     return ViewTable(
         shows=shows,
-        notice=_notice(reader, uses, session_gpu(reader), shown.time_in_words),
+        notice=_notice(reader, uses, session_gpu(reader), shown.time_description),
         origin=origin,
         columns=shown.columns,
         rows=shown,
@@ -154,7 +154,7 @@ class _Shown(Sequence[TableRow]):
         return (*(column for column, has in wanted if has), *REST)
 
     @property
-    def time_in_words(self) -> str:
+    def time_description(self) -> str:
         """Describe the times, unless all are estimates."""
         kinds = time_kinds(self._costs)
         if "in a profile" in kinds:
@@ -210,11 +210,11 @@ class _Shown(Sequence[TableRow]):
         use, kernel = cost.use, cost.use.kernel
         cells: list[str] = []
         if self._has_versions:
-            version = cost.version.in_words if cost.version else ""
+            version = cost.version.description if cost.version else ""
             cells.append(version)
-        cells += [kernel.direction, kernel.name, cost.line_in_words]
+        cells += [kernel.direction, kernel.name, cost.line_label]
         if self._has_modules:
-            cells.append(cost.module_in_words)
+            cells.append(cost.module_label)
         if self._has_bytes:
             moved = size(cost.size_bytes) if cost.size_bytes >= 0 else ""
             cells.append(moved)

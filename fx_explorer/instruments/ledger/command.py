@@ -264,7 +264,7 @@ async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
                 plan,
                 writer,
                 arguments.python,
-                lambda progress: narration.show_live(lambda: progress.in_words),
+                lambda progress: narration.show_live(lambda: progress.description),
                 fork_server(),
             ).run()
             end_session(writer, was_stopped=False)

@@ -203,7 +203,7 @@ class LedgerFigures:
     def of_kind(self, kind: LedgerKind) -> float:
         return dict(self.by_kind).get(kind, 0.0)
 
-    def in_words(self, kind: LedgerKind) -> str:
+    def describe(self, kind: LedgerKind) -> str:
         if self.is_on_gpu:
             return STARTED.get(kind, KIND_IN_WORDS[kind])
         return KIND_IN_WORDS[kind]
@@ -402,7 +402,7 @@ class Rate:
     """
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``12.3 GB/s (48 % of a copy), 0.9 TFLOP/s (85 % of a matrix product)``."""
         parts = []
         if self.bytes_per_s:

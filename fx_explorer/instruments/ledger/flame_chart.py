@@ -406,4 +406,4 @@ def kinds_in(root: FlameFrame) -> list[str]:
 
 
 def describe_kind(figures: LedgerFigures, kind: str) -> str:
-    return _HOLDS_STEPS.get(kind) or figures.in_words(kind)  # type: ignore[arg-type]
+    return _HOLDS_STEPS.get(kind) or figures.describe(kind)  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ Cells = tuple[str, ...]
 def kind_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each kind of step, the longest first, and one for the rest of the time."""
     call_s = figures.call.call_s
-    rows = [(figures.in_words(kind), took_s) for kind, took_s in shown_kinds(figures)]
+    rows = [(figures.describe(kind), took_s) for kind, took_s in shown_kinds(figures)]
     rows.append((NOT_ACCOUNTED, figures.unaccounted_s))
     return [
         *((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows),
@@ -97,7 +97,7 @@ def step_row(figures: LedgerFigures, entry: LedgerEntry) -> Cells:
         graph = f"[{step.compilation}] {step.direction}".strip()
     device = _time(step.device_s) if step.device_s > 0 else ""
     reached = rate(figures, entry)
-    rates = reached.in_words if reached else ""
+    rates = reached.description if reached else ""
     return (
         step_name(figures, entry),
         graph,
@@ -126,7 +126,7 @@ def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
         return f"starting {entry.step.name}"
     if entry.step.name and kind == "wrapper":
         return f"around {describe_branch(entry.step.name)}"
-    return entry.step.name or figures.in_words(kind)
+    return entry.step.name or figures.describe(kind)
 
 
 _BRANCH = re.compile(r"^(?P<which>true|false|while_loop_cond|while_loop_body)_graph_\d+$")

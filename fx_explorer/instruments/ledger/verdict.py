@@ -120,7 +120,7 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
 
 def _short(figures: LedgerFigures, kind: LedgerKind) -> str:
     return {"guards": "evaluating guards", "entry": "entering torch.compile"}.get(
-        kind, figures.in_words(kind)
+        kind, figures.describe(kind)
     )
 
 

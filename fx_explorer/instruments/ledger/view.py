@@ -179,7 +179,7 @@ class _Rows:
     def _step(self, entry: LedgerEntry, number: int, indent: str) -> TableRow:
         step, reached = entry.step, rate(self._figures, entry)
         device = run_time(step.device_s) if step.device_s > 0 else ""
-        rates = reached.in_words if reached else ""
+        rates = reached.description if reached else ""
         cells = (
             str(number),
             indent + step_name(self._figures, entry),
@@ -224,7 +224,7 @@ class _Rows:
         if step.device_s > 0:
             parts.append(f"The GPU computes for {run_time(step.device_s)}.")
         if reached:
-            parts.append(f"It moves {size(step.moved_bytes)}: {reached.in_words}.")
+            parts.append(f"It moves {size(step.moved_bytes)}: {reached.description}.")
         parts += [
             f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}"
             for line, part in entry.lines

@@ -286,7 +286,9 @@ def _twice(reader: SessionReader) -> str:
     else:
         stand, them = ("stand", "them")
     if twice.count:
-        return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."
+        return (
+            f" {twice.description} {stand} here twice: both sides of a graph break keep {them} (4)."
+        )
     return ""
 
 

@@ -246,7 +246,7 @@ class PlaceTime:
         return SIGNS[self.signs]
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         if self.signs:
             return f"{self.sign} {run_time(self.seconds)}"
         return run_time(self.seconds)

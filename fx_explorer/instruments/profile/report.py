@@ -128,8 +128,8 @@ def _kernel_cells(figures: ProfileFigures, share: KernelShare) -> Cells:
         mark(time.shared_s > 0, time.is_similar) + run_time(time.seconds),
         _share(figures, time.seconds),
         f"{time.runs:,}",
-        cost.line_in_words,
-        cost.module_in_words,
+        cost.line_label,
+        cost.module_label,
     )
 
 

@@ -186,7 +186,7 @@ def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
     at = f" ({in_file(*place)})" if why.file and why.line else ""
     return replace(
         finding,
-        words=f"{finding.words}: {without_identities(why.in_words)}{at}",
+        words=f"{finding.words}: {without_identities(why.description)}{at}",
         file=place[0],
         line=place[1],
     )

@@ -153,7 +153,7 @@ class Wait:
     """Ranks that compiled the graph and wait."""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         where = (
             f"{called_function(self.function)} at {in_file(self.file, self.line)} "
             f"[{self.compilation}]"

@@ -130,7 +130,7 @@ def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
     shown = waits(ranks.summaries)
     if group:
         shown = [wait for wait in shown if _has_part(group, wait)]
-    return [f"{as_sentence(wait.in_words)}." for wait in shown[:MOST_WAITS]]
+    return [f"{as_sentence(wait.description)}." for wait in shown[:MOST_WAITS]]
 
 
 def _has_part(group: RankGroup, wait: Wait) -> bool:
@@ -238,7 +238,7 @@ def _wait(wait: Wait) -> dict[str, object]:
         "first_rank": wait.first,
         "longest_seconds": round(wait.longest_s, 6),
         "ranks_that_may_never_come": list(wait.never),
-        "words": wait.in_words,
+        "words": wait.description,
     }
 
 

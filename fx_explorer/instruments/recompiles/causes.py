@@ -122,10 +122,10 @@ class ExplainedRecompile:
     function: str
     reason: str
     """torch's text on the failed guard."""
-    in_words: str
+    description: str
     """The reason without guards, or torch's words when it cannot be put more plainly."""
     guard: str
-    guard_in_words: str
+    plain_guard: str
     """The guard with the program's names."""
     file: str
     """The user's line that depends on the checked value; for an input, the line of its first use.
@@ -180,7 +180,7 @@ class LimitHit:
     """
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         what = "raise an error" if self.is_error else "run uncompiled"
         return (
             f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, which "
@@ -361,9 +361,9 @@ def _explained(
         of=name_before,
         function=function_name,
         reason=row.reason,
-        in_words=change.words,
+        description=change.words,
         guard=row.guard,
-        guard_in_words=plain_code(row.guard, before or function),
+        plain_guard=plain_code(row.guard, before or function),
         file=file,
         line=line,
         place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),
@@ -468,7 +468,7 @@ def _limit_hit(
         limit = int(in_error["limit"] or limit)
     of_refused = (cause for cause in causes(reader) if cause.compilation == refused.name)
     cause = next(of_refused, None)
-    change, what_to_do = (cause.in_words, cause.remedy) if cause else ("", "")
+    change, what_to_do = (cause.description, cause.remedy) if cause else ("", "")
     if is_text(reader):  # which does not have all that was compiled
         count = max(count, limit)
     return LimitHit(

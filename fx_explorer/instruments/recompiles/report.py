@@ -18,7 +18,7 @@ def recompile(explained_recompile: ExplainedRecompile) -> Json:
         "is_cause": explained_recompile.is_cause,
         "times": explained_recompile.times,
         "reason": explained_recompile.reason,
-        "in_words": explained_recompile.in_words,
+        "in_words": explained_recompile.description,
         "guard": explained_recompile.guard,
         "file": explained_recompile.file,
         "line": explained_recompile.line,
@@ -57,5 +57,5 @@ def limit_hit(hit: LimitHit) -> Json:
         "limit": hit.limit,
         "compiled": hit.compiled,
         "raises": hit.is_error,
-        "in_words": hit.in_words,
+        "in_words": hit.description,
     }

@@ -167,7 +167,7 @@ def _of_column(declared: Any, name: str) -> Callable[[tuple[Any, ...]], Iterable
     if declared is str:
         return _only(frozenset([str]))
     if get_origin(declared) is Literal:
-        return _words(frozenset(get_args(declared)))
+        return _choices(frozenset(get_args(declared)))
     return lambda column: [check(value) for value in column]
 
 
@@ -191,7 +191,7 @@ def _only(allowed: frozenset[type]) -> Callable[[tuple[Any, ...]], Iterable[Any]
     return checked
 
 
-def _words(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
+def _choices(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
     def checked(column: tuple[Any, ...]) -> Iterable[Any]:
         if not words.issuperset(column):
             raise ValueError

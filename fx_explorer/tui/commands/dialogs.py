@@ -182,14 +182,14 @@ _SETTINGS: tuple[Declaration, ...] = (
     Declaration(
         "settings.words_down",
         "shift+down",
-        "scroll_words(3)",
+        "scroll_description(3)",
         "words down",
         "Among options, scroll what is said of one down.",
     ),
     Declaration(
         "settings.words_up",
         "shift+up",
-        "scroll_words(-3)",
+        "scroll_description(-3)",
         "words up",
         "Among options, scroll what is said of one up.",
     ),

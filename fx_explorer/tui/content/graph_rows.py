@@ -237,7 +237,7 @@ class GraphRows:
 
 def time_cell(time: PlaceTime | None) -> Piece:
     """Return the cell with the time of a place in a profile."""
-    return (time.in_words, "text") if time else ("", "muted")
+    return (time.description, "text") if time else ("", "muted")
 
 
 def _with_fate(row: Row, fate: Fate | None) -> Row:

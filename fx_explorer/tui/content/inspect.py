@@ -108,7 +108,7 @@ def _node_entries(
     yield Entry("direction", direction)
     yield from _caller_entries(reader, node)
     if time:
-        yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
+        yield Entry("profile", f"{time.description} in the profile", note=time.meaning)
     yield from _optional_entries(reader, node)
     yield from _left_out_entries(reader, node)
     yield from _stack_entries(reader, node)

@@ -232,7 +232,7 @@ class TryingDialog(Dialog[Chosen]):
         else:
             self._chosen[setting.full_name] = value
 
-    def _words_of_all(self) -> str:
+    def _describe_all(self) -> str:
         """Describe the changed options, and the result of trying them."""
         lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
         tried = next(

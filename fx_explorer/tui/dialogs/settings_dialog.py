@@ -208,7 +208,7 @@ class SettingsDialog(TryingDialog):
         if setting:
             words = help_of(setting, self._option(setting))
         elif is_above:
-            words = self._words_of_all()
+            words = self._describe_all()
         else:
             words = ""
         self._help.update(printable_text(words))
@@ -312,7 +312,7 @@ class SettingsDialog(TryingDialog):
 
     # keys and mouse
 
-    def action_scroll_words(self, lines: int) -> None:
+    def action_scroll_description(self, lines: int) -> None:
         self._scroll.scroll_relative(y=lines, animate=False)
 
     def action_move(self, lines: int) -> None:

@@ -439,7 +439,7 @@ class Pane(TellsUnreadable, Vertical):
             title = Content(f"#{kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):
             title += Content(f" · {legend}")
-        time = "" if self.picture else self._times.in_words(self._reader, self.document, kernel)
+        time = "" if self.picture else self._times.describe(self._reader, self.document, kernel)
         if time:
             title += Content(f" · {time}")
         return title

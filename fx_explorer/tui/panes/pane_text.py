@@ -126,7 +126,7 @@ class PaneTimes:
                 TIME_CELLS,
             )
 
-    def in_words(self, reader: SessionReader | None, document: Document | None, kernel: int) -> str:
+    def describe(self, reader: SessionReader | None, document: Document | None, kernel: int) -> str:
         """Describe the time of everything in the pane: ``profiled 812 µs``; empty where it is not
         known.
         """
@@ -141,7 +141,7 @@ class PaneTimes:
         else:
             return ""
         order = f" · {SORTED_WORDS}" if self.is_sorted else ""
-        return f"profiled {time.in_words}{order}" if time else ""
+        return f"profiled {time.description}{order}" if time else ""
 
 
 # What a profile says before the lines of generated code, and of a graph as a text: ``12.3 µs``.
@@ -165,10 +165,10 @@ def time_in_code(
     in grey the sum of all calls of the kernel that it defines.
     """
     if time := calls.get(line):
-        return (f"{time.in_words:>{TIME_CELLS}}", "text")
+        return (f"{time.description:>{TIME_CELLS}}", "text")
     time = definitions.get(line)
     if time:
-        return (f"{f'{SUM} {time.in_words}':>{TIME_CELLS}}", "muted")
+        return (f"{f'{SUM} {time.description}':>{TIME_CELLS}}", "muted")
     return None
 
 
@@ -182,7 +182,7 @@ def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None
     else:
         time = None
     if time:
-        return (f"{time.in_words:>{TIME_CELLS}}", "text")
+        return (f"{time.description:>{TIME_CELLS}}", "text")
     return None
 
 

@@ -83,7 +83,7 @@ def arranged(table: ViewTable, sort: Sort | None, words: str) -> Steps:
     """
     shown: Sequence[int] = range(len(table.rows)) if table.only is None else table.only
     if words and not table.searched:
-        shown = yield from _with_words(table, shown, words.lower().split())
+        shown = yield from _find_rows(table, shown, words.lower().split())
     if sort and any(column.title == sort.column for column in table.columns):
         shown = yield from _sorted(table, shown, sort)
         if table.tree and not words:
@@ -118,7 +118,7 @@ def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
     return (items[start : start + ROWS_AT_A_TIME] for start in range(0, len(items), ROWS_AT_A_TIME))
 
 
-def _with_words(
+def _find_rows(
     table: ViewTable, shown: Sequence[int], words: Sequence[str]
 ) -> Generator[None, None, list[int]]:
     matching = []

@@ -187,10 +187,10 @@ class OldFiles:
     @property
     def words(self) -> str:
         """Return ``old: model.py has changed since``; empty without changes."""
-        return f"old: {self.in_words}" if self.changed else ""
+        return f"old: {self.description}" if self.changed else ""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Return ``model.py has changed since``."""
         names = listed(file_name(changed_file.file.path) for changed_file in self.changed)
         verb = "has" if len(self.changed) == 1 else "have"
@@ -209,7 +209,7 @@ class OldFiles:
         if not self.changed:
             return []
         text = (
-            f"What is shown here is old: {self.in_words} it was captured, first in line "
+            f"What is shown here is old: {self.description} it was captured, first in line "
             f"{self.changed[0].line}."
         )
         return [Fact("old", "notice", text, remedy, difference=OF_FILES)]

@@ -48,7 +48,7 @@ class CaptureState:
     def text(self) -> str:
         return f"{self.glyph} {self.words}"
 
-    def key_words(self, width: int) -> str:
+    def describe_keys(self, width: int) -> str:
         """Return `` · . next stage · c c compile to the end``, as it fits into a terminal of so
         many columns; empty where there are no keys.
         """
@@ -236,7 +236,7 @@ class HeaderLine(OneLine):
         self.show(
             name + Content.styled(f"   {conditions}", "$foreground 60%"),
             Content.styled(state.text, colour)
-            + Content.styled(state.key_words(self.app.size.width), "$foreground"),
+            + Content.styled(state.describe_keys(self.app.size.width), "$foreground"),
         )
 
     def on_resize(self) -> None:

@@ -236,7 +236,7 @@ def _figures(reader: SessionReader) -> dict[str, tuple[str, ...]]:
         "Dynamo": _without_empty(graphs, breaks, guards),
         "AOTAutograd": _aot_figures(reader),
         "Inductor": _without_empty(_fused(reader)),
-        "Kernels": _without_empty(kernels, built_kernels(reader).in_words),
+        "Kernels": _without_empty(kernels, built_kernels(reader).description),
     }
 
 

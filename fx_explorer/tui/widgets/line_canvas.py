@@ -290,14 +290,14 @@ class LineCanvas(TellsUnreadable, ScrollView):
         except Exception as error:
             if not notifies_user(self, error):
                 raise
-            strips = self._words(UNREADABLE, width, height, crop)
+            strips = self._placeholder_strips(UNREADABLE, width, height, crop)
         else:
-            strips = strips or self._words(self._placeholder, width, height, crop)
+            strips = strips or self._placeholder_strips(self._placeholder, width, height, crop)
         if crop.x or crop.width != width:
             return [strip.crop(crop.x, crop.right) for strip in strips]
         return strips
 
-    def _words(self, text: str, width: int, height: int, crop: Region) -> list[Strip]:
+    def _placeholder_strips(self, text: str, width: int, height: int, crop: Region) -> list[Strip]:
         return self._painter.placeholder(printable(text), width, height)[crop.y : crop.bottom]
 
     def _strips(self, start: int, stop: int, width: int, height: int) -> list[Strip]:

@@ -155,7 +155,7 @@ def test_an_operation_that_is_all_of_its_kernel_in_an_earlier_graph_is_no_part_o
     reader = written(write_two_kernels)
     places, _ = both(reader)
     told = {
-        (graph.stage, reader.by_ids(model.Node, [node])[0].name): time.in_words
+        (graph.stage, reader.by_ids(model.Node, [node])[0].name): time.description
         for graph in reader.rows(model.Graph)
         for node, time in times_of(reader, graph, places).items()
     }

@@ -276,7 +276,7 @@ def test_a_recompile_is_the_same_where_its_line_has_moved_and_the_value_is_anoth
     assert not [fact for fact in moved.card() if fact.difference == "recompiles"]
     with SessionReader(moved.before) as before, SessionReader(moved.after) as after:
         assert [len(causes(one)) for one in (before, after)] == [1, 1]
-        words = [causes(one)[0].in_words for one in (before, after)]
+        words = [causes(one)[0].description for one in (before, after)]
     assert words[0] != words[1], "there is nothing to be told apart"
 
 

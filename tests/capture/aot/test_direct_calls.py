@@ -230,7 +230,7 @@ def test_torchs_summary_of_a_capture_of_several_graphs_is_kept(tmp_path: Path) -
     assert summary.unchecked == len(expected.dropped_guards + expected.policy_dropped_guards)
     assert summary.kept == len(expected.kept_guards)
     assert summary.wont_generalize == expected.wont_generalize
-    (fact,) = (fact for fact in overview(reader) if fact.text == summary.in_words)
+    (fact,) = (fact for fact in overview(reader) if fact.text == summary.description)
     assert fact.detail.splitlines() == summary.details
 
 
@@ -260,7 +260,7 @@ def test_what_a_capture_lacks_is_told_first(tmp_path: Path) -> None:
         writer.set_meta("capture_summaries", [STORED])
     with SessionReader(path) as reader:
         (summary,) = capture_summaries(reader)
-    assert summary.in_words == (
+    assert summary.description == (
         "The capture of step is not complete: 3 frames, 1 of them behind a graph break, as "
         "4 versions with 4 graphs."
     )

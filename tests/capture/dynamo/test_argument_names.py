@@ -98,9 +98,9 @@ def test_a_model_of_transformers_called_without_names(tmp_path: Path) -> None:
     with record(tmp_path / "s.fxs", program, backend="eager") as reader:
         assert {"input_ids", "attention_mask"} <= checked(reader)
         cause = next(one for one in causes(reader) if one.is_cause)
-        assert cause.in_words == "size 1 of input_ids was 8 and now is 12"
+        assert cause.description == "size 1 of input_ids was 8 and now is 12"
         assert "torch._dynamo.mark_dynamic(input_ids, 1)" in cause.remedy
-        assert "args[" not in cause.remedy + cause.guard_in_words
+        assert "args[" not in cause.remedy + cause.plain_guard
         # The mark that is tried without an edit has torch's name: nothing else does it.
         assert marks(reader)[0].source.partition(":")[0] == "L['args'][0]"
         said = [

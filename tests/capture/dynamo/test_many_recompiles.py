@@ -145,7 +145,7 @@ def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else
     kinds = {one.change.kind: one.times for one in recompiles(reader) if one.compilation == "0/20"}
     assert sum(kinds.values()) == 20
     assert kinds["value"] > capture.MOST_KEPT
-    assert last.in_words == "the dtype of x was float32 and now is float64"
+    assert last.description == "the dtype of x was float32 and now is float64"
 
 
 def test_beyond_what_is_kept_versions_are_counted() -> None:

@@ -355,7 +355,7 @@ def test_a_guard_that_fails_is_told_with_name_line_values_and_remedy(
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     found = causes(reader)[0]
     assert (found.change.kind, found.change.name) == (told.kind, told.name)
-    assert told.words in found.in_words
+    assert told.words in found.description
     assert told.remedy in found.remedy
     assert (found.file == __file__ and found.line > 0) is told.has_line
     assert failures(reader) == []
@@ -387,7 +387,7 @@ def test_other_keyword_arguments_of_a_wrapper_are_named(
 
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     found = causes(reader)[0]
-    assert words in found.in_words
+    assert words in found.description
     assert "Give the same keyword arguments in each call" in found.remedy
     assert failures(reader) == []
 

@@ -219,8 +219,8 @@ def test_a_recompile_names_what_the_program_changed(
         expected.index,
     )
     assert (change.old, change.new) == (expected.old, expected.new)
-    assert expected.old in found.in_words
-    assert expected.new in found.in_words
+    assert expected.old in found.description
+    assert expected.new in found.description
 
 
 @by_program
@@ -276,7 +276,7 @@ def test_nothing_goes_wrong_while_it_is_looked_at(
 
 
 def words(found: list[ExplainedRecompile]) -> list[str]:
-    return [one.in_words for one in found]
+    return [one.description for one in found]
 
 
 def test_a_recompile_is_compared_with_the_latest_compilation_and_those_before_are_counted(
@@ -304,7 +304,9 @@ def test_a_size_outside_the_range_of_a_dynamic_one_was_what_the_code_was_compile
             compiled(torch.ones(size, 8))
 
     _, found, _ = recompiles(record(tmp_path / "s.fxs", program, backend="eager"))
-    assert found.in_words == "size 0 of x was 6 and now is 1; the compiled code is for 2 and more"
+    assert (
+        found.description == "size 0 of x was 6 and now is 1; the compiled code is for 2 and more"
+    )
     assert "mark_unbacked(x, 0)" in found.remedy
 
 
@@ -370,7 +372,7 @@ def test_reaching_the_recompile_limit_is_told_once_a_function(
         found.line,
     )
     assert (found.option, found.is_error) == ("recompile_limit", fullgraph)
-    assert ("raise an error" if fullgraph else "run uncompiled") in found.in_words
+    assert ("raise an error" if fullgraph else "run uncompiled") in found.description
     assert {one.function for one in recompiles(reader)} == {"shifted"}
     told = [fact.text for fact in overview(reader) if fact.topic in ("recompiles", "graphs")]
     assert sum("which is the limit" in text for text in told) == 1

@@ -38,14 +38,14 @@ def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
     found = {(one.file, one.line): one for one in distinct_breaks(reader)}
     step = found[__file__, line_of("optimizer.step()")]
     assert step.chain[-1].file.endswith("optimizer.py")  # as torch's own stack has it
-    assert step.in_words == (
+    assert step.description == (
         f"torch itself asks for a graph break in {step.chain[-1].function} (torch/optim/optimizer.py:{step.chain[-1].line}), "
         "which this line calls"
     )
     assert not any("graph_break" in hint for hint in step.hints)
     zero = found[__file__, line_of("zero_grad()")]
     assert (
-        zero.in_words
+        zero.description
         == "it calls Optimizer.zero_grad of torch, which torch keeps out of compilation"
     )
     assert any("torch itself asks for a graph break" in fact.text for fact in overview(reader))
@@ -58,7 +58,7 @@ def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
         one for one in distinct_breaks(reader) if one.line == line_of("_dynamo.graph_break()")
     )
     assert own.elsewhere is None
-    assert own.in_words == "the code asks for a graph break here (torch._dynamo.graph_break)"
+    assert own.description == "the code asks for a graph break here (torch._dynamo.graph_break)"
     assert any("graph_break" in hint for hint in own.hints)
 
 

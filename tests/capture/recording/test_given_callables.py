@@ -71,7 +71,7 @@ def test_a_module_path_has_no_names_of_pythons_own() -> None:
 def test_what_shares_torchs_function_is_no_recompile_that_the_user_caused(tmp_path: Path) -> None:
     first, *_ = recompiles(record(tmp_path / "s.fxs", program))
     assert (
-        first.in_words
+        first.description
         == "torch calls it from a function of its own, from which it called net (Sequential) before"
     )
     assert first.remedy == SHARED

@@ -113,7 +113,7 @@ def test_what_autotuning_measured_is_told_with_the_best_and_its_time(tmp_path: P
         "Inductor measured 20 choices for mm, 19 of them Triton templates: the best is "
         "triton_mm_12 at 8.3 µs"
     )
-    assert choice.in_words == sentence
+    assert choice.description == sentence
     assert f"{sentence}." in facts
 
 

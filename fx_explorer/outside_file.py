@@ -25,7 +25,7 @@ the size of a table.
 """
 
 MOST_DOTS = 200
-"""Most dots in one line of TOML: each dot makes a table within the one before."""
+"""Maximum number of dots in one line of TOML: each dot makes a table within the one before."""
 
 
 def open_outside(path: Path, most_bytes: int | None = None) -> BufferedReader:

@@ -43,7 +43,7 @@ a stranger's session may be of any length.
 _NO_NAME = re.compile(r"[^a-zA-Z0-9]")
 
 MOST_NODES = 200
-"""Most nodes that are visited between a copy and the inputs it is computed from."""
+"""Maximum number of nodes that are visited between a copy and the inputs it is computed from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,8 @@ def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
 
 
 MOST_LINES = 50_000
-"""Most lines of a text that are compared line by line. The output code of a model with 1,000
-kernels has as many.
+"""Maximum number of lines of a text that are compared line by line. The output code of a model with
+1,000 kernels has as many.
 """
 
 

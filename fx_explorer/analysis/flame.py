@@ -59,7 +59,7 @@ class FlameFrame:
 # those of some steps.
 
 HALF = 0.5
-"""Least share of these steps in a block at which the block counts as theirs."""
+"""Smallest share of these steps in a block at which the block counts as theirs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
 InputKind = Literal["parameter", "buffer", "input"]
 
 LONGEST_NAME = 1_000
-"""Characters of the name of an input that are looked at."""
+"""Maximum number of characters of an input's name that are examined."""
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9]+")
 
@@ -203,7 +203,7 @@ def tangent_name(name: str) -> str:
 
 
 MAX_LINKS = 12
-"""Most graphs between a kernel's graph and Dynamo's."""
+"""Maximum number of graphs between a kernel's graph and Dynamo's."""
 
 
 def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict[int, int]:

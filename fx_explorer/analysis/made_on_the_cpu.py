@@ -33,14 +33,14 @@ FACTORIES = (
 """Functions of torch that make a tensor on the default device."""
 
 MOVES = ("cuda", "to", "device", "set_default_device", "set_default_tensor_type", "_apply")
-"""Names that may put a tensor elsewhere, where the file has them around an assignment."""
+"""Names that, in the code around an assignment, may put the tensor on another device."""
 
 DEFAULT_DEVICES = ("set_default_device", "set_default_tensor_type")
 
 MOST_INPUTS = 200
 
 LONGEST = 1_000_000
-"""Most characters of a source file that is searched."""
+"""Maximum number of characters of a source file that is searched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def stage_names(stages: Iterable[ShownStage]) -> list[str]:
 # Runs of what a backend compiled.
 
 MOST_ENTRIES = 4
-"""Most compiled functions whose calls one sentence lists; the view has all."""
+"""Maximum number of compiled functions whose calls one sentence lists; the view has all."""
 
 
 def times_called(entry: model.BackendEntry) -> str:

@@ -24,9 +24,9 @@ from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_nam
 Rows = tuple[int, ...]
 
 MOST_OF_A_LINE = 64
-"""Most rows to which a node is linked by its line alone. Links to each iteration of a loop say
-little, and there would be the square of the iterations: 250,000 links for a training step of 14,000
-nodes.
+"""Maximum number of rows to which a node is linked by its line alone. Links to each iteration of a
+loop say little, and there would be the square of the iterations: 250,000 links for a training step
+of 14,000 nodes.
 """
 
 

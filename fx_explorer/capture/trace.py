@@ -416,8 +416,8 @@ torch/fx/passes/graph_transform_observer.py).
 """
 
 SHORT_PASS_S = 0.0005
-"""Seconds below which a pass is short. Half of the 50 events of a small compilation are, and
-together they take almost no time.
+"""Seconds below which a pass counts as short. Half of the 50 events of a small compilation are
+short, and together they take almost no time.
 """
 
 EVERY_PASS_OF = 200

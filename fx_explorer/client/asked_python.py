@@ -17,7 +17,7 @@ from typing import Any
 from fx_explorer.errors import WorkerError
 
 MOST_PRINTED = 16 << 20
-"""Most bytes that are read of its output. Normal output has thousands."""
+"""Maximum number of bytes that are read of its output. Normal output has thousands."""
 
 
 @dataclass(frozen=True, slots=True)

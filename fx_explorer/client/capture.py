@@ -42,7 +42,7 @@ from fx_explorer.session.queries.compilations import has_compiled
 from fx_explorer.session.writer import finish_session
 
 MAX_SHOWN = 200
-"""Most bytes that are quoted of a line on the pipe that is no notice."""
+"""Maximum number of bytes that are quoted of a line on the pipe that is no notice."""
 
 
 class Capture:

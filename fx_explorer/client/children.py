@@ -37,16 +37,18 @@ VARIABLE, HOOK = (
 """
 
 MOST_OF_UNSEEN = 1 << 20
-"""Bytes of the note of a process that could not be seen."""
+"""Maximum size of the note on a process that could not be seen, in bytes."""
 
 DIRECTORY = "children"
 """Folder beside the session that holds the sessions of child processes (program/children.py)."""
 
 MOST_PROCESSES, MOST_FINDINGS = 1000, 1000
-"""Most rows of one capture, and of one process; the totals of a process count everything."""
+"""Maximum number of rows of one capture, and of one process; the totals of a process count
+everything.
+"""
 
 LONGEST = 1000
-"""Most characters of a text."""
+"""Maximum number of characters of a text."""
 
 
 def add_children(

@@ -14,17 +14,17 @@ from fx_explorer.model import ConsoleLine
 from fx_explorer.session import SessionWriter
 
 MAX_LINE = 10_000
-"""Characters of one row; a longer line continues in the next row."""
+"""Maximum number of characters in one row; a longer line continues in the next row."""
 
 MAX_LINES = 200_000
 MAX_CHARACTERS = 30_000_000
-"""Most characters that are stored from the beginning of one capture. A program that prints for ever
-must not fill the disk.
+"""Maximum number of characters that are stored from the beginning of one capture. A program that
+prints for ever must not fill the disk.
 """
 
 MAX_LAST_LINES = 1_000
-"""Most lines that are stored from the end if a capture prints more: the last lines are the first
-that one looks for.
+"""Maximum number of lines that are stored from the end if a capture prints more: the last lines are
+the first that one looks for.
 """
 
 FLUSH_S = 0.1

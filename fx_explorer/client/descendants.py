@@ -53,7 +53,7 @@ GRACE_S = 0.5
 
 MAX_SHOWN = 60
 ROUNDS = 20
-"""Most searches for processes that were started by the processes being ended."""
+"""Maximum number of searches for processes that were started by the processes being ended."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -133,7 +133,9 @@ class _Process:
 
 _counting = threading.Lock()
 _adopting_now = 0
-"""How many need now that this process adopts: it does as long as one is left."""
+"""Number of users that currently need this process to adopt orphaned processes; it adopts them
+while there is one.
+"""
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ weights), and only listed.
 """
 
 MOST_SHOWN = 2_000
-"""Most texts of one package that become documents."""
+"""Maximum number of texts of one package that become documents."""
 
 NOT_THERE = "an AOTInductor package has no graphs: it is what was made of them"
 

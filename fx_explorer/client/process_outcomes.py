@@ -43,7 +43,7 @@ SIGNALS: dict[int, str] = {
 
 
 IMPORTING_TORCH = "importing torch"
-"""The worker's activity meanwhile (worker/progress.py)."""
+"""Name of the worker's activity while it imports torch (worker/progress.py)."""
 
 STACK_LINE = re.compile(
     r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE

@@ -205,7 +205,9 @@ def _begin_importing(arguments: argparse.Namespace) -> list[str]:
 
 
 MOST_SHOWN = 1_000_000
-"""Bytes of a program that is shown before the app is there: to read a larger one takes too long."""
+"""Maximum size of a program whose text is shown before the app has started, in bytes; a larger one
+takes too long to read.
+"""
 
 
 def _print_overview(reader: SessionReader) -> None:

@@ -28,7 +28,7 @@ from fx_explorer.highlight import printable
 EDGE, POINTER = "▏", "▲"
 
 LEAST_CUT = 4
-"""Least cells in which the beginning of a name is shown."""
+"""Minimum number of cells in which the beginning of a name is shown."""
 
 TICK_CELLS = 20
 

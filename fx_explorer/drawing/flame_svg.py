@@ -25,7 +25,7 @@ LETTER = 6.7
 """Pixels between letters in the requested fonts, at this size."""
 
 LEAST_CUT = 4
-"""Least letters in which the beginning of a name is shown."""
+"""Minimum number of letters in which the beginning of a name is shown."""
 
 MANY, LEAST_PIXELS = 5_000, 0.05
 """In a chart of more than MANY frames, blocks narrower than LEAST_PIXELS are left out with all

@@ -72,7 +72,7 @@ class TableColumn:
     are sorted by that column.
     """
     min_width: int = 6
-    """Least width in cells. Below it, a less important column is left out."""
+    """Smallest width in cells. Below it, a less important column is left out."""
     max_width: int = 44
     priority: int = 0
     """If not all columns fit, those with the highest number are left out first; those with 0 stay.

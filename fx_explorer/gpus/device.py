@@ -143,8 +143,8 @@ BLOCKS_OF_CAPABILITY = {
     (12, 0): 24,
     (12, 1): 24,
 }
-"""Most blocks on a multiprocessor: the one limit that torch's properties lack (CUDA C++ Programming
-Guide).
+"""Maximum number of blocks on a multiprocessor: the one limit that torch's properties lack (CUDA
+C++ Programming Guide).
 """
 
 

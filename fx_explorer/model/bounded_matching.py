@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 MOST_STEPS = 20_000_000
-"""Most steps of one comparison: about two seconds. 30,000 lines of code with 1,000 changes take
-4,300,000.
+"""Maximum number of steps of one comparison: about two seconds. 30,000 lines of code with 1,000
+changes take 4,300,000.
 """
 
 Opcode = tuple[str, int, int, int, int]

@@ -14,7 +14,7 @@ import textwrap
 from typing import NamedTuple, TextIO
 
 LEAST_PROSE = 24
-"""Cells in which a sentence can still be read."""
+"""Minimum width at which a sentence can still be read, in cells."""
 
 INDENT = 4
 """Indentation, in cells, of a sentence that begins on a line of its own because it does not fit

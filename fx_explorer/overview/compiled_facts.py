@@ -27,8 +27,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 MOST_NODES = 5_000
-"""Most graph nodes for which stages are compared one by one, since the overview must appear at
-once: 14,000 nodes take 0.14 s.
+"""Maximum number of graph nodes for which stages are compared one by one, since the overview must
+appear at once: 14,000 nodes take 0.14 s.
 """
 
 

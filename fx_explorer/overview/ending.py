@@ -23,7 +23,7 @@ _FRAME = re.compile(r'^[^\S\n]*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re
 
 
 MOST_CHARACTERS = 100 * MAX_TRACEBACK
-"""Characters of all tracebacks of a session that are read."""
+"""Maximum number of characters that are read of all tracebacks of a session."""
 
 LEFT_OUT = f"(not shown: the tracebacks before it have more than {MOST_CHARACTERS:,} characters)"
 

@@ -17,7 +17,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count, compile_seconds
 
 MOST_PARTS = 5
-"""Most bars of a figure: the largest parts stand for themselves."""
+"""Maximum number of bars of a figure: the largest parts stand for themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def support_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 SHOWN_AT_MOST = 3
-"""Most problems of published data that are listed one by one."""
+"""Maximum number of problems of published data that are listed one by one."""
 
 
 def backend_facts(reader: SessionReader) -> Iterator[Fact]:

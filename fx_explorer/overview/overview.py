@@ -94,8 +94,8 @@ from fx_explorer.session.queries.compilations import (
 from fx_explorer.session.queries.graphs import captured_operations
 
 SHOWN_AT_MOST = 5
-"""Most breaks and recompiles that are listed one by one. The others are counted, and shown in a
-view.
+"""Maximum number of breaks and recompiles that are listed one by one. The others are counted, and
+shown in a view.
 """
 
 LAUNCHES_IN = (

@@ -42,7 +42,7 @@ from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.kernels import unlinked_kernels
 
 CHOICES_SHOWN = 5
-"""Most choices of autotuning that are listed one by one."""
+"""Maximum number of choices of autotuning that are listed one by one."""
 
 
 def kernel_facts(reader: SessionReader) -> Iterator[Fact]:

@@ -21,9 +21,11 @@ from fx_explorer.capture.torch_compat.shared_names import OpOverload, tree_leave
 _SWITCH = "_set_grad_enabled"
 _CUSTOM_FUNCTION = "autograd_function_apply"
 _MASK_OF_FAST_PATH = {"_transformer_encoder_layer_fwd": 18, "_native_multi_head_attention": 9}
-"""Where the mask is among the arguments."""
+"""Operator → the position of the mask among its arguments."""
 _LARGEST_CONSTANT = 4096
-"""Most elements of a constant that is compared by value; a larger constant only equals itself."""
+"""Maximum number of elements of a constant that is compared by value; a larger constant only equals
+itself.
+"""
 
 
 @dataclass(frozen=True)

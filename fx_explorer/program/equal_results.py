@@ -44,7 +44,7 @@ SMALL = 1000
 """Elements below which the error of a tensor is mostly chance (``get_multiplier`` in ``same``)."""
 
 SMALLER = 500
-"""Most elements for which eager's error may be next to nothing by chance."""
+"""Maximum number of elements of a result for which eager's error may be close to zero by chance."""
 
 LEAST_OF_GROUP = 0.01
 """Smallest size of a result, as a part of the largest result of its kind (such as all gradients): a
@@ -52,16 +52,16 @@ smaller one may be only rounding error left by cancellation.
 """
 
 LOOSE = 4e-2
-"""How near to float64 a number must be where eager's is NaN or infinite (``loose_tol`` in
-``same``).
+"""Largest error, relative to 1 + the float64 value, of a number that eager mode computes as NaN or
+infinite (``loose_tol`` in ``same``).
 """
 
 COSINE = 0.99
-"""Least cosine similarity where there is no more exact run, as in ``same``."""
+"""Smallest cosine similarity where there is no more exact run, as in ``same``."""
 
 SIZE = 5e-4
-"""Largest relative difference of the norms in that case, which a cosine does not show: ``same`` has
-no such bound.
+"""Largest relative difference of norms where results are compared by their cosine, which does not
+show it: ``same`` has no such bound.
 """
 
 ANOTHER_ALGORITHM = 5.0

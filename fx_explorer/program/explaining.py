@@ -18,7 +18,7 @@ _NAME = type.__dict__["__name__"]
 
 MAX_LINE = 2_000
 MAX_NAME = 200
-"""Most characters of a one-line message, and of the name of a class."""
+"""Maximum number of characters of a one-line message, and of the name of a class."""
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 

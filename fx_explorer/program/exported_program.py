@@ -26,7 +26,7 @@ from fx_explorer.session.untrusted.pt2_archive import Pt2Archive, read_pt2
 Say = Callable[[str], None]
 
 MOST_SAID = 300
-"""Most characters of torch's own message."""
+"""Maximum number of characters of torch's own message."""
 
 
 def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target:

@@ -122,7 +122,7 @@ def _list_filters(known: dict[str, GuardFilter]) -> str:
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 MOST_NAMES = 20
-"""Most callables that a message lists if the requested one does not exist."""
+"""Maximum number of callables that a message lists if the requested one does not exist."""
 
 
 def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:

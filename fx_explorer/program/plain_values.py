@@ -17,7 +17,7 @@ NumPy's numbers) are not among them.
 """
 
 _LONGEST = 10_000
-"""Most characters of a text. A longer one is replaced by a digest."""
+"""Maximum number of characters of a text. A longer one is replaced by a digest."""
 
 
 def copy_value(value: Any) -> Any:

@@ -24,7 +24,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, NODE_MAPPINGS, read_provenance
 
 MOST_OF_A_FILE = 64 << 20
-"""Most bytes of a file; a longer one is counted as not read."""
+"""Maximum number of bytes of a file; a longer one is counted as not read."""
 
 _RECORDS = {
     "fx_graph_transformed.py": "inductor_post_grad_graph",

@@ -34,7 +34,7 @@ LAUNCH = frozenset(
 )
 
 MOST_EVENTS = 30_000_000
-"""Most events that are read; a note says so, because more would take GBs of memory."""
+"""Maximum number of events that are read; a note says so, because more would take GBs of memory."""
 
 MOST_STACKS = 200_000
 LONGEST_STACK = 4_000
@@ -220,7 +220,7 @@ def _stack(args: Event) -> tuple[str, str] | None:
 # damaged further on, gives what comes before.
 
 PIECE = 1 << 20
-"""Bytes that are unpacked at once, so that a small file cannot become a large memory."""
+"""Number of bytes that are unpacked at once, so that a small file cannot fill the memory."""
 
 GZIP = b"\x1f\x8b"
 

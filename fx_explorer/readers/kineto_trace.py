@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 NONE = -1
 
 MOST_NESTED = 256
-"""Most enclosing events that are visited."""
+"""Maximum number of enclosing events that are visited."""
 
 ROUNDED = 1e-3
 """Microseconds by which an event may seem to end after its enclosing one, because times are
@@ -27,8 +27,8 @@ rounded.
 """
 
 LONGEST_NAME = 400
-"""Most characters of a name. Names of C++ kernels can have thousands, because of their template
-arguments.
+"""Maximum number of characters of a name. Names of C++ kernels can have thousands, because of their
+template arguments.
 """
 
 
@@ -200,10 +200,12 @@ class Trace:
 
 
 LONGEST_EVENT = 8 << 20
-"""Most characters of an event; a longer one is skipped."""
+"""Maximum number of characters of an event; a longer one is skipped."""
 
 LONGEST_HEAD = 16 << 20
-"""Most characters before the events: properties of the devices, and the program's own notes."""
+"""Maximum number of characters before the events: properties of the devices, and the program's own
+notes.
+"""
 
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _BEGINNING = re.compile(r'\{\s*"(?:ph|name|cat|pid|ts)"\s*:')

@@ -139,7 +139,7 @@ RAISED_AT_LIMIT = "FailOnRecompileLimitHit"
 MOST_OTHER_LINES = 100_000
 
 MOST_RANKS = 1_000
-"""Most ranks of one text that are named."""
+"""Maximum number of ranks of one text that are named."""
 
 
 def read_text(text: Path, session: Path) -> None:

@@ -7,21 +7,21 @@ What is longer keeps its beginning and its end, and says how much is left out be
 from __future__ import annotations
 
 MAX_FIELD = 100_000
-"""Most characters of one field of a row: a name, a message, a repr."""
+"""Maximum number of characters of one field of a row: a name, a message, a repr."""
 
 MAX_TEXT = 32_000_000
-"""Most characters of one text: a graph, generated code, a traceback, a source file."""
+"""Maximum number of characters of one text: a graph, generated code, a traceback, a source file."""
 
 MAX_LINES = 1_000_000
-"""Most lines of one text. Each takes 60 bytes of memory wherever it is shown, and a text of empty
-lines packs to nothing.
+"""Maximum number of lines of one text. Each takes 60 bytes of memory wherever it is shown, and a
+text of empty lines packs to nothing.
 """
 
 MAX_TRACEBACK = 400_000
 
 FREELY = 16 << 20
 MOST_INFLATED = 40
-"""Most times that a text of more than FREELY bytes may be larger than in the file: readers refuse a
+"""How many times larger a text of more than FREELY bytes may be than in the file: readers refuse a
 higher ratio, and writers pack such a text less. A dump of MLIR passes inflates 13 times; zlib can
 do 1,000 times.
 """

@@ -101,15 +101,17 @@ def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
 LEVEL = 3
 
 SHORT = 4_000
-"""Bytes of a short text. It is packed with a window of 4 KB instead of 32, with the same result:
-zlib takes 50 µs to set up the large one and 3 µs for the small one, and most texts are names and
-lines of code.
+"""Maximum size of a short text, in bytes. It is packed with a window of 4 KB instead of 32, with
+the same result: zlib takes 50 µs to set up the large one and 3 µs for the small one, and most texts
+are names and lines of code.
 """
 
 _SHORT_WINDOW_BITS, _SHORT_MEMORY = 12, 6
 
 LARGEST_ALIKE = 32_000
-"""Bytes: zlib looks back as far (RFC 1950), so a larger base is not seen whole."""
+"""Maximum size of a base, in bytes: zlib looks back no farther (RFC 1950), so a larger base is not
+seen whole.
+"""
 
 MOST_BASES = 64
 """Two megabytes of the user's process at most."""

@@ -74,19 +74,19 @@ RowT = TypeVar("RowT")
 ValueT = TypeVar("ValueT")
 
 MAX_SQL_VARIABLES = 500
-"""Most ids in one statement; SQLite's own limit was 999 for a long time."""
+"""Maximum number of ids in one statement; SQLite's own limit was 999 for a long time."""
 
 
 MOST_LINES = 1_000_000
 
 MOST_INFLATED_FREELY = 2 << 30
-"""Most characters of all packed texts of a session together. Above that, they are at most
-``MOST_INFLATED`` times their size in the file: torch's own texts pack to a fifth to a thirteenth,
-and those of recompiles to far less.
+"""Maximum number of characters of all packed texts of a session together. Above that, they are at
+most ``MOST_INFLATED`` times their size in the file: torch's own texts pack to a fifth to a
+thirteenth, and those of recompiles to far less.
 """
 
 MOST_READ_AT_ONCE = 256 << 20
-"""Most characters of the texts that one query reads, one after the other."""
+"""Maximum number of characters of the texts that one query reads, one after the other."""
 """Lines of bytecode, one for each instruction of a function."""
 
 

@@ -264,8 +264,8 @@ def repeated_columns(row_type: type[Any]) -> dict[int, int]:
 
 
 KEPT_IN_ROW = {"RepeatedText": 40, "RepeatedName": 12}
-"""Most characters that are stored in the row itself: a row of ``text`` takes 100 bytes, which pays
-for a text in several rows, or a name in hundreds.
+"""Maximum number of characters that are stored in the row itself: a row of ``text`` takes 100
+bytes, which pays for a text in several rows, or a name in hundreds.
 """
 
 

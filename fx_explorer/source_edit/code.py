@@ -52,8 +52,9 @@ def parsed(text: str) -> Code:
 
 
 LONGEST, MOST_LINES, DEEPEST = 1_000_000, 30_000, 300
-"""Characters, lines, and expressions within each other. libcst recurses in native code, without a
-look at the stack: a million empty lines or 3,000 brackets end the process (libcst 1.8).
+"""Maximum number of characters, of lines, and of expressions within each other. libcst recurses in
+native code, without a look at the stack: a million empty lines or 3,000 brackets end the process
+(libcst 1.8).
 """
 
 

@@ -117,7 +117,7 @@ def _ended(text: str) -> str:
 
 
 MOST_FILES = 300
-"""Most files that are checked. A check takes some microseconds, once a second."""
+"""Maximum number of files that are checked. A check takes some microseconds, once a second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ them in a log: so the standard library alone is needed, and no torch.
 from __future__ import annotations
 
 LONGEST_LINE = 4_000
-"""Most characters of a line, or of a sentence of torch's, that are read. torch's are shorter; a
-stranger's text may have millions, and the time of a regular expression can grow with the square of
-that.
+"""Maximum number of characters of a line, or of a sentence of torch's, that are read. torch's are
+shorter; a stranger's text may have millions, and the time of a regular expression can grow with the
+square of that.
 """
 
 

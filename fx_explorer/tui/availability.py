@@ -40,8 +40,8 @@ class Situation:
 
 
 KERNELS_LOOKED_AT = 2_000
-"""Most kernels that are checked for Triton kernels: 100,000 take 12 ms, for each such command in a
-menu.
+"""Maximum number of kernels that are checked for Triton kernels: 100,000 take 12 ms, for each such
+command in a menu.
 """
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")

@@ -34,7 +34,7 @@ AfterFix = Literal["ask", "capture", "nothing"]
 AFTER_FIX: Mapping[object, AfterFix] = {"ask": "ask", "capture": "capture", "nothing": "nothing"}
 
 MOST_PROBLEMS = 5
-"""Most mistakes of a file that are listed one by one."""
+"""Maximum number of mistakes of a file that are listed one by one."""
 
 SETTINGS = ("theme", "after_fix", "mark_kernels", "keys")
 

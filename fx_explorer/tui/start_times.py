@@ -24,7 +24,7 @@ STARTS_KEPT = 5
 """How many starts are remembered: the machine may be another one tomorrow."""
 
 MOST_BYTES = 10_000
-"""Most bytes of the file that is kept."""
+"""Maximum number of bytes of the file that is kept."""
 
 
 def phase_of(doing: str) -> int:

@@ -23,15 +23,15 @@ LAST_WORDS_FILE = "outcome.json"
 
 MAX_NOTICE = 20_000
 MAX_MESSAGE = 4_000
-"""Most characters of a text sent to the client; the session has the whole text. JSON may make it 14
-times as long, and the client reads lines up to 1 MiB.
+"""Maximum number of characters of a text sent to the client; the session has the whole text. JSON
+may make it 14 times as long, and the client reads lines up to 1 MiB.
 """
 
 _read, _write = os.read, os.write
 """The functions as they are before the program can replace them."""
 
 MAX_SHOWN = 200
-"""Most characters shown of a line that is not a command."""
+"""Maximum number of characters shown of a line that is not a command."""
 
 
 class Channel:

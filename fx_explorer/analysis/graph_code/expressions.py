@@ -18,7 +18,7 @@ SHORTENED = " …"
 """End of the arguments of a node that the session has shortened."""
 
 DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
-"""How the text of a device begins."""
+"""Pattern for the beginning of a device's text."""
 QUOTED = r"""('(?:\\[\s\S]|[^'\\])*(?:'|\\?\Z)|"(?:\\[\s\S]|[^"\\])*(?:"|\\?\Z))"""
 """Matches a Python string. A string without an end extends to the end of the text: searching again
 from each quote in it would take the square of its length.

@@ -30,7 +30,8 @@ COLUMNS = (
 )
 
 WIDEST = 60
-"""Cells that a column is padded to at most: a longer text sticks out, and the others stay in line.
+"""Maximum width to which a column is padded, in cells. A longer text sticks out, and the others
+stay in line.
 """
 
 

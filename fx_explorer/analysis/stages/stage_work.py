@@ -264,7 +264,9 @@ def _of_the_backward(partition: StageWork) -> StageWork:
 
 
 MOST_COMPILATIONS = 200
-"""Most compilations whose stages are listed: those of 2,000 versions of a function take seconds."""
+"""Maximum number of compilations whose stages are listed: those of 2,000 versions of a function
+take seconds.
+"""
 
 
 def points_in_use(reader: SessionReader) -> list[StagePoint]:

@@ -277,7 +277,7 @@ def _add_precompiled(recording: Recording, precompiled: Any) -> None:
 
 
 MOST_IN_SUMMARY = 1_000
-"""Most entries of each list in a summary that are stored."""
+"""Maximum number of entries of each list in a summary that are stored."""
 
 
 def capture_session_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

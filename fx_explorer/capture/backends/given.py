@@ -28,16 +28,16 @@ from fx_explorer.session.bounds import shortened
 T = TypeVar("T")
 
 MAX_NAME = 120
-"""Characters of the name of a stage, an entry or a language: it is a title, a column, a step of the
-pipeline.
+"""Maximum number of characters in the name of a stage, an entry or a language: it is shown as a
+title, a column and a step of the pipeline.
 """
 
 MOST_ASCII = 16_000_000
 MOST_CHARACTERS = 4_000_000
-"""Most characters of a text: a limit for a pane, and for the program's memory."""
+"""Maximum number of characters of a text: a limit for a pane, and for the program's memory."""
 
 MOST_PROBLEMS = 20
-"""Most sentences about one publication. Further problems are likely to be similar."""
+"""Maximum number of sentences about one publication. Further problems are likely to be similar."""
 
 MOST_LINES_LINKED = 1_000_000
 MOST_NODES_OF_A_LINE = 1_000

@@ -70,8 +70,8 @@ def _left_out_of_traces() -> Iterator[None]:
 
 
 MOST_STAGES = 1_000
-"""Most stages of one compilation that are stored. A backend that publishes while it runs would have
-no end of them.
+"""Maximum number of stages of one compilation that are stored. A backend that publishes while it
+runs would have no end of them.
 """
 
 
@@ -260,10 +260,12 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
 # Runs of a backend's programs, as ``fx_explorer.publish_run`` gets them, as rows.
 
 MOST_RUNS = 100
-"""Most runs of one compiled function that are stored. A training loop has one for each step."""
+"""Maximum number of runs of one compiled function that are stored. A training loop has one for each
+step.
+"""
 
 MOST_INSTRUCTIONS = 20_000
-"""Most instructions of one run that are stored."""
+"""Maximum number of instructions of one run that are stored."""
 
 MAX_SHAPES = 1_000
 

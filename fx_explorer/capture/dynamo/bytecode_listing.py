@@ -524,8 +524,8 @@ def _argument(instruction: dis.Instruction, target: int | None) -> str:
 
 
 MAX_COLUMNS = 6
-"""Most columns of arrows, to leave room for the instructions. An arrow without a column is not
-drawn, but its target still has an arrow head.
+"""Maximum number of columns of arrows, to leave room for the instructions. An arrow without a
+column is not drawn, but its target still has an arrow head.
 """
 
 _CROSSED = {" ": "─", "│": "┼", "├": "┼", "╭": "┬", "╰": "┴"}

@@ -76,8 +76,8 @@ def count_failed(
 
 
 MOST_KEPT = 16
-"""Most different guards that are recorded for one recompile. Of further ones only the number is
-kept.
+"""Maximum number of different guards that are recorded for one recompile. Of further ones only the
+number is kept.
 """
 
 OTHERS = ": other things, of which only the number is kept"

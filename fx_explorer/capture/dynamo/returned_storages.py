@@ -53,8 +53,8 @@ from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 WHAT = "for how long the program holds what graphs return"
 
 MOST_CALLS = 4000
-"""Most calls of graphs that are watched in one forward. A program without a backward has one long
-forward.
+"""Maximum number of calls of graphs that are watched in one forward. A program without a backward
+has one long forward.
 """
 
 

@@ -29,10 +29,12 @@ from fx_explorer.model import BytecodeStep
 MAX_STEPS = 10_000
 
 MAX_LOCALS = 200
-"""Most locals of one function call that are recorded: generated functions can have thousands."""
+"""Maximum number of locals of one function call that are recorded: generated functions can have
+thousands.
+"""
 
 BATCH = 500
-"""Steps that are written together."""
+"""Number of steps that are written together."""
 
 NOT_RECORDED = RecordedBytecode(0, {})
 
@@ -286,11 +288,11 @@ def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
 # kept alive.
 
 MAX_SHOWN = 100
-"""Most characters of one value."""
+"""Maximum number of characters of one value."""
 
 FEW_VALUES = 6
-"""Most elements of a tensor whose values are shown; a larger tensor is shown as dtype, shape and
-device.
+"""Maximum number of elements of a tensor whose values are shown; a larger tensor is shown as dtype,
+shape and device.
 """
 
 FEW_MEMBERS = 4

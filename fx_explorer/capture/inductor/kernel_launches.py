@@ -47,8 +47,8 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
 
 MAX_SIZES = 50
-"""Most sizes of a kernel's launches that are stored. Launches with further sizes are counted
-together.
+"""Maximum number of sizes of a kernel's launches that are stored. Launches with further sizes are
+counted together.
 """
 
 BYTES_OF_A_REGISTER = 4

@@ -15,7 +15,7 @@ import torch
 from fx_explorer.capture.recording.graphs import short_dtype
 
 LONGEST_VALUE = 60
-"""Most characters of a value. A recompile shows the change, not the program's data."""
+"""Maximum number of characters of a value. A recompile shows the change, not the program's data."""
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -60,7 +60,7 @@ def _shortened(text: str) -> str:
 
 
 MAX_ERROR = 400
-"""Most characters of an error in one line; its Failure has the whole text."""
+"""Maximum number of characters of an error in one line; its Failure has the whole text."""
 
 _ADVICE = re.compile(r"Developer debug context|\n\nSet TORCHDYNAMO_VERBOSE")
 

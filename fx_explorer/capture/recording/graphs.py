@@ -39,7 +39,7 @@ DTYPES = {
 """Short names as torch prints them (torch/fx/graph.py, ``dtype_abbrs``)."""
 
 MAX_ARGUMENTS = 2_000
-"""Most characters of one node's arguments. Longer ones are constants written out."""
+"""Maximum number of characters of one node's arguments. Longer ones are constants written out."""
 
 _VIEWS = {
     "aten.reshape.default",

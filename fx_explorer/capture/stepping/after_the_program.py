@@ -277,7 +277,7 @@ def _code(shapes: Any, expression: Any) -> str:
 
 WARM_UP_RUNS = 3
 MEASURE_S = 1.0
-"""Least number of seconds for which each kind of call is measured."""
+"""Minimum number of seconds for which each kind of call is measured."""
 
 MAX_SPREAD = 0.25
 """Largest spread, as a share of the median. If the middle half of the times is wider, this is

@@ -175,7 +175,7 @@ def passed(path: str, module: GraphModule) -> GraphModule:
 
 
 SHOWN = 6
-"""Most names that a message lists; the others are counted."""
+"""Maximum number of names that a message lists; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)

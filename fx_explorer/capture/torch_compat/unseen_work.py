@@ -194,8 +194,8 @@ def no_printed_graphs(_: object) -> Iterator[None]:
 _COMPILING_THRESHOLDS = (2_000_000, 1_000, 1_000)
 
 _FROZEN_BY_PYTHON = 10_000
-"""Most objects that Python itself freezes: 3.12 begins with 375. A program that freezes its own
-objects also freezes torch's 160,000.
+"""Maximum number of objects that Python itself freezes: 3.12 begins with 375. A program that
+freezes its own objects also freezes torch's 160,000.
 """
 
 _FRAMES_ARE_TRACKED_WHEN_THEY_END = sys.version_info >= (3, 11)

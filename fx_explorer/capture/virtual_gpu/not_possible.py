@@ -52,7 +52,7 @@ def _is_of_nccl(error: BaseException) -> bool:
 
 
 MOST_FILES = 200
-"""Most files that are read, which takes a second or two."""
+"""Maximum number of files that are read, which takes a second or two."""
 
 
 def needs_fake(file: Path | None, train: bool | None) -> str:

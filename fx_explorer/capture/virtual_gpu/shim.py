@@ -33,7 +33,7 @@ own into the shim (for lack of a shared libstdc++), torch ends with "free(): inv
 
 BUILD_TIMEOUT_S = 120
 SHOWN_LINES = 6
-"""Most lines shown of the compiler's output."""
+"""Maximum number of lines shown of the compiler's output."""
 
 Compiler = tuple[str, ...]
 """A command and its arguments: ``/usr/bin/g++``; ``/usr/bin/ccache g++``."""

@@ -145,7 +145,7 @@ TRIED = "✓ compiled a small graph rightly on the CPU, without gradients."
 
 
 LEAST_WIDTH = 40
-"""Least cells of a line: the description of a backend is indented."""
+"""Minimum width of a line, in cells: the description of a backend is indented."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

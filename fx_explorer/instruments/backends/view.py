@@ -205,7 +205,7 @@ SUPPORT_COLUMNS = (
 )
 
 MOST_VALUES = 12
-"""Most values of a border, and calls of an operator, that are listed one by one."""
+"""Maximum number of values of a border, and calls of an operator, that are listed one by one."""
 
 
 def support_table(reader: SessionReader) -> ViewTable:

@@ -14,7 +14,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import BenchNews, BenchTask, CellState
 
 LAST_WORDS = 3
-"""Most lines of the process's output that are quoted when it dies."""
+"""Maximum number of lines of the process's output that are quoted when it dies."""
 
 Told = Callable[[str], object]
 """A function that receives messages about what the process is doing."""

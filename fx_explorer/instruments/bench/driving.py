@@ -28,8 +28,8 @@ from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failu
 from fx_explorer.session import SessionWriter
 
 MIN_ROUNDS, MAX_ROUNDS = ENOUGH_ROUNDS, MOST_ROUNDS
-"""Least and most rounds of a size, unless the budget is spent. From 6 rounds on the median has an
-interval of 95 %.
+"""Minimum and maximum number of rounds of a size, unless the budget is spent. From 6 rounds on the
+median has an interval of 95 %.
 """
 
 GRACE, MIN_GRACE_S = 0.2, 5.0

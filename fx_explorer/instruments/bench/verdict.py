@@ -21,10 +21,10 @@ from fx_explorer.instruments.bench.interval import (
 )
 
 MUCH_AROUND = 0.3
-"""Least share of a call outside its kernels that a sentence mentions."""
+"""Smallest share of a call outside its kernels that a sentence mentions."""
 
 ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
-"""Least (if the budget allows) and most rounds that a bench makes for each size."""
+"""Minimum (if the budget allows) and maximum number of rounds that a bench makes for each size."""
 
 BUSY = 0.3
 """Part of all processors' time that other programs took, from which a machine counts as busy."""

@@ -245,8 +245,8 @@ Part = tuple[str, Iterable[str]]
 """A title and its lines. Without lines the title is not shown."""
 
 CODE_WIDTH = 70
-"""Characters of code. From a longer line, the part around the carets is shown, so that it does not
-wrap in a narrow terminal.
+"""Maximum number of characters of code. From a longer line, the part around the carets is shown, so
+that it does not wrap in a narrow terminal.
 """
 
 

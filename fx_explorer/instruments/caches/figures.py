@@ -262,7 +262,7 @@ _INDEXED = re.compile(r"(?P<group>\w+)\[(?P<key>.*)\]$")
 _ASSIGNED = re.compile(r"\s*(?P<name>\w+)(?:: .*?)? = ")
 
 LONGEST = 100
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 def explain(

@@ -339,7 +339,7 @@ class _Rows(Sequence[TableRow]):
 
 
 LEAST_S = 5e-5
-"""Least seconds of a phase outside of its children that get a row of their own."""
+"""Minimum number of seconds that a phase spends outside of its children to get a row of its own."""
 
 
 def _line_sums(parts: Sequence[CompilePart]) -> dict[str, float]:

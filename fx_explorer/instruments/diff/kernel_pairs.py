@@ -219,8 +219,8 @@ def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
 # Counterparts: kernels of both sessions that compute the same nodes.
 
 MOST_CANDIDATES = 64
-"""Most kernels with the same node, or name, with which a kernel is compared: a constant may be in
-all of them.
+"""Maximum number of kernels with the same node, or name, with which a kernel is compared: a
+constant may be in all of them.
 """
 
 

@@ -243,7 +243,7 @@ def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
 
 
 MOST_VERSIONS = 8
-"""Most versions that are listed one by one; the sums include all."""
+"""Maximum number of versions that are listed one by one; the sums include all."""
 
 
 def breaks_of_reader_alone(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:

@@ -28,7 +28,7 @@ SHOWN = 3
 """Number of examples of one kind that are named."""
 
 MOST_NAMES = 8
-"""Operators of a line that are named."""
+"""Maximum number of operators of a line that are named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def without_encoding(level: Level, text: str) -> str:
 
 
 FEWEST_FOLDED = 3
-"""Fewest lines that are folded together."""
+"""Minimum number of lines that are folded together."""
 
 TELLING = (".target", ".reqntid", ".maxntid", ".headerflags")
 """Directives that say something about the kernel; they are quoted."""

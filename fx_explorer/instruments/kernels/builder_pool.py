@@ -39,7 +39,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
 
 MOST_BUILDERS = 2
-"""Each holds torch, some 500 MB."""
+"""Maximum number of builders. Each holds torch, which takes some 500 MB."""
 
 ToldOf = Callable[[BuildAnswer], None]
 
@@ -211,7 +211,7 @@ def _row(session: Path, answer: BuildAnswer) -> KernelBuild:
 QUIT_S = 1.0
 
 LAST_WORDS = 4000
-"""Bytes that are kept of a builder's last output."""
+"""Number of bytes that are kept of a builder's last output."""
 
 
 class BuilderDiedError(WorkerError):

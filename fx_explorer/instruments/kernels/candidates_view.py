@@ -46,8 +46,8 @@ from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
 LONGEST_SHARED = 40
-"""Most characters of shared options that are named in a line. A configuration's detail has all of
-its options.
+"""Maximum number of characters of shared options that are named in a line. A configuration's detail
+has all of its options.
 """
 
 NO_KERNEL_YET = (

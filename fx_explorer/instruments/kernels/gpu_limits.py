@@ -32,8 +32,8 @@ Bound = Literal["memory", "arithmetic", "start", "unknown"]
 """``start``: the kernel moves and computes so little that starting and ending it takes longer."""
 
 LEAST_S = 1.5e-6
-"""Least seconds of any kernel on a GPU: the shortest took 1.3 to 2 µs on the clocks of an H100 and
-an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an empty kernel).
+"""Minimum duration of any kernel on a GPU, in seconds: the shortest took 1.3 to 2 µs on the clocks
+of an H100 and an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an empty kernel).
 """
 
 FLOPS_COUNTED = (

@@ -30,7 +30,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 TIMEOUT_S = 300.0
 
 LAST_WORDS = 10
-"""Most lines of the process's output that are quoted when it dies."""
+"""Maximum number of lines of the process's output that are quoted when it dies."""
 
 Told = Callable[[str], object]
 """A function that receives messages about what the process is doing."""

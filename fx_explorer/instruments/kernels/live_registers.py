@@ -446,8 +446,8 @@ class LineCost:
 
     instructions: int
     stall_cycles: int
-    """Least cycles between the issue of its instructions and of the next ones, without waiting at
-    barriers.
+    """Minimum number of cycles between the issue of its instructions and of the next ones, without
+    waiting at barriers.
     """
     waiting: int
     """Instructions that wait for a barrier."""

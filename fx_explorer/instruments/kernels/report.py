@@ -57,8 +57,8 @@ NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 
 
 NAMES = {"kernel": 24, "name": 24, "argument": 16, "function": 16}
-"""Columns of names → the cells below which they are not shortened while another column may be left
-out.
+"""Columns of names → the width in cells to which they are not shortened while another column may be
+left out.
 """
 
 PRIORITIES = {

@@ -271,7 +271,7 @@ MARK_OF_MEASURED, MARK_OF_AT_MOST = "●", "○"
 """
 
 LEAST_WIDTH, LEAST_HEIGHT = 24, 6
-"""Cells that a plot with its axes needs."""
+"""Minimum width and height of a plot with its axes, in cells."""
 
 X_WORDS, Y_WORDS = "operations a byte", "operations a second"
 

@@ -223,7 +223,7 @@ def _below_the_roof(point: KernelPoint, roof: Roof) -> list[str]:
 # The roofline above the rows of its view: a point for each kernel that has one.
 
 ROWS = 28
-"""Most rows of the picture; more would not make it clearer."""
+"""Maximum number of rows of the picture; more would not make it clearer."""
 
 SHORT_SCREEN, SHORT_ROWS = 36, 9
 """Screens with fewer lines than the first number limit the picture to the second number of rows, to

@@ -89,7 +89,7 @@ STARTED: dict[LedgerKind, str] = {
     "kernel": "starting generated kernels",
     "library": "starting library calls",
 }
-"""Names of these kinds on a GPU, where the host only starts the work."""
+"""Kind → its name on a GPU, where the host only starts the work."""
 
 
 @dataclass(frozen=True, slots=True)

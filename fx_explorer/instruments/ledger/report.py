@@ -40,7 +40,7 @@ from fx_explorer.output.text import Block, text_of
 SCHEMA = "fx-explorer/ledger/1"
 
 MOST_LINES = 12
-"""Lines of the user's that the text has; the other formats have all."""
+"""Maximum number of the user's lines that the text has; the other formats have all."""
 
 Format = Callable[[LedgerFigures, bool], str]
 

@@ -29,7 +29,7 @@ NOTHING_RUNS = (
 
 MOST_LINES = 3
 SLOWER = 1.25
-"""Least ratio of a line's compiled to its uncompiled time at which the line counts as slower."""
+"""Smallest ratio of a line's compiled to its uncompiled time at which the line counts as slower."""
 
 HALF = 0.5
 

@@ -54,7 +54,7 @@ BIGGEST = 12
 """Number of tensors held at the peak that are listed."""
 
 TIMELINE_ROWS = 40
-"""Rows of the timeline as text. CSV and JSON have every kernel call."""
+"""Maximum number of rows of the timeline as text. CSV and JSON have every kernel call."""
 
 BAR_CELLS, PLACE_CELLS, MODULE_CELLS = 22, 20, 19
 

@@ -26,7 +26,9 @@ from fx_explorer.output.terminal import Hanging, Line
 from fx_explorer.output.text import text_of
 
 FULL = 56
-"""Characters of a line of torch's after which its next line continues with the sentence."""
+"""Length from which on a line of torch's text continues its sentence in the next line, in
+characters.
+"""
 
 _ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
 

@@ -475,12 +475,12 @@ def around(trace: Trace, thread: int, event: int) -> Iterator[str]:
 
 
 BY_NAME = 0.6
-"""Least share of equal generated kernels for a match when the trace names the compiled function:
+"""Smallest share of equal generated kernels for a match when the trace names the compiled function:
 every program has a ``0/0``, and the code of another process may differ in some kernels.
 """
 
 BY_CODE = 0.9
-"""Least share of equal generated kernels for a match when only the code identifies the graph."""
+"""Smallest share of equal generated kernels for a match when only the code identifies the graph."""
 
 
 @dataclass(frozen=True, slots=True)

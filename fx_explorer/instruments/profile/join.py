@@ -49,11 +49,11 @@ SHORTEST_US = 1.0
 """Microseconds of the shortest gap. Any two kernels that follow each other are less apart."""
 
 MOST_GAPS = 100
-"""Most gaps that are listed one by one; the others are added up."""
+"""Maximum number of gaps that are listed one by one; the others are added up."""
 
 MOST_DOINGS = 6
 MOST_STEPS = 20_000
-"""Most events that are read for one gap; a gap with more is marked."""
+"""Maximum number of events that are read for one gap; a gap with more is marked."""
 
 PYTHON = "Python, or what the profile does not record"
 LATENCY = "it was launched already: the GPU had not begun it"

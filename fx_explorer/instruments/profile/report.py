@@ -203,7 +203,7 @@ def _share(figures: ProfileFigures, seconds: float) -> str:
 SCHEMA = "fx-explorer/profile/1"
 
 MOST_ROWS = 10
-"""Rows of each table, unless all are asked for."""
+"""Maximum number of rows of each table, unless all are requested."""
 
 INDENT = 2
 

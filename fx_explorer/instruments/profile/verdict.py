@@ -22,7 +22,7 @@ NO_PROFILE = (
 MOST_KINDS = 4
 
 MOSTLY = 0.9
-"""Least share of joined time in compiled graphs. If it is less, the overview says why."""
+"""Smallest share of joined time in compiled graphs. If it is less, the overview says why."""
 
 
 def verdict(figures: ProfileFigures) -> list[str]:

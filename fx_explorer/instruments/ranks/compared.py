@@ -269,10 +269,12 @@ P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 
 FEW_BYTES = 4_000_000
-"""Bytes of files that are read sooner than other processes could be started."""
+"""Total size of files, in bytes, up to which reading them takes less time than starting other
+processes.
+"""
 
 PARENT_LOOKED_FOR_S = 1.0
-"""Seconds between two checks of a pool process whether its parent still exists."""
+"""Seconds between two checks by a pool process that its parent still exists."""
 
 _DASK = "dask://"
 

@@ -89,7 +89,7 @@ class RankFinding:
 
 
 MOST_RANGES = 6
-"""Most ranges of ranks that are written out; alternating ranks have more."""
+"""Maximum number of ranges of ranks that are written out; alternating ranks have more."""
 
 
 def format_ranks(ranks: Iterable[int]) -> str:
@@ -128,7 +128,7 @@ def _ranges(ranks: list[int]) -> Iterator[str]:
 
 
 NOTABLE_S = 0.5
-"""Least seconds of a wait that is mentioned. Ranks never arrive at exactly the same time."""
+"""Minimum wait that is mentioned, in seconds. Ranks never arrive at exactly the same time."""
 
 AT_ONCE_S = 0.1
 """Ranks that are so near to the last count as last, too."""

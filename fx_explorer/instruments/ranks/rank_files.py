@@ -257,7 +257,7 @@ def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
 
 
 MOST_APART = 256
-"""Most ranks of one mixed file, each of which needs an open file during the split."""
+"""Maximum number of ranks of one mixed file, each of which needs an open file during the split."""
 
 _HEAD = re.compile(
     rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) [^\]]{1,1000}\] \{"
@@ -268,7 +268,7 @@ _BELOW = re.compile(rb"\[rank(?P<rank>\d{1,7})\]:\s?\t")
 _TOLD = re.compile(rb'"rank": ?(\d{1,7})\b')
 
 END = 400
-"""Bytes at the end of a record's line, where torch names the rank."""
+"""Number of bytes at the end of a record's line in which torch names the rank."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,9 @@ LEGEND = (
 )
 
 MOST_ROWS = 32
-"""Most ranks with a row of their own; if there are more, a few of each group have one."""
+"""Maximum number of ranks with a row of their own; if there are more, a few of each group have
+one.
+"""
 
 
 @dataclass(frozen=True, slots=True)

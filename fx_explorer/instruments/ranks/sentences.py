@@ -20,14 +20,16 @@ from fx_explorer.instruments.ranks.summary import began_together
 from fx_explorer.session.file_names import in_file
 
 MOST_FURTHER = 40
-"""Most further differences that are written out."""
+"""Maximum number of further differences that are written out."""
 
 MOST_OF_A_KIND = 3
-"""Most findings of one kind about the same ranks that are written out."""
+"""Maximum number of findings of one kind about the same ranks that are written out."""
 
 
 MOST_PARTIES = 8
-"""Most sets of ranks that are written out for one aspect. The ranks of a set agree in it."""
+"""Maximum number of sets of ranks that are written out for one aspect. The ranks of a set agree in
+it.
+"""
 
 
 def headline(ranks: ComparedRanks) -> str:

@@ -270,8 +270,8 @@ def unnumbered(text: str) -> str:
 
 
 LONGEST_KEPT, MOST_KEPT = 300, 20_000
-"""Longest text, and most texts, whose results are cached: the ranks of a job have the same checks
-and operations.
+"""Maximum length of a text, and maximum number of texts, whose results are cached: the ranks of a
+job have the same checks and operations.
 """
 
 

@@ -115,7 +115,9 @@ _NUMBERS = re.compile(r"(?:!\d{1,9}/)?(?P<frame>\d{1,9})/(?P<recompile>\d{1,9})"
 AUTOTUNING = "autotune_choices_stats"
 
 SHORT = 256
-"""Characters: a place in the log takes as much room."""
+"""Texts longer than this many characters stay in the log; the place of a shorter one would take as
+much room as the text.
+"""
 
 
 @dataclass(slots=True)

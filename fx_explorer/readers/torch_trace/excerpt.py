@@ -65,10 +65,10 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 BEGINNING = 64
-"""Bytes by which a log is distinguished from a packed one."""
+"""Number of bytes at the beginning of a file by which a log is distinguished from a packed one."""
 
 MOST_READ = 1 << 24
-"""Bytes of a line that are read at once."""
+"""Maximum number of bytes of a line that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ _AOT_INPUT = re.compile(
 
 
 MOST_AT_HAND = 64
-"""Most compilations whose nodes' names are cached if a log is decoded in its own order: a large one
-has 8,000.
+"""Maximum number of compilations whose nodes' names are cached if a log is decoded in its own
+order: a large one has 8,000.
 """
 
 

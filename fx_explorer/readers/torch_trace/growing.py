@@ -19,7 +19,7 @@ from fx_explorer.readers.torch_trace.opened import BLOCK
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 LOOKED_AFTER_S = 0.2
-"""Seconds between two looks at whether the log has grown."""
+"""Seconds between two checks whether the log has grown."""
 
 TOLD_AFTER_S = 1.0
 """Seconds between two messages that the log has not grown."""

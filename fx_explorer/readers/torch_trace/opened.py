@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 PACKED_AT_ONCE = 1 << 10
-"""Bytes: zstd can make 32,000 times as much of them."""
+"""Number of packed bytes that are unpacked at once: zstd can make 32,000 times as many of them."""
 
 
 class CutOffError(Exception):

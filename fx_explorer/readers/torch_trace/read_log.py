@@ -35,7 +35,7 @@ MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, 
 """Errors of reading a malformed record. It is counted, and reading continues."""
 
 MOST_RANKS = 1_000
-"""Most ranks of one log that are named."""
+"""Maximum number of ranks of one log that are named."""
 
 SEEN_AFTER_S = 0.25
 """Seconds between two updates of the session for concurrent readers."""

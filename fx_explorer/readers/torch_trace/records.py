@@ -24,13 +24,13 @@ from fx_explorer.session.elsewhere import TextPlace
 # A log cut into pieces, each of which begins like a record.
 
 MOST_OF_A_PIECE = 32 << 20
-"""Bytes; a session has no longer texts (``session/bounds.py``)."""
+"""Maximum size of a piece, in bytes; a session has no longer texts (``session/bounds.py``)."""
 
 _NEXT = re.compile(rb"\n(?=(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d)")
 
 _LONGEST_BEGINNING = 64
-"""Bytes that ``_NEXT`` looks at, and a few more: where it was sought in the last block of bytes is
-sought once more.
+"""Number of bytes that ``_NEXT`` looks at, and a few more: the end of a block is searched again
+together with the next block.
 """
 
 
@@ -104,8 +104,8 @@ def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
 # Pieces as records.
 
 MOST_OF_JSON = 8 << 20
-"""Most bytes of a record's JSON, which may take 50 times as much when it is parsed. The longest
-known (``compilation_metrics`` of a Llama) has 1.1 MB.
+"""Maximum number of bytes of a record's JSON, which may take 50 times as much when it is parsed.
+The longest known (``compilation_metrics`` of a Llama) has 1.1 MB.
 """
 
 MOST_DIGITS = 18

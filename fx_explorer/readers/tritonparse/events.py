@@ -122,7 +122,7 @@ def as_text(value: Any) -> str:
 
 
 MOST_VALUES = 40
-"""Most values of one field that are counted separately."""
+"""Maximum number of values of one field that are counted separately."""
 
 MOST_RANGES = 200
 

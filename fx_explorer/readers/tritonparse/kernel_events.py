@@ -313,12 +313,12 @@ def _whole(value: Any, otherwise: int = NOT_KNOWN) -> int:
 
 
 MOST_GROUPS = 500
-"""Most groups of launch sizes that are counted separately per configuration. Launches with further
-sizes are counted in one group.
+"""Maximum number of groups of launch sizes that are counted separately per configuration. Launches
+with further sizes are counted in one group.
 """
 
 MOST_PLACES = 30
-"""Most source lines that are listed among those that launched a kernel."""
+"""Maximum number of source lines that are listed among those that launched a kernel."""
 
 
 @dataclass(slots=True)

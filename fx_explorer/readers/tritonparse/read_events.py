@@ -26,7 +26,7 @@ FOUND_AGAIN = ("launch_diff", "autotune_summary", "autotune_analysis", "ir_analy
 """Kinds of events that ``tritonparse parse`` adds to a log. They are stored as documents."""
 
 MOST_DOCUMENTS = 2_000
-"""Most events that become documents of their own; further ones are counted."""
+"""Maximum number of events that become documents of their own; further ones are counted."""
 
 
 def read_tritonparse(

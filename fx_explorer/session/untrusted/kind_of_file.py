@@ -105,7 +105,9 @@ it, since people paste them.
 """
 
 PASTED = 1 << 20
-"""Bytes of a text in which such a line is searched: a job may print much of its own before."""
+"""Number of bytes of a text in which a record's first line is searched: a job may print much of its
+own before.
+"""
 
 _PRINTED_LOG = FileKind(
     "torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}"

@@ -112,8 +112,8 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
 
 
 MOST_STATEMENTS, LONGEST_STATEMENT = 1_000, 2_000
-"""Most SQL statements whose permission is cached, and the longest of them in characters. All
-sessions use the same ones.
+"""Maximum number of SQL statements whose permission is cached, and the longest of them in
+characters. All sessions use the same ones.
 """
 
 

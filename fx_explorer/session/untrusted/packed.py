@@ -18,10 +18,10 @@ from fx_explorer.errors import UnreadableProgramError
 
 MOST_MEMBERS = 100_000
 MOST_TEXT = 64 << 20
-"""Most bytes of one text; a wrapper of a large model has some MB."""
+"""Maximum number of bytes of one text; a wrapper of a large model has some MB."""
 
 MOST_INFLATED = 100
-"""Most times that a member may be larger than in the file: source code inflates ten times."""
+"""How many times larger a member may be than in the file: source code inflates ten times."""
 
 
 @dataclass(frozen=True, slots=True)

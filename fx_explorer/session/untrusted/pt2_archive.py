@@ -26,7 +26,7 @@ from fx_explorer.session.untrusted.packed import (
 )
 
 MOST_JSON_NAMES = 40
-"""Characters of a version that are shown."""
+"""Maximum number of characters of a version that are shown."""
 
 PackageKind = Literal["exported_program", "aot_inductor"]
 

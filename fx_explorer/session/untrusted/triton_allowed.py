@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from fx_explorer.errors import SessionError
 
 LONGEST = 2_000_000
-"""Characters of a source. Inductor's largest combined kernels have some 300,000."""
+"""Maximum number of characters of a source. Inductor's largest combined kernels have some
+300,000.
+"""
 
 DEEPEST = 100
-"""Most nesting of expressions; Inductor's own have fewer than 20."""
+"""Deepest nesting of expressions; Inductor's own have fewer than 20 levels."""
 
 LARGEST_NUMBER = 2**64
 LONGEST_STRING = 4_000

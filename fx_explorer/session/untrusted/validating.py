@@ -64,10 +64,12 @@ MOST_JSON = 16 << 20
 DEEPEST = 64
 
 MOST_TEXT = 256 << 20
-"""Bytes of a text."""
+"""Maximum size of a text, in bytes."""
 
 MOST_SHAPES = 1_000
-"""Most kinds of rows in one table, by the types of their values: optional fields have two each."""
+"""Maximum number of kinds of rows in one table, by the types of their values: optional fields have
+two each.
+"""
 
 RowT = TypeVar("RowT")
 
@@ -129,7 +131,8 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
 
 
 FEW_ROWS = 8
-"""Fewest rows that are checked column by column. Fewer are checked one by one, which takes as long.
+"""Minimum number of rows that are checked column by column. Fewer are checked one by one, which
+takes as long.
 """
 
 

@@ -137,8 +137,8 @@ def _why_no_graph(reader: SessionReader) -> str:
 
 
 MOST_NODES = 20_000
-"""Most nodes of a session for which a stage's effect is read at once; in larger ones it is read
-when the stage is selected: 300,000 nodes take 3 s.
+"""Maximum number of nodes of a session for which a stage's effect is read at once; in larger ones
+it is read when the stage is selected: 300,000 nodes take 3 s.
 """
 
 STAGE_COLUMNS = (

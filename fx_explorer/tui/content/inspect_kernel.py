@@ -52,7 +52,7 @@ from fx_explorer.tui.widgets.text_layout import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
 ROW_CELLS = 56
-"""Cells that the inspector has for an entry at 80 columns."""
+"""Width of an entry in the inspector at 80 columns, in cells."""
 
 NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
 

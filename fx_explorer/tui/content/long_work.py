@@ -87,19 +87,21 @@ OUTLINE_READS = Reads(
 """The rows that the outline reads. For kernels it reads only the ranges."""
 
 OVERVIEW_READS = Reads(model.Node, "node", {model.Node: 1, model.Kernel: 3, model.Compilation: 200})
-"""Rows that the overview is computed from, with which the app opens."""
+"""Rows from which the overview is computed when the app opens."""
 
 DOCUMENT_READS = Reads(
     model.Artifact, "text", {model.Artifact: 8, model.Graph: 40, model.Compilation: 100}
 )
-"""Rows that a document of a pane is computed from."""
+"""Rows from which a document of a pane is computed."""
 
 FIND_READS = Reads(model.Node, "node", {model.Node: 0.5, model.Kernel: 8, model.SourceFile: 200})
 """Rows that a find searches."""
 
 
 NODES_AT_ONCE = 1_000
-"""Most nodes of a graph whose text is written before the next frame: each takes about 40 µs."""
+"""Maximum number of nodes of a graph whose text is written before the next frame: each takes about
+40 µs.
+"""
 
 AS_WORDS = {"code": "as Python", "table": "as a table"}
 

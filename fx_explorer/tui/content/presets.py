@@ -84,7 +84,7 @@ _GRAPH_STAGES: tuple[model.Stage, ...] = (
     "pre_grad",
     "dynamo",
 )
-"""The graph nearest to the kernels first."""
+"""Stages of a graph, the one nearest to the kernels first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,9 @@ def most_expensive_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
 
 
 FEWEST_FOLDED = 6
-"""Fewest inputs that are folded. Fewer do not hide the first operation in a small pane."""
+"""Minimum number of inputs that are folded. Fewer do not hide the first operation in a small
+pane.
+"""
 
 
 def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:

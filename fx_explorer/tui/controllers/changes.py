@@ -182,7 +182,7 @@ def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
 # The user's files are compared once a second with the captured ones, by their text.
 
 LOOK_S = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 CAPTURES_AGAIN = "{key} captures again, and shows the effect."
 IS_CAPTURED = "It is being captured again just now."

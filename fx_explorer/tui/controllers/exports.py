@@ -29,7 +29,7 @@ from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDesti
 from fx_explorer.tui.widgets.line_view import LineView
 
 LINES_AT_ONCE = 1_000
-"""Most lines of an answer that is written before the next frame."""
+"""Maximum number of lines of an answer that is written before the next frame."""
 
 READ_S = 10
 

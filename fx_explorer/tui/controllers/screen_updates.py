@@ -26,7 +26,8 @@ from fx_explorer.tui.start_times import StartClock
 from fx_explorer.tui.terminal import driver
 
 REST = 4
-"""Least pause between two updates from a growing session, as a multiple of the time of an update.
+"""Smallest pause between two updates from a growing session, as a multiple of the time of an
+update.
 """
 
 

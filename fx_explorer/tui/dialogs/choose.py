@@ -45,7 +45,7 @@ SEARCH_DELAY_S = 0.08
 MOST_LINES = 18
 
 CHOICES_AT_ONCE = 2_000
-"""Most choices that are searched before the next frame, which takes about 3 ms."""
+"""Maximum number of choices that are searched before the next frame, which takes about 3 ms."""
 
 CHOICES_AT_A_TIME = 500
 """Choices that are searched in one step, so that no key waits for it."""

@@ -26,7 +26,7 @@ from fx_explorer.tui.widgets.text_layout import wrapped_text
 LEAST_CHART_ROWS = 4
 
 LEAST_ROWS_LEFT = 3
-"""Least rows of the list, and of the detail, when the border is dragged."""
+"""Minimum number of rows of the list, and of the detail, when the border is dragged."""
 
 
 class TableChart(Cached):

@@ -152,7 +152,7 @@ def _cells(pieces: Sequence[Piece]) -> int:
 # The column before SASS: each instruction's address, control word and live registers.
 
 FEW_LINES = 400
-"""Most lines for which the column is made at once; for longer texts it is made in the
+"""Maximum number of lines for which the column is made at once; for longer texts it is made in the
 background.
 """
 

@@ -39,7 +39,7 @@ NODES_AT_ONCE = 1_000
 """Nodes of a graph whose times are read before the next frame, which takes some 10 ms."""
 
 GRAPHS_KEPT = 8
-"""Most graphs whose times are kept: more than there are panes."""
+"""Maximum number of graphs whose times are kept: more than there are panes."""
 
 
 def _read_heat(reader: SessionReader) -> SourceHeat:

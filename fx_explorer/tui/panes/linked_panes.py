@@ -31,14 +31,14 @@ MIN_PANE_CELLS = 28
 """A narrower pane shows too little of a line to read, so some panes go behind tabs instead."""
 
 TABBED_PANE_CELLS = 40
-"""Least cells of a shown pane when others are behind tabs."""
+"""Minimum width of a shown pane when others are behind tabs, in cells."""
 
 PICTURE_CELLS = 80
-"""Least width of a picture beside other panes, in cells. It is twice as wide as they are."""
+"""Smallest width of a picture beside other panes, in cells. It is twice as wide as they are."""
 
 LEVEL_PANE_CELLS = 60
-"""Least cells of a shown pane where levels below a kernel are among them: an instruction with its
-operands.
+"""Minimum width of a shown pane, in cells, when levels below a kernel are shown: an instruction
+with its operands.
 """
 
 SHOWN_FIRST: tuple[Slot, ...] = (
@@ -59,13 +59,13 @@ FEW_PANES = 4
 """More panes than this are shown side by side only if each gets ``TABBED_PANE_CELLS``."""
 
 MIN_ROW_CELLS = 84
-"""Least width of a row for several panes; in a narrower row, one pane is shown at a time."""
+"""Smallest width of a row for several panes; in a narrower row, one pane is shown at a time."""
 
 
 MIN_TAB_CELLS = 8
 TAB_MARGINS = 3
 POSITION_CELLS = 12
-"""Cells for the cursor's position beside the tabs."""
+"""Width of the cursor's position beside the tabs, in cells."""
 
 
 class LinkedPanes(TellsUnreadable, Vertical):

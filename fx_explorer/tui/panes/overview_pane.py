@@ -232,7 +232,7 @@ def _rank(fact: Fact) -> int:
 
 
 SEVERITIES: tuple[Severity, ...] = ("problem", "notice", "changed", "good")
-"""The worst first."""
+"""Severities, the worst first."""
 
 
 def is_finding(fact: Fact) -> bool:
@@ -241,7 +241,7 @@ def is_finding(fact: Fact) -> bool:
 
 
 MOST_FIGURE_GAP = 6
-"""Most cells between two figures; there are two at least."""
+"""Maximum number of cells between two figures; there are two at least."""
 
 BARS = "▁▂▃▄▅▆▇█"
 

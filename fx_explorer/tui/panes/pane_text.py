@@ -201,7 +201,7 @@ def definition_line(text: str, name: str) -> int:
 
 
 LEAST_WORDS_CELLS = 20
-"""Least width at which a message in place of a text is wrapped."""
+"""Smallest width at which a message in place of a text is wrapped."""
 
 
 class PaneText:
@@ -412,8 +412,8 @@ class SourceMarks:
 # The line numbers of generated code, in the colours of the kernels that its lines are of.
 
 COLOURED_AT_ONCE = 5_000
-"""Most lines of output code whose kernels are read before the next frame; for more they are read in
-the background.
+"""Maximum number of lines of output code whose kernels are read before the next frame; those of
+longer code are read in the background.
 """
 
 

@@ -47,7 +47,9 @@ from fx_explorer.tui.widgets.row_list import RowList
 TableMaker = Callable[[SessionReader], views.ViewTable]
 
 ROWS_AT_ONCE = 1_000
-"""Most rows of a table that is sorted before the next frame, which takes about 8 ms."""
+"""Maximum number of rows of a table that is sorted before the next frame, which takes about 8
+ms.
+"""
 
 ARRANGING = "arrange rows"
 ARRANGING_WORDS = "Looking through the rows …"

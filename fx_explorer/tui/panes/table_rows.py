@@ -135,7 +135,8 @@ def _find_rows(
 # sorting
 
 Kind = tuple[int, bool]
-"""Rows of one kind are sorted together: a part of the table, first those whose cell is not empty.
+"""The group in which a row is sorted: a part of the table, and whether the cell is empty. Rows with
+a cell that is not empty come first.
 """
 
 

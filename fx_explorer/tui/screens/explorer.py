@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from fx_explorer.tui.screens.help import Topic as HelpTopic
 
 FEW_ROWS = 10
-"""Least rows of a normal screen. With fewer, it shows the header, one row of keys, and the view
-without its headings.
+"""Minimum number of rows of a normal screen. With fewer rows, the screen shows the header, one row
+of keys, and the view without its headings.
 """
 
 NARROWED = (

@@ -173,7 +173,7 @@ def _short(name: str) -> str:
 LONGEST_NAME = 20
 
 MOST_PUBLISHED = 8
-"""Most published stages with a step of their own; the last stage always has one."""
+"""Maximum number of published stages with a step of their own; the last stage always has one."""
 
 
 def _state(

@@ -39,7 +39,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row, RowList, Rows
 
 WIDE_CELLS = 150
-"""Least width for source and bytecode side by side; otherwise one is above the other."""
+"""Smallest width for source and bytecode side by side; otherwise one is above the other."""
 
 TOPIC = Topic(
     "steps of the bytecode",

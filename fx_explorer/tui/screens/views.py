@@ -153,7 +153,7 @@ class Views(Cached, DraggedEdge, Vertical):
 OUTLINE_CELLS = 32
 LEAST_OUTLINE_CELLS = 16
 LEAST_VIEW_CELLS = 40
-"""Least cells of the outline, and of the views, when the border is dragged."""
+"""Minimum width of the outline, and of the views, in cells, when the border is dragged."""
 
 
 class OutlineSide:

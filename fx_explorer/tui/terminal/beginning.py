@@ -75,7 +75,7 @@ _CHANNELS = re.compile(r"rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _HEX = re.compile(r"#([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})")
 
 LONGEST = 64
-"""Characters of the longest answer. Longer text is not an answer, and is passed on."""
+"""Maximum number of characters of an answer. Longer text is not an answer, and is passed on."""
 
 MIDDLE_GREY = 0.5
 

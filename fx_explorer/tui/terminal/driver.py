@@ -32,7 +32,7 @@ HELD_S = 0.03
 """Seconds to wait for the rest of a possible paste or answer, which is otherwise a key."""
 
 LARGEST = 5000
-"""Columns and rows that a terminal may say it has."""
+"""Maximum number of columns, and of rows, that a terminal may report."""
 
 
 class UndecodableInput(Message):

@@ -15,14 +15,14 @@ from time import monotonic
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 
 LONGEST_PASTE = 100_000
-"""Most characters of a paste that are kept; the rest is dropped."""
+"""Maximum number of characters of a paste that are kept; the rest is dropped."""
 
 PASTE_PAUSE_S = 5.0
 """Seconds without input after which a paste ends, so that keys work again."""
 
 LONGEST_ANSWER = 4096
-"""Most characters of a terminal's answer. A longer one has lost its end: from there on, input is
-keys again.
+"""Maximum number of characters of a terminal's answer. A longer one has lost its end: from there
+on, input is keys again.
 """
 
 _MOUSE = b"\x1b[M"

@@ -111,8 +111,8 @@ def needs_terminal(command: Sequence[str]) -> bool:
 
 
 OSC52_LIMIT_BYTES = 74_994
-"""Most bytes that xterm and tmux accept: 100,000 bytes of escape sequence, base64 included. Longer
-text is dropped silently.
+"""Maximum number of bytes that xterm and tmux accept: 100,000 bytes of escape sequence, base64
+included. Longer text is dropped silently.
 """
 
 TOOL_TIMEOUT_S = 2.0

@@ -343,7 +343,7 @@ MAX_LINES_MEASURED = 50
 MARGIN_CELLS = 4
 
 CELLS_SEEN = 12
-"""Least number of cells of a highlighted line that are scrolled into view."""
+"""Minimum number of cells of a highlighted line that are scrolled into view."""
 
 
 def show_beginning(code: CodeView) -> None:

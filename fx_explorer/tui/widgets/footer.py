@@ -24,7 +24,7 @@ from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import Cached, OneLine
 
 MARGIN = 3
-"""Least cells between keys and tabs in one row."""
+"""Minimum number of cells between keys and tabs in one row."""
 
 FEW_ROWS = 10
 """On a terminal with fewer rows there is one row of keys, and no tabs."""

@@ -33,7 +33,7 @@ MANY_ENTRIES = 120
 """In an outline with more entries, only the first compilation starts unfolded."""
 
 CHROME_ROWS = 6
-"""Rows of the screen around the outline."""
+"""Number of rows of the screen around the outline."""
 
 COLUMNS = (
     ListColumn("", "text", min_width=12, max_width=200),

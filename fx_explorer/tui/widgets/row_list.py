@@ -71,8 +71,8 @@ class ListColumn:
     align: Literal["left", "right"] = "left"
     min_width: int = 4
     max_width: int = 40
-    """Most cells, but for the last column, which is not cut: the user scrolls sideways to read
-    on.
+    """Maximum number of cells, but for the last column, which is not cut: the user scrolls sideways
+    to read on.
     """
     priority: int = 0
     """If the pane is too narrow, columns with the highest number are left out first; columns with 0

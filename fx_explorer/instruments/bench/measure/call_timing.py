@@ -31,8 +31,8 @@ from fx_explorer.program.users_line import users_line
 Call = Callable[[], object]
 
 MIN_CALLS, MAX_CALLS, MAX_WARM_UP_S = 3, 12, 20.0
-"""Least and most calls of a warm-up. It also ends after this many seconds of calls that compiled
-nothing.
+"""Minimum and maximum number of calls of a warm-up, and the seconds of calls without compilation
+after which it also ends.
 """
 
 MAX_COMPILES = 5
@@ -45,10 +45,12 @@ BLOCKS = 3
 """Blocks of calls in a round, whose figure is the median of them."""
 
 MIN_BLOCK_S = 0.005
-"""Least seconds of a block. The clock is read before and after it, at a negligible cost."""
+"""Minimum duration of a block, in seconds. The clock is read before and after it, at a negligible
+cost.
+"""
 
 MAX_EVENTS = 200
-"""Most calls of a round that CUDA events are put around."""
+"""Maximum number of calls of a round that CUDA events are put around."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,9 @@ def _of_a_call(times_s: list[float]) -> float:
 
 
 CALLS, LEAST_CALLS, MAX_S = 40, 3, 10.0
-"""Most calls, least calls, and most seconds: fewer calls are made where they take longer."""
+"""Maximum and minimum number of calls, and the maximum time in seconds: fewer calls are made where
+they take longer.
+"""
 
 Tick = tuple[float, str, int]
 """Seconds, kind, and position of the part."""

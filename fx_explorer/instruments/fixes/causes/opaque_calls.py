@@ -206,7 +206,7 @@ _EXPLAINED = (
 """Ids of breaks whose cause is not an opaque call."""
 
 REACH = 3
-"""Frames outwards from the break in which a whole call may be hidden from Dynamo."""
+"""Number of frames outwards from the break in which a whole call may be hidden from Dynamo."""
 
 _MAKES_TENSOR = ("torch.from_numpy", "torch.as_tensor", "torch.tensor", "torch.asarray")
 

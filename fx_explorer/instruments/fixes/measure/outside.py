@@ -160,7 +160,7 @@ its clocks later too, perhaps in another second.
 """
 
 MOST_PLACES = 6
-"""Most places of the program at which the original's clock is delayed."""
+"""Maximum number of places of the program at which the original's clock is delayed."""
 
 _in_the_places: list[object] = []
 

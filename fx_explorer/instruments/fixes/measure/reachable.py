@@ -210,8 +210,8 @@ class ReachableWalk:
 
 
 _DEEPEST = 40
-"""Most containers inside each other. The limit ends a cycle of tuples, which the walk cannot
-recognise by identity.
+"""Maximum number of containers inside each other. The limit ends a cycle of tuples, which the walk
+cannot recognise by identity.
 """
 
 

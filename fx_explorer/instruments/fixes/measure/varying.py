@@ -183,7 +183,7 @@ class Varying:
 
 
 MOST_RUNS = 3
-"""Most extra runs of the original."""
+"""Maximum number of extra runs of the original."""
 
 
 class VariesByItself:
@@ -288,7 +288,7 @@ def _common(one: str, other: str) -> str:
 _OF_WORDS = string.ascii_letters + string.digits + "_"
 
 _MOST_SHOWN = 60
-"""Most characters of a line that a message quotes."""
+"""Maximum number of characters of a line that a message quotes."""
 
 
 def _cut(text: str) -> str:

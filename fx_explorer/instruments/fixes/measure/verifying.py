@@ -49,8 +49,8 @@ from fx_explorer.program.target import Target
 from fx_explorer.program.users_code import users_code
 
 COMPILES_LONG_S = 30.0
-"""Seconds. A program that took longer to compile is not recompiled for other sizes,
-gradients or modes.
+"""Seconds of compilation above which a program is not recompiled for other sizes, gradients or
+modes.
 """
 
 

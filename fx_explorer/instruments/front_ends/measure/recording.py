@@ -47,7 +47,9 @@ A_SCRIPT = (
 )
 
 MAX_ERROR = 4_000
-"""Most characters of an error that are kept as its message; the traceback has the complete text."""
+"""Maximum number of characters of an error that are kept as its message; the traceback has the
+complete text.
+"""
 
 
 def record_front_end(

@@ -58,8 +58,8 @@ PR_SET_NO_NEW_PRIVS = 38
 MEMORY_BYTES = 16 << 30
 FILE_BYTES = 4 << 30
 CPU_S = 900
-"""Seconds of processor time for one request. LLVM takes seconds for most kernels, and minutes for
-the largest.
+"""Processor time allowed for one request, in seconds. LLVM takes seconds for most kernels, and
+minutes for the largest.
 """
 
 

@@ -30,8 +30,8 @@ MIN_RUNS = 20
 MAX_RUNS = 500
 
 SMALLEST_FLUSH = 256 << 20
-"""Least bytes for flushing the caches. Reading them takes the GPU longer than the host needs for a
-launch, so that the GPU never waits for one.
+"""Minimum number of bytes that are read to flush the caches. Reading them takes the GPU longer than
+the host needs for a launch, so that the GPU never waits for one.
 """
 
 TIMES_THE_CACHE = 2

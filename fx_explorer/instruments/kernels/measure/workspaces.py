@@ -130,7 +130,7 @@ def _question(calls: Sequence[LibraryCall]) -> bytes:
 # The process that makes the calls.
 
 LONGEST = 500
-"""Characters of a message. A line is to go through a pipe in one piece."""
+"""Maximum number of characters of a message, which must go through a pipe in one piece."""
 
 GPU_IS_LOST = "CUDA error"
 """Beginning of the message with which torch reports that this process can no longer use the GPU."""

@@ -345,7 +345,9 @@ def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:
 CPU = "cpu"
 
 COPIED_BYTES = 256 << 20
-"""Bytes of a copy that measures the memory's speed: far more than fits in a processor's caches."""
+"""Size of a copy that measures the memory's speed, in bytes: far more than fits in a processor's
+caches.
+"""
 
 SIZE = 1024
 REPEATS = 5

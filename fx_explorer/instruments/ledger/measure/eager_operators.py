@@ -35,7 +35,7 @@ MOST_TIMES = 2.0
 """
 
 LEAST_PART = 0.1
-"""Least time of an operator without the profiler, as a part of its profiled time."""
+"""Smallest time of an operator without the profiler, as a part of its profiled time."""
 
 EVALUATES = "autograd::engine::evaluate_function: "
 

@@ -41,7 +41,7 @@ MAX_S = 60.0
 """Seconds after which, once the least number of rounds is made, no further round begins."""
 
 MAX_CALLS = 2000
-"""Calls of each kind in a round."""
+"""Maximum number of calls of each kind in a round."""
 
 TRIED = 3
 

@@ -221,7 +221,7 @@ def signature(ticks: Sequence[RawTick]) -> tuple[tuple[str, int], ...]:
 
 
 LEAST_S = 0.5e-6
-"""Seconds between the starts of two kernels that follow each other directly."""
+"""Minimum number of seconds between the starts of two kernels that follow each other directly."""
 
 
 @dataclass(frozen=True, slots=True)

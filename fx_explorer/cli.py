@@ -149,7 +149,7 @@ exit codes:
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""128 + the signal's number, as shells report them."""
+"""Exit status after a broken pipe: 128 + the signal's number, as shells report it."""
 
 
 class Subcommand(Protocol):

@@ -262,8 +262,8 @@ Line = Sequence[Token]
 
 TAB_SIZE = 4
 LONGEST_COLOURED = 4_000
-"""Longest line that is coloured. Longer lines are not read, and a page must cost the same
-everywhere.
+"""Maximum number of characters of a line that is coloured. Longer lines are not read, so that a
+page costs the same everywhere.
 """
 
 _UNSAFE = re.compile(

@@ -32,7 +32,7 @@ class OutputFile:
     force: bool = False
     """Whether a file that we did not make may be replaced."""
     never: tuple[Path, ...] = ()
-    """Files that are not replaced even then: the target, and the sources of its run."""
+    """Files that are not replaced even with ``force``: the target, and the sources of its run."""
     option: str = "-o FILE"
     """The option by which the user can choose another place."""
 

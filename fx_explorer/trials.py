@@ -28,16 +28,16 @@ TIMEOUT_S = 300.0
 FoundT = TypeVar("FoundT")
 
 Look = Callable[[SessionReader], FoundT]
-"""Reads the result of a trial from the new session. It runs in a thread, and the session is removed
-afterwards.
+"""A function that reads the result of a trial from the new session. It runs in a thread, and the
+session is removed afterwards.
 """
 
 Told = Callable[[str], object]
-"""Hears what the worker is doing."""
+"""A function that receives messages about what the worker is doing."""
 
 
 Attend = Callable[[Capture], Awaitable[Outcome]]
-"""What is done while the worker captures, to its end; gives how it ended."""
+"""A function that attends the worker's capture to its end, and returns how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class TrialWorker:
     timeout_s: float | None = None
     """The limit for one trial; None for the limit of each kind of trial."""
     fork_server: ForkServer | None = None
-    """Has imported torch, and forks the workers of trials; None where each starts afresh."""
+    """The server that has imported torch and forks the workers of trials; None where each worker
+    starts afresh.
+    """
 
 
 def forking_worker(python: str, timeout_s: float | None) -> TrialWorker:

@@ -33,8 +33,8 @@ class Figure:
     left: str
     right: str
     difference: str = ""
-    """How much larger or smaller the right side is: ``−3 (−25 %)``, or why it is not stated. Empty
-    if both sides are the same, or are not amounts.
+    """Difference of the right side from the left: ``−3 (−25 %)``, or why it is not stated. Empty if
+    both sides are the same, or are not amounts.
     """
     verdict: Verdict = ""
 

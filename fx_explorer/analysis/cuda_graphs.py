@@ -34,10 +34,12 @@ MODES = ("reduce-overhead", "max-autotune")
 _SIZE = re.compile(r"Sym\((\w+)\)")
 
 _NO_GRAPH = re.compile(r"(?:(?:skipping|disabling) cudagraphs due to )+")
-"""torch puts it before a reason, and before a reason that has it already."""
+"""Text that torch puts before a reason, even where the reason already begins with it."""
 
 SKIPS_IN = (CUDA_GRAPH_SKIP, "compilation_metrics", "bwd_compilation_metrics")
-"""A message that torch printed, and the records that have the same words."""
+"""Records with torch's reason for skipping a graph: a message that it printed, and metrics that
+have the same words.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import between_devices
 
 Kind = Literal["module", "attribute", "argument", "global"]
-"""Where a graph has an input from: ``module`` is a parameter or a registered buffer, which ``.to``
-moves; ``attribute`` any other tensor that an object holds; ``argument`` also a variable of the
-function around.
+"""Where an input of a graph comes from: ``module`` is a parameter or a registered buffer, which
+``.to`` moves; ``attribute`` any other tensor that an object holds; ``argument`` an argument, or a
+variable of the enclosing function.
 """
 
 COPIES = (
@@ -68,10 +68,12 @@ class DeviceCopy:
     """Device that the tensor is copied from: ``cpu``, ``cuda:0``."""
     to: str
     file: str
-    """Empty where torch knows no line of the program."""
+    """Path of the user's file; empty where torch knows no line of the program."""
     line: int
     made_of: tuple[Input, ...]
-    """The inputs of the graph that it is computed from; empty where the graph makes it itself."""
+    """Inputs of the graph from which the tensor is computed; empty where the graph creates it
+    itself.
+    """
 
 
 def device_copies(reader: SessionReader) -> list[DeviceCopy]:

@@ -25,7 +25,9 @@ Topic = Literal[
 """Subject of a fact. Facts of one topic follow each other."""
 
 OF_FILES = "files"
-"""The difference of the user's files, between when they were captured and now."""
+"""Value of ``difference`` for the user's files: how they differ now from when they were
+captured.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +47,4 @@ class Fact:
     cost: str = ""
     """What it costs, in a few words: ``+1 graph``; empty where that is not known."""
     brief: str = ""
-    """The sentence with fewer words, for one line; empty where there is none but ``text``."""
+    """A shorter sentence for one line; empty where there is only ``text``."""

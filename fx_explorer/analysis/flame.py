@@ -72,7 +72,8 @@ class FlameBlock:
     frames: tuple[FlameFrame, ...]
     """The frames that share this block: neighbours, in order."""
     main: FlameFrame | None
-    """The frame that the block shows. The others in it are narrower than a cell; None if all are.
+    """The frame that the block shows, where the others in it are narrower than a cell; None if all
+    frames are.
     """
     noun: str = "step"
     """The chart's name for a step."""

@@ -32,7 +32,9 @@ _OF_MODULE = re.compile(
 )
 
 _ATTRIBUTE = re.compile(r", attribute (?P<name>\w{1,200})$")
-"""How the value of an input ends that is an attribute of a tensor of the program's class."""
+"""Matches the end of an input's value, where the input is an attribute of a tensor of the program's
+own class.
+"""
 
 _KINDS: dict[str, InputKind] = {"parameters": "parameter", "buffers": "buffer"}
 
@@ -231,4 +233,4 @@ def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict
 
 
 _SAME = ("identity", "name", "aot_input")
-"""How a link is known that leads from an input to the very same input."""
+"""Evidence of a link that leads from an input to the very same input."""

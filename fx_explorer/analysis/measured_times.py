@@ -38,8 +38,8 @@ def run_time(duration_s: float) -> str:
 
 
 MAX_SPREAD = 0.3
-"""Largest share of a time that may vary from call to call, or be missing from the sum of its parts,
-for its parts to be shown.
+"""Largest share of a time that may vary from call to call, or be missing from the sum of its parts.
+Above it, the parts are not shown.
 """
 
 IDLE = "measure again when the machine is idle"
@@ -66,7 +66,7 @@ class RunTime:
     iqr_s: float
     """Range of the middle half, in seconds."""
     call: model.CallTime
-    """The calls that it was measured in."""
+    """The calls in which it was measured."""
 
     @property
     def description(self) -> str:

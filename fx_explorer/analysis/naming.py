@@ -113,7 +113,7 @@ _IMPORTED = re.compile(
 )
 
 _INSIDE = r"((?:[^()]|\([^()]*\))+)"
-"""An expression whose brackets are nested once at most."""
+"""Matches an expression whose brackets are nested at most once."""
 
 _CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"object\.__getattribute__\({_INSIDE}, '(\w+)'\)"), r"\1.\2"),

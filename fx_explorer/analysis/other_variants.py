@@ -115,7 +115,9 @@ def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[m
 
 
 MOST_CELLS = 40
-"""Longest description of a variant's changes; longer ones are only in the outline."""
+"""Maximum length of the description of a variant's changes, in cells; longer ones are only in the
+outline.
+"""
 
 
 def describe_active_variant(reader: SessionReader, paused_in: str = "") -> str:

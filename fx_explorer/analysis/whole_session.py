@@ -174,8 +174,8 @@ class Totals:
     graph_break_hits: int
     recompiles: int
     kernels: int
-    """Generated functions and library calls, without rows that run other graphs (conditionals,
-    loops, calls of a region).
+    """Number of generated functions and library calls, without rows that run other graphs
+    (conditionals, loops, calls of a region).
     """
     compile_s: float
     skipped_records: int
@@ -189,19 +189,18 @@ class SessionFigures(Totals):
     """
 
     compiled: int
-    """Compilations that produced code, in full or up to a graph break."""
+    """Number of compilations that produced code, in full or up to a graph break."""
     eager_functions: int
-    """Functions that Dynamo looked at and did not compile."""
+    """Number of functions that Dynamo looked at and did not compile."""
     operations: int
-    """Call nodes of Dynamo's graphs."""
+    """Number of call nodes of Dynamo's graphs."""
     guards: int
     free_sizes: int
-    """Sizes and numbers that stay free."""
+    """Number of sizes and numbers that stay dynamic."""
     fixed_sizes: int
-    """Sizes and numbers that were dynamic and became a constant."""
+    """Number of sizes and numbers that were dynamic and became a constant."""
     failed: tuple[str, ...] = ()
-    """The type of the error, of each time that the compiler failed. The program may have caught it.
-    """
+    """Type of the error for each time that the compiler failed. The program may have caught it."""
 
 
 def totals(reader: SessionReader) -> Totals:

@@ -67,7 +67,7 @@ class OpenPhase:
     name: str
     start_s: float
     variant: int
-    """The variant that it belongs to; 0 if that is not known yet."""
+    """Row of the variant to which the phase belongs; 0 if that is not known yet."""
     lines: LineClock = field(default_factory=LineClock)
 
 

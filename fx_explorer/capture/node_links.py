@@ -192,7 +192,9 @@ def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tu
 # Nodes that a pattern pass of Inductor's replaced.
 
 _REPLACED = "fx_explorer_replaced"
-"""Attribute of a new node, and not part of its meta: torch looks at that."""
+"""Attribute of a node that replaced another. It is not part of the meta, because torch looks at
+that.
+"""
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ LARGE_METRICS = (
     "python_version",
     "pytorch_version",
 )
-"""Fields of compilation_metrics that repeat at length data that is recorded better elsewhere."""
+"""Long fields of compilation_metrics, whose data is recorded better elsewhere."""
 
 
 @contextlib.contextmanager
@@ -72,7 +72,9 @@ def trace_records(recording: Recording) -> Iterator[None]:
 
 
 Handle = Callable[[str, Any, Callable[[], Any]], None]
-"""Takes the compilation's name, the record's content, and a function that evaluates its payload."""
+"""A function that handles a record. It takes the compilation's name, the record's content, and a
+function that evaluates the payload.
+"""
 
 
 class _Records:
@@ -81,7 +83,7 @@ class _Records:
         self.spans = Spans(recording)
         self._errors: dict[str, str] = {}
         self._attempt = 0
-        """Which attempt of Dynamo's at the frame the record is about."""
+        """Number of Dynamo's attempt at the frame that the record is about."""
         self._output_codes: list[tuple[str, str]] = []
         self._waited_before: dict[str, float] = {}
         """Compilation → seconds of waiting for the user before its frame began."""

@@ -32,8 +32,8 @@ VARIABLE, HOOK = (
     "FX_EXPLORER_CHILDREN",
     str(Path(__file__).resolve().parent.parent / "program" / "in_children"),
 )
-"""The variable and the hook by which processes started by a worker are recorded
-(program/children.py).
+"""The environment variable, and the folder of the hook, by which processes started by a worker are
+recorded (program/children.py).
 """
 
 MOST_OF_UNSEEN = 1 << 20

@@ -30,8 +30,8 @@ from fx_explorer.process_status import (
 )
 
 MARK = "FX_EXPLORER_CAPTURE"
-"""A variable that children inherit, by which they are recognised too; its value differs for each
-worker.
+"""Environment variable that children inherit, and by which they are also recognised; its value
+differs for each worker.
 """
 
 OWN_MARK = "FX_EXPLORER_CLIENT"
@@ -44,12 +44,12 @@ PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 LOOK_S = 0.1
 
 LEAST_REST = 30
-"""Pause after a look at the processes, as a multiple of the time the look took, for thousands of
-processes.
+"""Pause after a search of the processes, as a multiple of the time of the search, which matters
+with thousands of processes.
 """
 
 GRACE_S = 0.5
-"""Seconds that a Python may take to end after the program, as multiprocessing's own helpers do."""
+"""Seconds that a Python process may outlive the program, as multiprocessing's own helpers do."""
 
 MAX_SHOWN = 60
 ROUNDS = 20
@@ -67,8 +67,8 @@ _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """Modules in the command of a Python that only waits for its parent: Python's own helpers."""
 
 _COMPILE_POOL = "/torch/_inductor/compile_worker/__main__.py"
-"""Path in the command of torch's compile pool, which builds the kernels of the program that started
-it: it and its children trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
+"""Path in the command of torch's compile pool, which builds kernels for the program that started
+it. The pool and its children trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
 """
 
 

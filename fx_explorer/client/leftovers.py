@@ -28,7 +28,7 @@ from fx_explorer.session import SessionReader
 SESSION = "session.fxs"
 
 TOLD = "told"
-"""A file in a directory that the user knows of."""
+"""Name of the file that marks a directory that the user knows of."""
 
 SETTLED_S = 60
 """A directory without a lock that is younger than this may be about to be locked."""

@@ -29,7 +29,7 @@ contains.
 """
 
 UNTIL_IT_IS_GONE_S = 0.005
-"""Between two looks at a process that has closed its pipes."""
+"""Seconds between two checks of a process that has closed its pipes."""
 
 STOPPED = "The reading of the log was stopped; what was found until then is kept."
 

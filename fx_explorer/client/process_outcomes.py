@@ -48,7 +48,7 @@ IMPORTING_TORCH = "importing torch"
 STACK_LINE = re.compile(
     r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE
 )
-"""A frame as faulthandler writes it (CPython, Python/traceback.c, ``dump_frame``)."""
+"""Matches a frame as faulthandler writes it (CPython, Python/traceback.c, ``dump_frame``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session
 
 _APPLICATION_ID_AT = 68
-"""Offset in the header (sqlite.org/fileformat2.html#database_header)."""
+"""Offset of the application id in the header (sqlite.org/fileformat2.html#database_header)."""
 
 
 def session_file(path: Path, *, force: bool = False, never: Sequence[Path] = ()) -> OutputFile:

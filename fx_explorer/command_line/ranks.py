@@ -14,7 +14,7 @@ FIRST_LINE_S = 2.0
 """Seconds before the first progress line if the output is not a terminal."""
 
 MANY = 1_000
-"""Number of files that take minutes, which is announced at once."""
+"""Number of files from which on reading takes minutes, which is announced at once."""
 
 NEXT_LINE_S = 10.0
 

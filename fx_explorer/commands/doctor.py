@@ -438,7 +438,7 @@ CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
 TIMEOUT_S = 300
 ADVICE = "Nothing that comes after this was tried; without it --gpu cannot be used."
 LAST = "machine code"
-"""The check that comes last: before it, the process ended too early."""
+"""Name of the check that comes last; without it, the process ended too early."""
 
 
 COLUMNS = (

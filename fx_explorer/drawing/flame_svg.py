@@ -19,7 +19,9 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.highlight import printable
 
 WIDTH, MARGIN, ROW, LINE = 1200, 10, 20, 16
-"""The picture, its margin, a row of blocks and a line of letters, in pixels."""
+"""Sizes in pixels: the width of the picture, its margin, the height of a row of blocks, and of a
+line of letters.
+"""
 
 LETTER = 6.7
 """Pixels between letters in the requested fonts, at this size."""
@@ -38,7 +40,7 @@ INK = "#16181d"
 """Colour of the letters in a block."""
 
 GREY = "#767676"
-"""4.5 to 1 against white, 4.6 to 1 against black."""
+"""Colour with a contrast of 4.5 to 1 against white and 4.6 to 1 against black."""
 
 STYLE = f"""
 text {{ font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; pointer-events: none; }}

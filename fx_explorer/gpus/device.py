@@ -32,7 +32,7 @@ READ_OFF = {
     "l2_bytes": "L2_cache_size",
     "memory_bytes": "total_memory",
 }
-"""Field of a Gpu → property of the device."""
+"""Field of a Gpu → the device's property from which it is read."""
 
 
 def gpu_like(device_name: str, properties: Mapping[str, object]) -> Gpu | None:

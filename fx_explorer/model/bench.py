@@ -56,9 +56,9 @@ class BenchCell:
     inputs: str = ""
     """The inputs, in words: ``(float32[8, 64])``."""
     first_call_s: float = 0.0
-    """The first call, which compiles. Caches were empty."""
+    """Seconds of the first call, which compiles. Caches were empty."""
     warm_up_s: float = 0.0
-    """All calls until the times were stable, the first among them."""
+    """Seconds of all calls until the times were stable, including the first."""
     warm_up_calls: int = 0
     is_unstable: bool = False
     """Whether it was still compiling at each call when measuring began."""
@@ -113,8 +113,8 @@ class BenchRound:
     """Seconds per call, median over the blocks of the round."""
     calls: int
     sharing_s: float = 0.0
-    """Seconds of a small operation that all threads share, the longer of before and after the
-    round; 0: not measured, as on a GPU and with one thread.
+    """Seconds of a small operation that all threads share, measured before and after the round: the
+    longer time. 0 where it was not measured, as on a GPU and with one thread.
     """
 
 
@@ -164,7 +164,7 @@ class BenchTask:
     is_compiled: bool
     sizes: tuple[InputSize, ...] = ()
     threads: int = 0
-    """Threads of an operator; 0 leaves them to torch."""
+    """Number of threads of an operator; 0 leaves the number to torch."""
     reference: str = ""
     """Path of the file with the uncompiled program's results: it writes them, the others read them.
     """
@@ -186,7 +186,7 @@ class HeldLine:
     """Bytes held by tensors that one line of the user's made."""
 
     file: str
-    """Empty where no line is known."""
+    """Path of the user's file; empty where no line is known."""
     line: int
     size_bytes: int
 
@@ -206,11 +206,11 @@ class BenchNews:
     kind: NewsKind
     text: str = ""
     is_usage: bool = False
-    """``failed``: whether the request is to blame, because no interpreter or machine can do it with
-    this target.
+    """For ``failed``: whether the request is to blame, because no interpreter or machine can do it
+    with this target.
     """
     traceback: str = ""
-    """``failed``: where the program, or the compiler, raised; empty for an error of ours."""
+    """For ``failed``: where the program, or the compiler, raised; empty for an error of ours."""
     cell: dict[str, Any] = field(default_factory=dict)
     could_say_more: str = ""
     """For ``ready``: what the command ``compare`` would do, as a phrase; empty where it could learn
@@ -219,7 +219,7 @@ class BenchNews:
     call_s: float = 0.0
     calls: int = 0
     sharing_s: float = 0.0
-    """``round``: how fast the processors were meanwhile, as in BenchRound."""
+    """For ``round``: how fast the processors were meanwhile, as in BenchRound."""
     peak_bytes: int = -1
     held: tuple[HeldLine, ...] = ()
     """For ``held``: the tensors held at the peak, biggest first."""

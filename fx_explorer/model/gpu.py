@@ -42,7 +42,7 @@ class Gpu:
     register_granularity: int
     """A warp is given registers in multiples of this."""
     shared_per_block: int
-    """The most that a kernel can have that asks for it (*opt-in*)."""
+    """Largest shared memory of a block, in bytes, for a kernel that asks for it (*opt-in*)."""
     shared_per_block_default: int
     shared_per_multiprocessor: int
     shared_granularity: int
@@ -53,7 +53,7 @@ class Gpu:
     threads_per_block: int
     blocks_per_multiprocessor: int
     l2_bytes: int
-    """The size that the driver reports; on AMD that of one chiplet."""
+    """Bytes of the L2 cache as the driver reports them; on AMD those of one chiplet."""
     memory_bytes: int
     memory_bandwidth: int
     memory_bus_bits: int

@@ -86,8 +86,8 @@ class CaptureRequest:
     name.
     """
     verify: bool = False
-    """Compare the compiled program with the program as its files have it, run without torch.compile
-    (a Verification).
+    """Whether the compiled program is compared with the program as its files have it, run without
+    torch.compile (a Verification).
     """
     original_settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     """With ``verify``: the ``settings`` with which the original is built, without those of the
@@ -98,8 +98,8 @@ class CaptureRequest:
     BreakTime). Useful only with ``build``.
     """
     ledger: bool = False
-    """Call the compiled target again and again, and account for the time of a call (LedgerCall,
-    LedgerStep, LedgerOperator, FilterAnswer). Of worth with ``build`` only.
+    """Whether the compiled target is called repeatedly to account for the time of a call
+    (LedgerCall, LedgerStep, LedgerOperator, FilterAnswer). Useful only with ``build``.
     """
     workspaces: bool = False
     """Whether each library call is made once, alone, to measure its workspace on the GPU
@@ -120,8 +120,8 @@ class CaptureRequest:
     beginning, so that no model is too large.
     """
     all_settings: bool = False
-    """List all settings of torch's compiler (Setting), as a capture that pauses does anyway.
-    Without it those of CONSOLE are listed: the others take 50 ms and 180 kB.
+    """Whether all settings of torch's compiler are listed (Setting), as in a capture that pauses.
+    Otherwise those of CONSOLE are listed: the others take 50 ms and 180 kB.
     """
 
     @property
@@ -243,14 +243,14 @@ class Command:
     compilation: str = ""
     """Name of a compilation or variant; empty: the one at the gate."""
     direction: Direction = ""
-    """``again`` from ``partition`` or later: lower this direction only; empty: all."""
+    """For ``again`` from ``partition`` or later: the only direction to lower; empty: all."""
     region: str = ""
-    """``again`` from ``partition``: lower this region only, the others are answered from before;
-    empty: all.
+    """For ``again`` from ``partition``: the only region to lower, while the others are taken from
+    before; empty: all.
     """
     changes: Changes = dataclasses.field(default_factory=Changes)
     expression: str = ""
-    """``what_if``: inputs, as ``--inputs`` takes them; empty: the example inputs with twice the
+    """For ``what_if``: inputs, as ``--inputs`` takes them; empty: the example inputs with twice the
     batch.
     """
 

@@ -3,11 +3,11 @@ that each recompile repeats: each text is stored once.
 """
 
 RepeatedText = str
-"""The type of such a field. A long text is stored once, and a text similar to another one as its
-difference.
+"""Type of a field whose texts repeat. A long text is stored once, and a text similar to another one
+as its difference.
 """
 
 RepeatedName = str
-"""The same for a field with few different values (a path, the name of a phase); from a certain
-length on each is stored once.
+"""Type of a field with few different values (a path, the name of a phase). From a certain length
+on, each value is stored once.
 """

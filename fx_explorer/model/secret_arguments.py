@@ -18,7 +18,7 @@ LEFT_OUT = "<left-out>"
 _NAMES = re.compile(
     "secret|password|passwd|passphrase|passcode|pwd|pat|apikey|credential|credentials|auth|authorization|bearer|cookie|signature|dsn|secrets|passwords|userpass|authtoken|accesstoken|pw"
 )
-"""Last part of an option's name whose value is a secret."""
+"""Matches the last part of an option's name whose value is a secret."""
 
 _KEYS = re.compile(
     "api|access|secret|private|auth|encryption|signing|account|ssh|deploy|license|master|service|storage|wandb|openai|azure|aws"
@@ -40,7 +40,7 @@ _KNOWN_FORMS = re.compile(
     r"[A-Za-z0-9_\-.]{12,}"
     r"|\beyJ[A-Za-z0-9_\-]{10,2000}\.[A-Za-z0-9_\-]{10,4000}\.[A-Za-z0-9_\-]*"
 )
-"""Keys that say by their first letters whose they are, and JSON web tokens."""
+"""Matches keys whose first letters say whose they are, and JSON web tokens."""
 
 _IN_AN_ADDRESS = re.compile(r"(://[^\s/:@]{0,200}:)[^\s/@]{1,400}(?=@)")
 
@@ -49,7 +49,7 @@ _BEARER = re.compile(r"\b((?:Bearer|Basic) )[^\s'\"]{6,}", re.IGNORECASE)
 _QUOTED = re.compile(
     r"(-{0,2}[A-Za-z_][\w.\-]{0,100})(['\"]?\]?\s{0,5}[:=\s]\s{0,5})(['\"])([^'\"]{1,400})\3"
 )
-"""A name and its quoted value, as shells, Python and JSON write them."""
+"""Matches a name and its quoted value, as shells, Python and JSON write them."""
 
 _SPACES = re.compile(r"([\s;&|'\"?()\[\]{},]+)")
 """Matches the separators between words in a shell command, a program's text, and a query in an

@@ -14,7 +14,7 @@ from fx_explorer.model.rows.stepping import Setting
 from fx_explorer.model.setting_types import choices_of, fits, is_plain, is_same, members
 
 FEW = 8
-"""This many allowed values are listed in a message."""
+"""Maximum number of allowed values that a message lists."""
 
 _WORDS = {
     "bool": "True or False",

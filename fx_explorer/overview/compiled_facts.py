@@ -204,7 +204,7 @@ RUN_TIME = (
     "they lay. On a GPU and with --build it is told of each graph that is called three times or "
     "more."
 )
-"""This sentence says what torch decides about CUDA graphs while a program runs."""
+"""Sentence on what torch decides about CUDA graphs while a program runs."""
 
 
 def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:

@@ -59,7 +59,7 @@ def _figures(reader: SessionReader) -> Iterator[FigureInRow]:
 
 
 MOST_READ = 50
-"""Compilations whose parts are read: of more, the bars are those of the first."""
+"""Maximum number of compilations whose parts are read; of more, the bars are those of the first."""
 
 
 def _largest(amounts: list[int] | list[float]) -> tuple[float, ...]:

@@ -79,8 +79,8 @@ def _contains(texts: Iterable[str], words: list[str]) -> bool:
 
 
 _PLACE = re.compile(r"(.+?)(?::(\d{0,9}))?")
-"""A file and a line, as the screen writes them: ``model.py:12``, also before the line is typed to
-its end.
+"""Matches a file and a line, as the screen writes them: ``model.py:12``, also before the line is
+typed to its end.
 """
 
 

@@ -57,10 +57,12 @@ class OutlineEntry:
 
 
 LISTED_AT_MOST = 1_000
-"""So many kernels of a compilation are listed with the outline. More are put into ranges."""
+"""Maximum number of kernels of a compilation that are listed with the outline. More are put into
+ranges.
+"""
 
 RANGE = 100
-"""Kernels of a range. To read them takes a few milliseconds."""
+"""Number of kernels in a range. Reading them takes a few milliseconds."""
 
 
 def outline(reader: SessionReader) -> list[OutlineEntry]:

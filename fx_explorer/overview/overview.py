@@ -300,9 +300,7 @@ _DIRECT = {
     "make_fx": "to make_fx",
     "precompile": "to torch.compiler.precompile",
 }
-"""For the first part of the name of something that the program gave to a compiler directly: that
-compiler.
-"""
+"""First part of the name of a compilation that the program requested directly → the compiler."""
 
 
 def _given_directly(compilations: Sequence[model.Compilation]) -> str:

@@ -305,8 +305,8 @@ def _in_a_line(error: Exception) -> str:
 # can be compared.
 
 _OF_A_TRACE = re.compile(r"_\d+_c\d+(_\d+)*$")
-"""Ends the names that Dynamo gives to objects it puts among the globals: an address and the
-compilation.
+"""Matches the end of a name that Dynamo gives to an object it puts among the globals: an address
+and the compilation.
 """
 
 

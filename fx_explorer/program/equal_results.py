@@ -27,13 +27,15 @@ away, but no further from the run in float64 than eager's own uncertainty. ``dif
 """
 
 TOLERANCE = 1e-4
-"""Relative and absolute, of results up to 1: the default of ``same`` and of torchbench.py."""
+"""Relative and absolute tolerance of results up to 1: the default of ``same`` and of
+torchbench.py.
+"""
 
 GPU_GRADIENT_TOLERANCE = 1e-3
 """The tolerance for gradients on a GPU (torchbench.py, ``get_tolerance_and_cosine_flag``)."""
 
 WIDE_TOLERANCE = 1e-8
-"""The same of numbers of 64 bits: a step in 32 bits must not be hidden."""
+"""The tolerances for numbers of 64 bits: a step in 32 bits must not be hidden."""
 
 NARROW_TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
 """The tolerances for 16-bit types where there is no more exact run (torchbench.py and
@@ -41,7 +43,9 @@ torchbench.yaml, ``higher_bf16``).
 """
 
 SMALL = 1000
-"""Elements below which the error of a tensor is mostly chance (``get_multiplier`` in ``same``)."""
+"""Number of elements below which the error of a tensor is mostly chance (``get_multiplier`` in
+``same``).
+"""
 
 SMALLER = 500
 """Maximum number of elements of a result for which eager's error may be close to zero by chance."""
@@ -65,9 +69,9 @@ show it: ``same`` has no such bound.
 """
 
 ANOTHER_ALGORITHM = 5.0
-"""By how many tolerances of its size a small result that ``same`` accepts may be off. Another
-kernel for attention on an H200 differs by 3e-4 of an output where the tolerance is 1e-4
-(``benchmarks.bench_verdicts``); a result that is wrong by a thousandth, or a gradient by a
+"""Multiple of the tolerance by which a small result that ``same`` accepts may be off, at its own
+size. Another kernel for attention on an H200 differs by 3e-4 of an output where the tolerance is
+1e-4 (``benchmarks.bench_verdicts``); a result that is wrong by a thousandth, or a gradient by a
 hundredth, is off by more.
 """
 
@@ -85,7 +89,7 @@ class ResultDifference:
     place: tuple[int, ...] = ()
     """The index of the largest difference."""
     there: tuple[float, float] | None = None
-    """The result and eager's at that place, where they are real numbers."""
+    """(the result, eager's result) at that place, where they are real numbers."""
     error: float = 0.0
     """Root mean square difference from the more exact run; 0 where there is none."""
     eager_error: float = 0.0

@@ -252,8 +252,8 @@ LARGEST = "the largest and smallest integers"
 ALL_LARGE = "large integers"
 
 _LARGE_BITS = 40
-"""Bits of a large integer: a sum of a few such numbers still fits into 64 bits, but its square does
-not.
+"""Number of bits of a large integer: a sum of a few such numbers still fits into 64 bits, but its
+square does not.
 """
 
 ALL_HALF = "an integer of which two are too many for the dtype, in all places"

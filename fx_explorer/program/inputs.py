@@ -99,7 +99,7 @@ class Arguments:
 
 
 OFFERED = ("example_inputs", "get_inputs()", "--inputs")
-"""Where inputs come from that are read by the rules of ``as_arguments``."""
+"""Sources of inputs that are read by the rules of ``as_arguments``."""
 
 
 def as_arguments(inputs: object, origin: str) -> Arguments:

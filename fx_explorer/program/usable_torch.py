@@ -71,7 +71,7 @@ COMPILER = (
     "sympy.physics.units",
     "sympy.tensor.tensor",
 )
-"""What the first compilation of a process imports."""
+"""Modules that the first compilation of a process imports."""
 
 
 def import_compiler() -> None:

@@ -21,7 +21,7 @@ _OF_PACKAGE = re.compile(r"(?P<model>.+?)__(?P<id>_?\d*)\.(?P<order>\d+)")
 _CODE = ("output_code.py", "output_code.cpp", "fx_graph_readable.py")
 
 _BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
-"""Where the folders are, relative to the named directory."""
+"""Paths of the folders, relative to the named directory."""
 
 _LOGS = (
     "tlparse/*.log",
@@ -29,7 +29,7 @@ _LOGS = (
     "torch_compile_debug/tlparse/*.log",
     "../../tlparse/*.log",
 )
-"""Where torch 2.13 writes a TORCH_TRACE log of the same run."""
+"""Path to which torch 2.13 writes a TORCH_TRACE log of the same run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ MOST_OF_KERNEL = 100
 EVENTS_BETWEEN_TOLD = 50_000
 
 Told = Callable[[int], None]
-"""Is called now and then with the number of bytes of the file that were read."""
+"""A function that is called now and then with the number of bytes of the file that were read."""
 
 
 class ProfileError(SessionError):

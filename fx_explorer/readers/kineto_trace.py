@@ -55,19 +55,23 @@ class CpuThread:
         self.process = process
         """Number of the process: a trace that was merged from several has more than one."""
         self.starts = array("d")
-        """Microseconds, as all times of a trace."""
+        """Start of each event, in microseconds like all times of a trace."""
         self.ends = array("d")
         self.names = array("L")
         self.external = array("q")
-        """``External id``: the same for GPU work and the operator that launched it; -1 for none."""
+        """``External id`` of each event: the same for GPU work and the operator that launched it;
+        -1 for none.
+        """
         self.sequence = array("q")
-        """``Sequence number``: the same for a forward function and its backward; -1 for none. torch
-        counts in each thread separately (``aten/src/ATen/SequenceNumber.cpp``).
+        """``Sequence number`` of each event: the same for a forward function and its backward; -1
+        for none. torch counts in each thread separately (``aten/src/ATen/SequenceNumber.cpp``).
         """
         self.annotations = array("b")
-        """1 for the program's own annotations (``record_function``), 0 for operators."""
+        """For each event, 1 if it is one of the program's own annotations (``record_function``), 0
+        if it is an operator.
+        """
         self.parents = array("q")
-        """Index of the enclosing event of each; -1 for none. Empty before ``nest``."""
+        """For each event, the index of the enclosing event; -1 for none. Empty before ``nest``."""
         self._jumps = array("q")
 
     def add(
@@ -146,8 +150,8 @@ class GpuWork:
         self.durations = array("d")
         self.names = array("L")
         self.correlation = array("q")
-        """The same for GPU work and the call of the CUDA runtime that launched it; -1 for none. All
-        work of one replay of a CUDA graph has that of its ``cudaGraphLaunch``.
+        """A number that is the same for GPU work and the call of the CUDA runtime that launched it;
+        -1 for none. All work of one replay of a CUDA graph has that of its ``cudaGraphLaunch``.
         """
         self.external = array("q")
         self.device = array("q")
@@ -171,8 +175,8 @@ class Trace:
     launches: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Correlation → the thread that launched, and when."""
     unclear: set[int] = field(default_factory=set)
-    """Correlations that several processes used: each counts for itself, and works of a GPU do not
-    name their process.
+    """Correlations that several processes used: each process counts for itself, and GPU work does
+    not name its process.
     """
     stacks: dict[tuple[int, float], tuple[str, str]] = field(default_factory=dict)
     """(thread, start) of an operator → ``stack_trace`` and ``node_name``, which later releases of

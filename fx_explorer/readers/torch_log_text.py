@@ -74,7 +74,7 @@ class Message:
     seconds: float
     text: str
     line: int
-    """The first, from 1."""
+    """First line of the message, from 1."""
 
 
 @dataclass(slots=True)
@@ -269,7 +269,7 @@ _LIMIT = re.compile(
     r"function: '(?P<function>[^'\n]{1,400})' \((?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})\)\s*"
     r"last reason: (?P<reason>[^\n]*)"
 )
-"""The warning of ``torch/_dynamo/convert_frame.py``, which needs no TORCH_LOGS."""
+"""Matches the warning of ``torch/_dynamo/convert_frame.py``, which needs no TORCH_LOGS."""
 
 _GRAPHS = (
     (re.compile(r"joint graph", re.I), "aot_joint_graph"),

@@ -114,7 +114,7 @@ seen whole.
 """
 
 MOST_BASES = 64
-"""Two megabytes of the user's process at most."""
+"""Maximum number of bases that are kept; they take two megabytes of the user's process at most."""
 
 WORTH_IT = 0.5
 """Largest size of a packed text, relative to packing it alone, at which it still counts as similar

@@ -45,7 +45,7 @@ class FileNames:
 
 _OPEN: WeakSet[FileNames] = WeakSet()
 _LOCK = threading.Lock()
-"""Readers are opened in other threads while the screen is drawn."""
+"""Lock for the names, because readers are opened in other threads while the screen is drawn."""
 
 
 def begin_showing(names: FileNames) -> None:

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 32 << 20
 
 MOST_ANSWERS = 1_000
-"""Answers that are kept: a key asks some ten questions, and moves between a few documents."""
+"""Maximum number of answers that are kept: a key asks some ten questions, and moves between a few
+documents.
+"""
 
 
 class RecentTexts:

@@ -24,7 +24,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 RowT = TypeVar("RowT")
 
 SCHEMA_VERSION = 15
-"""Sessions of this version are read, and no others."""
+"""Version of the session format. Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: distinguishes a session from any other SQLite file."""
@@ -157,7 +157,9 @@ _PRIMARY_KEYS: dict[type, str] = {
     model.LineSource: "artifact, line, file, source_line",
     model.NodeSupport: "report, node",
 }
-"""Tables of pairs have no id of their own; they are stored sorted by this key."""
+"""Class of rows → the key by which its table is stored sorted: tables of pairs have no id of their
+own.
+"""
 
 
 class SchemaColumn(NamedTuple):

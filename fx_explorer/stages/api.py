@@ -52,8 +52,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.stages.stage_views import StageName, StageView
 
 _LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}
-"""The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and
-that gate is still ahead.
+"""Stage → the last of the gates that it leaves behind. After the partition AOTAutograd has
+finished, and that gate is still ahead.
 """
 
 

@@ -31,7 +31,9 @@ class Component:
     """One part of a key."""
 
     name: str
-    """torch's: ``gm``, ``example_inputs[0]``, ``inductor_config[max_fusion_size]``."""
+    """torch's name of the component: ``gm``, ``example_inputs[0]``,
+    ``inductor_config[max_fusion_size]``.
+    """
     digest: str
     value: str
 
@@ -43,7 +45,7 @@ class CacheRecord:
     cache: Cache
     outcome: Outcome
     key: str
-    """Empty where the cache was not asked."""
+    """Key in the cache; empty where the cache was not asked."""
     components: tuple[Component, ...]
     """Components in torch's order. AOTAutograd's cache lists none in torch 2.13."""
     reason: str

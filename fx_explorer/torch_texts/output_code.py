@@ -67,12 +67,12 @@ _LANGUAGES: dict[str, KernelLanguage] = {
 _AOT_ID = re.compile(r"^# AOT ID: \['\d+_(?P<direction>forward|backward|inference)'\]$", re.M)
 
 HANDLES = re.compile(r"^\s*(?:#|//) \[Provenance debug handles\] (?P<handles>.+)$")
-"""The comment above a call, in Python or in C++."""
+"""Matches the comment above a call, in Python or in C++."""
 
 _SOURCES = re.compile(
     r"^\s*(?:#|//) (?:Topologically Sorted )?Source Nodes: \[(?P<names>[^\]]*)\], Original ATen: "
 )
-"""The comment above a call, or above a kernel's code."""
+"""Matches the comment above a call, or above a kernel's code."""
 
 _FRAGMENT = re.compile(r"^\s*(?:#|//)   %(?P<name>\w+) .*= call_function\[")
 

@@ -172,10 +172,10 @@ def _flat(text: str) -> str:
 
 
 _CODE = re.compile(r"#\s")
-"""Where the remark begins, with the user's code."""
+"""Matches the beginning of the remark with the user's code."""
 
 _PLACE_OF_REASON = re.compile(r"\s#\s(?P<file>[^#\n]+?):(?P<line>\d+) in \S+\s*(?:\(.*\))?$")
-"""The user's line, behind the code."""
+"""Matches the user's line, after the code."""
 
 
 @dataclass(frozen=True, slots=True)

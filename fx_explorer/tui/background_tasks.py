@@ -198,7 +198,7 @@ class _Making(threading.Thread, Generic[MadeT]):
         self._loop = asyncio.get_running_loop()
         self.result: asyncio.Future[TaskResult[MadeT]] = self._loop.create_future()
         self._lock = threading.Lock()
-        """Held while the reader is handed over: a closed one cannot be interrupted."""
+        """Lock that is held while the reader is handed over: a closed one cannot be interrupted."""
         self._reader: SessionReader | None = None
         self._is_abandoned = False
 

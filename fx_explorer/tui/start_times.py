@@ -21,7 +21,7 @@ _OF_TORCH = ("importing torch", "importing the compiler", "ready")
 _OF_DYNAMO = "Dynamo "
 
 STARTS_KEPT = 5
-"""How many starts are remembered: the machine may be another one tomorrow."""
+"""Number of starts that are remembered: the machine may be another one tomorrow."""
 
 MOST_BYTES = 10_000
 """Maximum number of bytes of the file that is kept."""

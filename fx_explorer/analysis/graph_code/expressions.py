@@ -28,7 +28,9 @@ _QUOTED_OR_DEVICE = re.compile(rf"""{QUOTED}|\b({DEVICE}:\d+)\b""")
 _IS_DEVICE = re.compile(DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
 _OVERLOAD = re.compile(rf"""{QUOTED}|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
-"""Matches an operator as an argument, in torch's notation: the one that with_effects calls."""
+"""Matches an operator that is an argument, in torch's notation, such as the one that with_effects
+calls.
+"""
 _CALLS = {"slice", "range", "device", "float"}
 """Functions that may be called in an argument's text, since some values are written as calls."""
 
@@ -41,7 +43,9 @@ _BETWEEN = {
     "TrueDiv": "/",
     "IntTrueDiv": "/",
 }
-"""sympy's functions for Python's operators (torch/utils/_sympy/functions.py)."""
+"""Name of a sympy function (torch/utils/_sympy/functions.py) → the Python operator that it stands
+for.
+"""
 
 _OPERATORS = {
     "add": "+",

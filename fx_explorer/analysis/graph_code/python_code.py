@@ -33,10 +33,12 @@ from fx_explorer.session.queries.graphs import input_names
 MAIN_CLASS = "GraphModule"
 
 DEEPEST = 40
-"""Graphs within graphs that are written; torch nests a handful, a damaged session any number."""
+"""Maximum depth of graphs within graphs that are written; torch nests a handful, a damaged session
+any number.
+"""
 
 LONG = 300
-"""Length of a line up to which nothing in it can be nested too deeply."""
+"""Maximum length of a line in which nothing can be nested too deeply."""
 
 GRAPH_OF = '''\
 def graph_of(module):

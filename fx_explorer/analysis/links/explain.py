@@ -189,8 +189,8 @@ class LinkCoverage:
     compute_nodes: int
     """Number of them that are not views or getitems, so that a kernel can be expected."""
     to_source: int
-    """Number of ``nodes`` linked to a line of the user's, directly or through the node from which
-    they came.
+    """Number of ``nodes`` linked to a line of the user's code, directly or through the nodes from
+    which they came.
     """
     to_kernel: int
     """How many of ``compute_nodes`` have a kernel."""

@@ -26,7 +26,7 @@ _KEY = "module of "
 """Beginning of the key of such a region; the name of the root follows."""
 
 _WHOLE = "all of "
-"""Beginning of the value of a root's region. No module has a blank in its name."""
+"""Prefix of the value of a root's region. It contains blanks, which no module's name has."""
 
 OUTSIDE = "no module"
 """Value of the region for nodes that belong to no module."""

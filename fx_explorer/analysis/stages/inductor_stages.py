@@ -24,7 +24,7 @@ indented.
 JOINED = re.compile(r", \d+ operations in one kernel$")
 
 LOOPS = ("pointwise", "reduction", "scatter", "scan", "sort")
-"""How kinds of scheduler nodes end that are loops over elements."""
+"""Suffixes of the kinds of scheduler nodes that are loops over elements."""
 
 OF_A_CALL = "output of a call"
 """Kind of a scheduler node that selects one of several outputs of a library call."""

@@ -41,7 +41,7 @@ PARTITIONED = "Partitioned graph"
 """Title of a graph that a backend made itself and passed to the partitioner."""
 
 NOT_ASKED = ("inductor", REGIONAL)
-"""Backends that accept every operator, and have views of their own."""
+"""Backends that are not asked: they accept every operator, and have views of their own."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Asking:
             proposal.answers[node] = answer
 
     def propose(self, partitioner: Any, partitions: Any) -> None:
-        """Note the partitions, as far as they are known by now."""
+        """Note the partitions that are known so far."""
         proposal = self.proposals.get(id(partitioner))
         if proposal is not None:
             proposal.take(partitions)
@@ -278,7 +278,7 @@ def timed(recording: Recording, backend: str) -> Iterator[None]:
 
 
 PARTITION_LIMIT_S = 10.0
-"""Longest time that torch's partitioner may take for us."""
+"""Maximum number of seconds that torch's partitioner may take for us."""
 
 
 class PartitionTakesTooLong(Exception):

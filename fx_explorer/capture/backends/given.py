@@ -48,7 +48,7 @@ class Problems:
     """Sentences on the problems of one publication."""
 
     of: str
-    """Which thing: ``stage "program"``."""
+    """The thing that has the problems: ``stage "program"``."""
     sentences: list[str] = field(default_factory=list)
 
     def add(self, sentence: str) -> None:

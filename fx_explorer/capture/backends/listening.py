@@ -109,8 +109,8 @@ class _Listener:
                 self._report(of)
 
     def _compilation(self) -> str:
-        """Return the compilation that publishes: that of this thread, else of the compiled function
-        that runs in it, else the last one that torch worked on.
+        """Return the compilation that publishes: the one of this thread, else the one of the
+        compiled function that runs in it, else the last one that torch worked on.
         """
         recording = self._recording
         return (

@@ -30,12 +30,12 @@ from fx_explorer.capture.torch_flops import flops_of_call, formulas, is_countabl
 UNKNOWN = -1
 
 MOST_COUNTED = 2_000
-"""Calls that are run for their operations, per graph: each takes half a millisecond, and layers
-that are alike are counted once.
+"""Maximum number of calls per graph that are run to count their operations: each takes half a
+millisecond, and layers that are alike are counted once.
 """
 
 _LARGEST = 2**53
-"""The largest number that a session keeps."""
+"""The largest number that a session can store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class _Operators(TorchDispatchMode):
 
 
 _ALIASES = (torch.ops.aten._unsafe_view.default, torch.ops.aten.lift_fresh.default)
-"""Operators that hand memory on without being marked as views."""
+"""Operators that return memory that they were given, without being marked as views."""
 
 
 def _fake_of(node: torch.fx.Node) -> Any:

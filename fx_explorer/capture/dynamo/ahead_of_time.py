@@ -184,7 +184,7 @@ def record_guards_again() -> None:
 
 
 Recorded = tuple[tuple[Recording, Compilation], ...]
-"""A compilation as each recording has it."""
+"""Each recording with its row of one compilation."""
 
 
 def recorded() -> Recorded:

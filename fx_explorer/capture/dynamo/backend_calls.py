@@ -19,7 +19,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.shared_names import OutputGraph
 
 Before = Callable[[Any, torch.fx.GraphModule], Any]
-"""Is given Dynamo's output graph and the graph module, ahead of the call."""
+"""A function that is called before the backend, with Dynamo's output graph and the graph module."""
 
 After = Callable[[Any, Any], Any]
 """A function that is called after the backend, with the backend's result and the result of

@@ -209,8 +209,9 @@ def _taken(
 def _handed_over(
     output_graph: Any, module: torch.fx.GraphModule
 ) -> Iterator[tuple[LocalName, str]]:
-    """Yield (local, node) for each tensor that the graph before a break returns, named by the
-    locals of the function at that moment, and of those that were inlined into it down to the break.
+    """Yield (local, node) for each tensor that the graph before a break returns. The locals are
+    those of the function at that moment, and of the functions that were inlined into it down to the
+    break.
     """
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:

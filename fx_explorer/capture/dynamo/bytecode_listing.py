@@ -397,7 +397,9 @@ _ALWAYS_JUMP = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "
 _NEVER_GO_ON = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", *_ALWAYS_JUMP)
 
 _CALLS_IN_TWO_PARTS = sys.version_info[:2] == (3, 11)
-"""``dis.stack_effect`` takes the arguments away at PRECALL, the interpreter at CALL."""
+"""Whether a call has two instructions: ``dis.stack_effect`` takes the arguments away at PRECALL,
+the interpreter at CALL.
+"""
 
 
 def stack_depths(code: types.CodeType) -> dict[int, int]:
@@ -463,7 +465,7 @@ class BytecodeInstruction:
     line: int
     """Source line of the instruction, from 1, or that of the instruction before; 0 for none."""
     target: int | None
-    """The offset it jumps to, when it does."""
+    """The offset to which the instruction jumps; None if it does not jump."""
 
 
 def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:

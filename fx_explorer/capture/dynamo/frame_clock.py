@@ -48,8 +48,8 @@ from fx_explorer.capture.torch_compat.shared_names import OutputGraph, register_
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 
 HAS_EXCEPTION_TABLES = sys.version_info >= (3, 11)
-"""Whether bytecode has a table of exception handlers. Before, handlers took instructions that run
-in every call: there a frame that an exception ends leaves no tick.
+"""Whether bytecode has a table of exception handlers. Without one, a handler needs instructions
+that run in every call, so there a frame that an exception ends leaves no tick.
 """
 
 RawTick = tuple[float, str, int]
@@ -355,8 +355,8 @@ def _keywords_of(code: types.CodeType) -> str:
 
 
 TickKind = Literal["enter", "begin", "end", "resume", "leave", "raise"]
-"""A compiled frame is entered, its graph begins and ends, its rest is about to be called, it is
-left, or an exception leaves it.
+"""Kind of a tick: a compiled frame is entered, its graph begins and ends, its rest is about to be
+called, it is left, or an exception leaves it.
 """
 
 

@@ -31,7 +31,7 @@ _RUNS, _CHECKS_A_RUN = 3, 8
 class Leaf:
     kind: str
     source: str
-    """Source of the node that it hangs on; ``L`` for the root."""
+    """Source of the guard tree's node to which the leaf belongs; ``L`` for the root."""
     value_type: str
     parts: tuple[str, ...]
     """The checked conditions, with torch's remarks; several for a leaf that checks all relations

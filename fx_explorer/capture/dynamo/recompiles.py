@@ -173,7 +173,8 @@ class GuardScope:
 _GONE_ATTRIBUTE = re.compile(
     r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source (?P<source>.+?)\s*$"
 )
-"""``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind.
+"""Matches the message of GetAttrGuardAccessor::check_verbose_nopybind
+(``torch/csrc/dynamo/guards.cpp``).
 """
 
 
@@ -188,11 +189,12 @@ def _owner(scope: GuardScope, source: str) -> str:
 
 
 _TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")
-"""``torch/csrc/dynamo/guards.cpp``, TensorCheck::check_verbose.
-"""
+"""Matches the message of TensorCheck::check_verbose (``torch/csrc/dynamo/guards.cpp``)."""
 
 _CHECK = re.compile(r"^___check_\w+\((?P<source>.+), \d+\)")
-"""``___check_type_id(L['k'], 1404), type=<class 'int'>``: no expression as a whole."""
+"""Matches a check with a remark, which is no expression as a whole: ``___check_type_id(L['k'],
+1404), type=<class 'int'>``.
+"""
 
 
 def tensor_source(part: str) -> str:

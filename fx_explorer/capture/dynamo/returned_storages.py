@@ -421,7 +421,7 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 MOST_NODES = 200_000
-"""Nodes of autograd's graph that are looked at."""
+"""Maximum number of nodes of autograd's graph that are visited."""
 
 RAW = "_raw_saved_"
 

@@ -76,7 +76,7 @@ class StepRecorder:
         self.is_over = False
         """Whether recording has ended: the limit is reached, or an error of ours occurred."""
         self.as_python: list[str] = []
-        """Functions that have Dynamo's bytecode, and ran with their original bytecode."""
+        """Functions for which Dynamo made bytecode, but which ran with their original bytecode."""
         self._recording = recording
         self._run = run
         self._limit = limit

@@ -359,7 +359,9 @@ class _Printer:
 
 
 _bodies: WeakKeyDictionary[Any, list[_Line]] = WeakKeyDictionary()
-"""Most loop bodies are the same after fusion as before it."""
+"""Loop body → its lines. They are cached, because most loop bodies are the same after fusion as
+before it.
+"""
 
 
 class _LoopBodyText:

@@ -58,7 +58,7 @@ IS_TEMPLATE = "@triton_heuristics.template("
 """Text in the source of every Triton kernel that was made from a template."""
 
 MULTIPLIES = "tl.dot"
-"""This is in the source of a Triton kernel that multiplies matrices itself."""
+"""Text in the source of every Triton kernel that multiplies matrices itself."""
 
 
 @dataclass

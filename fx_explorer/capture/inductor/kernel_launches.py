@@ -52,7 +52,9 @@ counted together.
 """
 
 BYTES_OF_A_REGISTER = 4
-"""``n_spills`` of a launcher is the driver's local memory of a thread, counted in registers."""
+"""Bytes of a register. ``n_spills`` of a launcher is the driver's local memory of a thread, counted
+in registers.
+"""
 
 
 class KernelNotes:
@@ -344,8 +346,8 @@ class NotedKernel:
 
     autotuner: Any
     source: str
-    """Text of the file it was loaded from; of a template, that torch knows no file of, the text of
-    the function.
+    """Text of the file from which the autotuner was loaded; for a template, whose file torch does
+    not know, the text of the function.
     """
     compilation: str
     is_backward: bool
@@ -562,7 +564,9 @@ def _of_choice(row: KernelBuild, choice: KernelBuild) -> KernelBuild:
 
 
 LINES_BEFORE = 1
-"""Inductor compiles a kernel together with the line feed that follows its quotes."""
+"""Number of lines before the source: Inductor compiles a kernel together with the line feed that
+follows its opening quotes.
+"""
 
 LEFT_OUT = "Inductor left this configuration out: it could not be compiled or loaded on this GPU."
 

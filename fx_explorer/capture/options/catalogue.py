@@ -461,7 +461,7 @@ MODULES: dict[SettingGroup, Any] = {
 }
 
 _NO_OPTIONS = ("TYPE_CHECKING",)
-"""Names that the modules import, and torch takes for entries."""
+"""Names that the modules only import, but that torch takes for entries."""
 
 Restore = Callable[[], None]
 

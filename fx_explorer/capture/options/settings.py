@@ -173,7 +173,7 @@ class DynamicShapes:
 
     def __init__(self) -> None:
         self._automatic: dict[str, bool] = {name: getattr(dynamo_config, name) for name in _OPTIONS}
-        """Without the argument: as the program has them."""
+        """The options that hold without the argument ``dynamic``, as the program has set them."""
         self._wanted: dict[str, bool] = {}
         """The requested options; empty for those with which the program called torch.compile."""
         self._frame = contextlib.ExitStack()

@@ -21,7 +21,7 @@ Key = tuple[str, Direction]
 
 T = TypeVar("T")
 Compile = Callable[[torch.fx.GraphModule], Any]
-"""Gives a graph to the backend."""
+"""A function that gives a graph to the backend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ from fx_explorer.capture.recording.sources import CallSite
 _LOCALS = ".<locals>."
 
 MOST_WRAPPED = 20
-"""Decorators that are looked through; a chain of ``__wrapped__`` may have no end."""
+"""Maximum number of decorators that are looked through; a chain of ``__wrapped__`` may have no
+end.
+"""
 
 _WRAPPER = "wrap_inline"
 """Name of torch's wrapper for callables that it does not compile directly
@@ -78,9 +80,9 @@ def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
 
 
 def function_within(called: object) -> str:
-    """Return the qualified name of the user's function that a call of ``called`` runs: that of a
-    ``partial``, the ``forward`` of a module, a ``__call__``, without its decorators; empty if it is
-    not a Python function. No code of the user's is run for this.
+    """Return the qualified name of the user's function that a call of ``called`` runs, without its
+    decorators: the function of a ``partial``, the ``forward`` of a module, a ``__call__``; empty if
+    it is not a Python function. No code of the user's is run for this.
     """
     for _ in range(MOST_WRAPPED):
         inner = _one_less(called)

@@ -286,8 +286,8 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
 
 
 def allow_for_all(stepper: Stepper, command: Command) -> None:
-    """Raise UsageError for continuing when the source has changed: graphs are compiled from here
-    on, and the source on screen must be the one from which they were captured.
+    """Raise UsageError if the command continues and the source has changed: graphs are compiled
+    from here on, and the source on screen must be the one from which they were captured.
     """
     if command.kind in ("go", "step", "run_to"):
         stepper.check_source()

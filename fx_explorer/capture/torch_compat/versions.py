@@ -269,7 +269,9 @@ def compile_parameters() -> dict[str, object]:
 
 
 _TRITON_OF_TORCH = {"2.11": "3.6", "2.13": "3.7", "2.15": "3.9"}
-"""Releases whose CUDA build was looked at; a CPU build does not say."""
+"""Release of torch → release of Triton. Only CUDA builds were looked at; a CPU build does not
+say.
+"""
 
 
 def fitting_triton() -> str:

@@ -136,8 +136,8 @@ def fused_gru_cell_backward(
 Backend = Literal["cudnn", "flash", "efficient", "math"]
 
 CUDNN_HEAD, CUDNN_HEAD_ON_HOPPER, FLASH_HEAD = 128, 256, 256
-"""Largest sizes of a head that cuDNN takes, that cuDNN takes on Hopper, and that flash attention
-takes.
+"""Largest sizes of a head that cuDNN accepts, that cuDNN accepts on Hopper, and that flash
+attention accepts.
 """
 
 LOWEST = {"cudnn": -65504.0}

@@ -24,13 +24,13 @@ class Crossing:
     """A value that enters or leaves a part of a graph."""
 
     node: model.Node
-    """The node that makes it."""
+    """The node that computes the value."""
     size_bytes: int | None
     """Size of the value; None where it is not known."""
     varies: bool = False
     """Whether a size is a symbol, so that the bytes are those of the captured call."""
     is_given: bool = False
-    """Whether it is given to the graph, and not computed in it."""
+    """Whether the value is given to the graph, and not computed in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ ASKED = Path(fx_explorer.__file__).parent / "worker" / "backends_here.py"
 TIMEOUT_S = 120
 
 FOR_TESTS = "TESTING_ONLY"
-"""The end of the names of backends that fail on purpose."""
+"""Suffix of the names of backends that fail on purpose."""
 
 DOES = {
     "inductor": "torch's own compiler: Triton kernels on a GPU, C++ on the CPU",

@@ -57,7 +57,7 @@ _VIEWS = {
     "diagonal",
     "getitem",
 }
-"""Functions and methods that give the memory that they take, or may."""
+"""Functions and methods whose result has, or may have, the memory of their argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class OutOfTurn:
     write: model.Node
     reader: model.Node
     segment: int
-    """The segment of the write; if it is in none, that of the reader."""
+    """The segment of the write; if the write is in no segment, the segment of the read."""
 
 
 def out_of_turn(
@@ -180,12 +180,12 @@ class OperatorRow:
     operator: str
     amount: Amount
     supported: int
-    """Calls that the backend supports."""
+    """Number of calls that the backend supports."""
     falls_back: int
-    """Calls that it does not support."""
+    """Number of calls that the backend does not support."""
     unknown: int
     in_segments: int
-    """Calls that are in a segment."""
+    """Number of calls that are in a segment."""
     reasons: tuple[str, ...]
     """The reported reasons why it is not supported."""
     first: model.Node

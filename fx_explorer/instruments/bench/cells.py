@@ -33,8 +33,8 @@ class CellFigures:
     few rounds.
     """
     rough_speed_up: Interval | None
-    """The same for more than one round, but too few for an interval: their median, least and
-    greatest. The range contains the true value with probability ``rough_confidence``.
+    """The median, least and greatest speed-up of more than one round, but too few for an interval.
+    The range contains the true value with probability ``rough_confidence``.
     """
     pays_after: int | None
     """The number of calls after which compiling has paid for itself; None if it never does, or if

@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 OF_TELLING = ("target", "format", "svg", "plot", "force")
-"""Options that a saved bench can be printed with."""
+"""Options with which a saved bench can be printed."""
 
 
 def _check_saved(arguments: argparse.Namespace) -> None:

@@ -33,8 +33,8 @@ median has an interval of 95 %.
 """
 
 GRACE, MIN_GRACE_S = 0.2, 5.0
-"""Share of the budget, and least seconds, by which a bench may exceed the budget to finish the
-rounds that an interval needs. One round of each cell is always made.
+"""Share of the budget, and minimum number of seconds, by which a bench may exceed the budget to
+finish the rounds that an interval needs. One round of each cell is always made.
 """
 
 STEADY = 0.01

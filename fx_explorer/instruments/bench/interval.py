@@ -65,7 +65,7 @@ class Interval:
 
 
 LEAST_ROUNDS = 6
-"""Fewer values have no interval of 95 %."""
+"""Minimum number of values that have an interval of 95 %."""
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:

@@ -120,7 +120,9 @@ MOST_KEPT = 1 << 20
 """Largest size in bytes of the file that is kept between benches."""
 
 FORGOTTEN_AFTER_S = 7 * 24 * 3600
-"""A virtual machine may be moved for good to a host where sharing takes longer."""
+"""Seconds after which the least time is forgotten, because a virtual machine may be moved for good
+to a host where sharing takes longer.
+"""
 
 
 class LeastSharing:

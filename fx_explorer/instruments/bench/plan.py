@@ -46,7 +46,7 @@ class BenchPlan:
     budget_s: float | None = None
     """About how many seconds the bench may take; None: until the figures are steady."""
     timeout_s: float | None = None
-    """Longest seconds for a cell to get ready, and for a round."""
+    """Maximum number of seconds for a cell to get ready, and for a round."""
 
     def contenders(self) -> list[Contender]:
         """Return the ways of running the program, the uncompiled one first, each once."""

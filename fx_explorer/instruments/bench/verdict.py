@@ -27,7 +27,7 @@ ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
 """Minimum (if the budget allows) and maximum number of rounds that a bench makes for each size."""
 
 BUSY = 0.3
-"""Part of all processors' time that other programs took, from which a machine counts as busy."""
+"""Share of all processors' time used by other programs, from which on a machine counts as busy."""
 
 
 def verdict(figures: BenchFigures) -> list[str]:

@@ -62,12 +62,12 @@ class BreakCost:
     those that only Python uses or returns.
     """
     saved: Tensors = NO_TENSORS
-    """Tensors of ``read_again`` that a graph behind keeps for its backward, because it cannot
-    compute them again.
+    """Tensors of ``read_again`` that a graph after the break saves for its backward, because it
+    cannot recompute them.
     """
     kept_twice: Tensors = NO_TENSORS
-    """Tensors saved for the backward on both sides of the break, as inputs of both or computed
-    before it: one tensor each, saved twice.
+    """Tensors that are saved for the backward on both sides of the break, as inputs of both graphs
+    or computed before it. Each is one tensor, saved twice.
     """
     kept_across: tuple[KeptAcross, ...] = ()
     """The values in ``saved`` and ``kept_twice``, one by one."""

@@ -20,7 +20,7 @@ from fx_explorer.session.file_names import in_file
 _RESUME = "torch_dynamo_resume_in_"
 
 _NO_REASON = "Unknown fail_and_restart_analysis"
-"""torch's reason of a restart at a break that it cannot resume from."""
+"""torch's reason for a restart at a break after which it cannot resume."""
 
 
 @dataclass(frozen=True, slots=True)

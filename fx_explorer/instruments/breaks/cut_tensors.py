@@ -48,8 +48,8 @@ class KeptAcross:
     source: str
     """The function's name for it in torch's words: ``L['h']``."""
     node: int
-    """Id of the node that computes the value in the graph before the break, or of its input
-    there.
+    """Id of the node in the graph before the break that computes the value, or that is its
+    input.
     """
     crosses: bool
     """Whether the graph before the break computes the value, so that it becomes an input only

@@ -101,7 +101,9 @@ _FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
 _SKIPPED_WRAPPER = re.compile(
     r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)"
 )
-"""Matches the debug context of a function of its that Dynamo does not look into."""
+"""Matches the debug context of a function of DistributedDataParallel that Dynamo does not look
+into.
+"""
 
 _CALLED = re.compile(
     r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
@@ -208,7 +210,7 @@ class DistinctBreak:
     count: int
     """How many times torch reported it."""
     compilations: tuple[str, ...]
-    """Names of the compilations it cut, each once."""
+    """Names of the compilations that it broke, each once."""
     place: Place | None
     """The user's line; None when its file is not in the session."""
     stack: int

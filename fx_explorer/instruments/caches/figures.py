@@ -26,7 +26,7 @@ from fx_explorer.torch_texts.cache_record import (
 CACHE_NAMES = {"aotautograd": "AOTAutograd's cache", "fx_graph": "Inductor's cache of graphs"}
 
 MOST_READ = 2_000
-"""Records that are read: each can be 100 KB."""
+"""Maximum number of records that are read; each can be 100 KB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
 
 
 OF_KERNELS = "  "
-"""Beginning of the lines below those of the kernels and of the versions."""
+"""Prefix of the lines below those of the kernels and of the versions."""
 
 
 def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
@@ -147,7 +147,7 @@ class _Value(NamedTuple):
     amount: int | str
     wanted: Wanted = ""
     unseen: str = ""
-    """Why the amount is not all that the program did; empty where it is."""
+    """Why the amount does not cover all that the program did; empty where it does."""
 
 
 def _text(value: _Value | None) -> str:

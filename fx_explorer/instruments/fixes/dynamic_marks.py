@@ -42,11 +42,11 @@ class DynamicMark:
     cause: ExplainedRecompile
     """The first recompile it may avoid."""
     with_it: tuple[SizeMark, ...] = ()
-    """Sizes of other tensors that differed between the same two calls: without marks for them torch
-    would recompile for these.
+    """Sizes of other tensors that differed between the same two calls. Unless they are marked as
+    well, torch still recompiles.
     """
     out_of_reach: frozenset[str] = frozenset()
-    """Those sizes in ``sources`` to which no line of the user's has access before the call."""
+    """Sizes in ``sources`` that no line of the user's code can reach before the call."""
 
     @property
     def sources(self) -> tuple[str, ...]:

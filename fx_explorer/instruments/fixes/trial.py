@@ -360,9 +360,10 @@ def _times(count: int, noun: str) -> str:
 
 
 Chance = Literal["holds", "likely", "expected", "less likely", "unlikely", "fails"]
-"""How likely a fix holds. ``holds`` and ``fails``: it was tried, and is good, or refused.
-``likely`` and ``unlikely``: the same fix of another line was. ``expected``: nothing is known
-against it. ``less likely``: a trial did not, or could not, find it good.
+"""How likely a fix holds. ``holds`` and ``fails``: the fix was tried, and is good, or refused.
+``likely`` and ``unlikely``: the same fix of another line was tried, and is good, or refused.
+``expected``: nothing is known against it. ``less likely``: a trial did not, or could not, find it
+good.
 """
 
 CHANCES: tuple[Chance, ...] = ("holds", "likely", "expected", "less likely", "unlikely", "fails")

@@ -38,7 +38,7 @@ class ExplainedCheck:
     guard_kind: str
     """torch's type of the guard for which the check is made; empty when it has none."""
     name: str
-    """The value it looks at, as the program calls it: ``self.fc.weight``."""
+    """The value that it checks, as the program calls it: ``self.fc.weight``."""
     asks: str
     """The condition in words: ``shape [any, 8], dtype float32``."""
     chance: Chance

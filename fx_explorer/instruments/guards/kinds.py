@@ -110,9 +110,9 @@ class SavedGuards:
 
     function: str
     guards: int
-    """Guards that Dynamo asked for."""
+    """Number of guards that Dynamo requested."""
     dropped: tuple[tuple[str, str], ...]
-    """Kind and source of those that the saved code does not check."""
+    """Kind and source of each guard that the saved code does not check."""
 
     @property
     def description(self) -> str:
@@ -198,9 +198,9 @@ class CaptureSummary:
     guarded_codes: int
     backend_graphs: int
     kept: int
-    """Guards that the saved code checks."""
+    """Number of guards that the saved code checks."""
     unchecked: int
-    """Guards that the saved code does not check."""
+    """Number of guards that the saved code does not check."""
     risky: tuple[tuple[str, str], ...]
     """Kind and source of unchecked guards that distinguished captured versions of a function, or
     that torch considers a choice of configuration.

@@ -22,8 +22,8 @@ class ExplainedSymbol:
     ``nonzero``).
     """
     name: str
-    """The size in the program's words: ``x.size(0)``, or the line that computes it, when it is no
-    input's.
+    """The size in the program's words: ``x.size(0)``, or the line that computes it if it is not the
+    size of an input.
     """
     made_at: tuple[str, int]
     place: Place | None

@@ -30,7 +30,7 @@ class KernelUse:
     calls: int
     """How often the output code calls it. Repeated layers share a kernel."""
     line_count: int = 0
-    """Lines of its code; 0 for a library call."""
+    """Number of lines of its code; 0 for a library call."""
     node_ids: tuple[int, ...] = ()
     """The nodes whose names are ``nodes``."""
 

@@ -29,7 +29,9 @@ from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader, answered_once
 
 Bound = Literal["memory", "arithmetic", "start", "unknown"]
-"""``start``: the kernel moves and computes so little that starting and ending it takes longer."""
+"""What limits a kernel's time. ``start``: the kernel moves and computes so little that starting and
+ending it takes longer.
+"""
 
 LEAST_S = 1.5e-6
 """Minimum duration of any kernel on a GPU, in seconds: the shortest took 1.3 to 2 µs on the clocks
@@ -89,7 +91,7 @@ class Roofline:
     bound: Bound
     memory_s: float
     arithmetic_s: float
-    """0 when no operations are counted."""
+    """Seconds of the arithmetic at its peak; 0 when no operations are counted."""
     kind: str
     """Number type whose peak of the GPU it was compared with, such as ``fp32`` or ``bf16``."""
     intensity: float
@@ -203,8 +205,9 @@ Limit = Literal["warps", "blocks", "registers", "shared"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 PARTS = 4
-"""Schedulers of a multiprocessor, each with a quarter of the registers (``cuda_occupancy.h``:
-numSubPartitions; AMD: four SIMD units). All registers of a warp come from one quarter.
+"""Number of schedulers of a multiprocessor, each with a quarter of the registers
+(``cuda_occupancy.h``: numSubPartitions; AMD: four SIMD units). All registers of a warp come from
+one quarter.
 """
 
 LIMIT_WORDS: dict[Limit, str] = {

@@ -31,7 +31,9 @@ from fx_explorer.instruments.kernels.assembly_text import parts_of
 from fx_explorer.torch_texts import bounded
 
 Registers = int
-"""A set of registers, a bit for each: half of the time would go into sets of numbers."""
+"""A set of registers, as a number with a bit for each: sets of numbers would take half of the
+time.
+"""
 
 STACK_POINTER: Registers = 1 << 1
 """The register with the stack pointer, which the calling convention keeps live to the end."""
@@ -318,7 +320,7 @@ three.
 """
 
 KNOWN_ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
-"""Architectures for which the layout is known or was tested: those of a generation share it."""
+"""Architectures whose layout is known or was tested; those of one generation share it."""
 
 BARRIERS = 6
 NO_BARRIER = 7
@@ -338,7 +340,7 @@ class Control:
     address: str
     """The instruction's address in hexadecimal digits, as nvdisasm writes it."""
     stall: int
-    """Cycles after which the next instruction of the warp may be issued at the earliest."""
+    """Minimum number of cycles until the next instruction of the warp may be issued."""
     yields: bool
     """Whether the scheduler should prefer another warp next."""
     write_barrier: int | None
@@ -450,7 +452,7 @@ class LineCost:
     waiting at barriers.
     """
     waiting: int
-    """Instructions that wait for a barrier."""
+    """Number of instructions that wait for a barrier."""
     most_live: int
     """The largest number of live registers of a thread at one of them; 0 where it is not known."""
 

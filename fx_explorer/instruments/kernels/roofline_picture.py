@@ -122,7 +122,7 @@ class KernelPoint:
 
     cost: KernelCost
     size_bytes: int
-    """-1 where it is not known."""
+    """Bytes that the kernel moves; -1 where they are not known."""
     flops: int
     """Number of operations; 0 or less where they are not counted."""
     kind: str
@@ -130,7 +130,7 @@ class KernelPoint:
     time_s: float
     time_kind: TimeKind
     most_flops_per_s: float
-    """The roof above it; 0 where it is not known."""
+    """Operations per second of the roof above the point; 0 where it is not known."""
     missing: str
     """Why the kernel is not drawn as a point; empty when it is."""
 

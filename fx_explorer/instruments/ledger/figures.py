@@ -297,11 +297,11 @@ class LineTime:
 
     line: SourceLine
     compiled_s: float
-    """A kernel of several lines counts for each by the number of its operators that are the line's;
-    -1 where it is not known.
+    """Seconds of the line, compiled. A kernel of several lines counts for each line by the number
+    of its operators that belong to the line; -1 where it is not known.
     """
     uncompiled_s: float
-    """-1 where the uncompiled program was not measured."""
+    """Seconds of the line, uncompiled; -1 where the uncompiled program was not measured."""
 
     @property
     def gained_s(self) -> float:
@@ -315,12 +315,14 @@ class LineTimes:
     """The time of a call by the user's lines, and the time that belongs to no line."""
 
     lines: list[LineTime]
-    """The longest first."""
+    """Lines with their times, the longest first."""
     compiled_of_none_s: float
-    """Compiled calls: around graphs, or of operators whose line is not known."""
+    """Seconds of compiled calls that belong to no line: around graphs, or of operators whose line
+    is not known.
+    """
     uncompiled_of_none_s: float
-    """Uncompiled calls: Python between operators, and operators whose line is not known; -1 where
-    it was not measured.
+    """Seconds of uncompiled calls that belong to no line: Python between operators, and operators
+    whose line is not known; -1 where it was not measured.
     """
 
 
@@ -391,7 +393,7 @@ class Rate:
 
     bytes_per_s: float
     flops_per_s: float
-    """0 where its operations are not counted."""
+    """Operations per second; 0 where its operations are not counted."""
     of_memory: float
     """Share of the bytes per second that a plain copy reaches on this machine; above 1 where the
     tensors are in caches. 0 where the machine was not measured.

@@ -45,7 +45,7 @@ class FilterEffect:
     like: tuple[str, ...]
     """Other filters that drop exactly the same guards."""
     guards: int
-    """Guards that Dynamo asked for."""
+    """Number of guards that Dynamo requested."""
     dropped: int
     in_cpp: int
     """Checks in C++ that would certainly be dropped with them. torch's own checks, such as the keys

@@ -21,11 +21,11 @@ from fx_explorer.model import GUARD_FILTER, BenchCell, BenchClock, BenchRound, G
 from fx_explorer.session import SessionReader
 
 MUCH, SOME = 0.3, 0.05
-"""Parts of a call from which on a remedy is named."""
+"""Shares of a call from which on a remedy is named."""
 
 LEAST = 0.01
-"""Part of a call from which on fewer guards can be measured: rounds end when a time is known to 1
-%.
+"""Share of a call from which on a reduction of the guards can be measured: rounds end when a time
+is known to 1 %.
 """
 
 
@@ -195,7 +195,7 @@ class GuardSetting:
 
 
 _ALIAS = re.compile(r"[LG]\[.+ is [LG]\[")
-"""Two inputs are the same object: ``L['y'] is L['x']`` (``DUPLICATE_INPUT``,
+"""Matches a guard that two inputs are the same object: ``L['y'] is L['x']`` (``DUPLICATE_INPUT``,
 torch/_dynamo/guards.py).
 """
 

@@ -34,7 +34,7 @@ SLOWER = 1.25
 HALF = 0.5
 
 ACCOUNTED = 0.95
-"""Part of a call from which on its steps count as adding up to it."""
+"""Share of a call from which on its steps count as adding up to it."""
 
 
 def verdict(figures: LedgerFigures) -> list[str]:

@@ -267,8 +267,9 @@ ATTENTION_BLOCK = 64
 
 
 LEAST_CHANNELS = 8
-"""Channels that a convolution on tensor cores works on at once (cuDNN developer guide, "Tensor Core
-Operations")."""
+"""Number of channels that a convolution on tensor cores works on at once (cuDNN developer guide,
+"Tensor Core Operations").
+"""
 
 
 @dataclass(frozen=True, slots=True)

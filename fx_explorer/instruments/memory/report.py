@@ -72,7 +72,9 @@ class MemoryReport:
     saved: str = ""
     """A sentence on the tensors saved for the backward."""
     saved_bytes: int = 0
-    """Bytes that the forward computes and saves, by AOTAutograd's graphs."""
+    """Bytes of the values that the forward computes and saves, according to AOTAutograd's
+    graphs.
+    """
 
     @cached_property
     def used(self) -> Usage:

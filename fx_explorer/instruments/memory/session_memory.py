@@ -53,7 +53,7 @@ class SessionMemory:
     has_breaks: bool
     """Whether Python runs between the graphs. The memory that it allocates is not known."""
     graphs: int = 0
-    """How many graphs the step calls, each as often as the program does."""
+    """Number of calls of graphs in the step, as often as the program makes them."""
     is_watched: bool = False
     """Whether the calls of a step were watched while it ran, including how long the program held
     their results.

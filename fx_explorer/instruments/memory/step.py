@@ -112,7 +112,9 @@ class StepMemory:
     crossing_bytes: int = 0
     """Part of ``saved_bytes`` that an earlier graph returned and only a later graph saves."""
     between_bytes: int = 0
-    """Bytes that operators outside of the graphs save for their backward, and no graph does."""
+    """Bytes that operators outside of the graphs save for their backward, and that no graph
+    saves.
+    """
 
 
 @dataclass(frozen=True, slots=True)

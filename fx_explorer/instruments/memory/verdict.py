@@ -70,7 +70,9 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
 NOT_ASKED = "memory that libraries take while they work (cuBLAS, cuDNN, oneDNN)"
 
 KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
-"""Names what is not counted when the GPU was asked for the workspace of each library call."""
+"""Name of the memory that is not counted when the GPU was asked for the workspace of each library
+call.
+"""
 
 
 def verdict(

@@ -53,9 +53,9 @@ class GraphMarks:
         returns it.
         """
         self.graph = array("q", bytes(8 * len(thread.starts)))
-        """Event → the mark that encloses it, or that it is; -1 for none."""
+        """Event → the mark that encloses it, or the event itself if it is a mark; -1 for none."""
         self.top = array("q", bytes(8 * len(thread.starts)))
-        """Event → the outermost operator within the mark that encloses it, or that it is; -1 for
+        """Event → the outermost operator within its mark, which may be the event itself; -1 for
         none. Records around operators do not count: Inductor's own wrapper call encloses all of
         them.
         """

@@ -46,7 +46,9 @@ from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 from fx_explorer.session import SessionReader, SessionWriter
 
 SHORTEST_US = 1.0
-"""Microseconds of the shortest gap. Any two kernels that follow each other are less apart."""
+"""Minimum length of a gap, in microseconds. Kernels that follow each other directly are less far
+apart.
+"""
 
 MOST_GAPS = 100
 """Maximum number of gaps that are listed one by one; the others are added up."""

@@ -73,7 +73,7 @@ class RankFinding:
     ranks: tuple[int, ...]
     others: tuple[int, ...]
     position: int
-    """Before which compilation of the others it is seen, from 0."""
+    """Position of the compilation of the other ranks before which it is seen, from 0."""
     words: str
     compilation: str = ""
     """Name of the compilation on the ranks that differ; empty where they lack it."""
@@ -131,7 +131,7 @@ NOTABLE_S = 0.5
 """Minimum wait that is mentioned, in seconds. Ranks never arrive at exactly the same time."""
 
 AT_ONCE_S = 0.1
-"""Ranks that are so near to the last count as last, too."""
+"""Seconds before the last rank within which a rank counts as last, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,14 @@ from fx_explorer.readers.torch_trace.records import Damage
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 MOST_FILES = 100_000
-"""Files of a directory that are looked at."""
+"""Maximum number of files of a directory that are examined."""
 
 MOST_RANKS = 1_000_000
-"""A larger number in a name or record is no rank."""
+"""Largest number that counts as a rank in a name or record."""
 
 _NAMED = re.compile(r"(?:^|[._-])rank[_-]?(?P<rank>\d{1,7})(?=[._-]|$)")
-"""``dedicated_log_torch_trace_rank_3_ab12cd.log`` (torch), ``train.rank3.fxs`` (fx-explorer run).
+"""Matches the rank in a file's name: ``dedicated_log_torch_trace_rank_3_ab12cd.log`` (torch),
+``train.rank3.fxs`` (fx-explorer run).
 """
 
 

@@ -169,7 +169,8 @@ _LONG_NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]{5,}")
 _UNIQUE = re.compile(
     r"(?<![0-9a-f])[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}(?![0-9a-f])"
 )
-"""``uuid4()``, which torch puts into names of compiled functions (torch/_dynamo/output_graph.py).
+"""Matches a ``uuid4()``, which torch puts into names of compiled functions
+(torch/_dynamo/output_graph.py).
 """
 
 LOWEST_ADDRESS = 1 << 16
@@ -179,7 +180,9 @@ LOWEST_HEAP_ADDRESS = 1 << 32
 """Lowest address of objects that are not part of the interpreter itself."""
 
 _OF_MODULE = re.compile(r"_(?:modules|parameters|buffers)_")
-"""``L_self_modules_up_parameters_weight_``: how Dynamo names the inputs that modules hold."""
+"""Matches a name that Dynamo gives to an input held by a module:
+``L_self_modules_up_parameters_weight_``.
+"""
 
 _COLLECTIVE = re.compile(r"\b_?c10d(?:_functional)?\b|\bsymm_mem\b")
 

@@ -46,7 +46,7 @@ class GuardChange:
     """
     where: Where
     old: str
-    """The value before, empty when it is not known. So is ``new``."""
+    """The value before. It is empty when it is not known, and so is ``new``."""
     new: str
     words: str
     """The change as a sentence without its full stop: ``size 0 of x was 8 and now is 12``."""
@@ -89,8 +89,8 @@ _SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
 _CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
 
 _BEGINS = r"(?<![\w.\[\]'\"])"
-"""A source that may stand anywhere is looked for from its beginning only, and not from each of its
-letters.
+"""Pattern before a source that may stand anywhere: the source is searched from its beginning only,
+and not from each of its letters.
 """
 
 _SIZE = rf"{_BEGINS}{_SOURCE}\.size\(\)\[(?P<index>\d+)\]"

@@ -18,7 +18,7 @@ class PublishedStage:
     id: int
     compilation: int
     position: int
-    """From 0, within the compilation: the order of the calls."""
+    """Position of the call within the compilation, from 0."""
     name: str
     """The backend's name of the stage: ``segments``, ``program``."""
     direction: Direction = ""
@@ -85,13 +85,13 @@ class NodeSupport:
     flops: int = -1
     """Operations by torch's own formulas; -1 where they cannot be counted."""
     read_bytes: int = -1
-    """Elements of the tensors it takes; -1 where a size is not known. Symbols count as in this
-    call.
+    """Bytes of the elements of its input tensors; -1 where a size is not known. Symbols count as in
+    this call.
     """
     written_bytes: int = -1
-    """Elements of the tensors it makes; 0 for a view."""
+    """Bytes of the elements of the tensors that it creates; 0 for a view."""
     result_bytes: int = -1
-    """Elements of its result, of a view too; -1 where a size is not known."""
+    """Bytes of the elements of its result, also of a view; -1 where a size is not known."""
 
 
 # Runs: how often each compiled entry of a backend was called, and what its runs published.
@@ -106,7 +106,9 @@ class BackendEntry:
     id: int
     compilation: int
     direction: Direction
-    """Empty for a backend without AOTAutograd, which is given Dynamo's graph."""
+    """Direction of the entry; empty for a backend without AOTAutograd, which is given Dynamo's
+    graph.
+    """
     backend: str
     calls: int = 0
     outputs: int = -1
@@ -129,7 +131,7 @@ class BackendRun:
     direction: Direction
     """Direction of the function that ran, if known."""
     call: int
-    """Which call of the entry it was, from 1."""
+    """Number of the call of the entry, from 1."""
     program: int = 0
     """The Artifact of stage ``program`` with its lines; 0 when none was published."""
     start_s: float = 0.0

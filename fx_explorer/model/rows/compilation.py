@@ -69,7 +69,7 @@ class Compilation:
     unless it was aborted.
     """
     saved_s: float = 0.0
-    """Seconds that the stages it shares had taken the first time."""
+    """Seconds that the shared stages took the first time."""
     argument_names: dict[str, str] | None = None
     """torch's name of an argument that a decorator passes on → its name in the decorated function:
     ``L['args'][0]`` → ``input_ids``. None without such names, or if they were not recorded.
@@ -261,7 +261,7 @@ class FrontEnd:
     traceback: int = 0
     """Id in the text table; 0 without an error."""
     file: str = ""
-    """The innermost line outside torch at which it refused."""
+    """File of the innermost line outside torch at which the front end refused."""
     line: int = 0
     code: str = ""
     duration_s: float = 0.0
@@ -296,7 +296,7 @@ class ChildProcess:
 
     id: int
     pid: int
-    """0 when the process could not be seen."""
+    """Id of the process; 0 when the process could not be seen."""
     beginning: Beginning
     command: str
     """The command line of the process."""

@@ -106,8 +106,8 @@ class ReturnedStorage:
     storage: int = 0
     """Its number in the forward."""
     held_before: int = 0
-    """Position of the last later call, not using the storage, before which the program still held
-    it; 0 where it was dropped before any.
+    """Position of the last later call that does not use the storage and before which the program
+    still held it; 0 where it was dropped before any such call.
     """
     is_saved_between: bool = False
     """Whether an operator that ran in eager mode before the next graph saves it for its backward.

@@ -115,7 +115,7 @@ class Node:
     shape: tuple[str, ...] | None = None
     """Sizes as text, symbols included; None when the value is not a tensor."""
     dtype: str = ""
-    """Short, as torch prints: ``f32``, ``bf16``, ``i64``."""
+    """The dtype in torch's short form: ``f32``, ``bf16``, ``i64``."""
     stride: tuple[str, ...] | None = None
     device: str = ""
     value: str = ""
@@ -125,7 +125,7 @@ class Node:
     """
     stack: int = 0
     file: int = 0
-    """Innermost user frame's SourceFile; 0 when the node has none."""
+    """SourceFile of the innermost frame of the user's code; 0 when the node has none."""
     line: int = 0
     module: str = ""
     """Module path: ``layers.0.mlp.fc1``."""
@@ -269,7 +269,7 @@ class PartitionChoice:
     choice: Choice
     ground: Ground
     reason: RepeatedName = ""
-    """torch's words: ``cannot recompute: compute intensive op``; of ``no_cut`` who decided,
+    """torch's reason: ``cannot recompute: compute intensive op``. For ``no_cut``, who decided:
     ``mine: default_partition`` or ``BUDGET``. Empty where it is not known.
     """
     weight: float = -1.0

@@ -38,13 +38,13 @@ class GuardCheck:
     kind: str
     """torch's class of leaf: ``TENSOR_MATCH``, ``EQUALS_MATCH``, ``LENGTH_CHECK`` …"""
     source: str
-    """``L['x']``, ``G['F'].gelu``; empty for state and shapes."""
+    """The checked source: ``L['x']``, ``G['F'].gelu``; empty for state and shapes."""
     origin: Origin
     code: RepeatedText
     value_type: str = ""
     """Type of the example input: ``torch.Tensor``, ``int``."""
     value: str = ""
-    """The example input where it is short: ``4``, ``f32[4, 8]``; empty when it is not."""
+    """The example input, if its text is short: ``4``, ``f32[4, 8]``; otherwise empty."""
     note: RepeatedName = ""
     """torch's own remark: the code that the check is for, and a hint."""
     file: RepeatedName = ""
@@ -94,8 +94,8 @@ class GuardAnswer:
     compilation: int
     answer: Answer
     reason: str = ""
-    """``rejected``: the first check that fails, in torch's words. ``not_asked``: why its guards
-    could not be asked.
+    """For ``rejected``: the first check that fails, in torch's words. For ``not_asked``: why its
+    guards could not be asked.
     """
     check: int = 0
     """The GuardCheck that fails; 0 when it is not known which."""

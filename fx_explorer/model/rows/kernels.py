@@ -269,7 +269,7 @@ class BuildRequest:
     """Path of the session the kernel is in, and that rows are added to."""
     kernel: int = 0
     position: int = 0
-    """Which configuration; of no use for ``candidates``."""
+    """Position of the configuration; not used for ``candidates``."""
     is_own: bool = False
     """Whether this user captured the session on this machine. Sources from elsewhere are loaded
     only if Inductor could have written them (session/untrusted/triton_source.py).
@@ -330,7 +330,7 @@ class Kernel:
     artifact: int = 0
     """The Artifact (kind ``kernel``) with its code; 0 for ``extern``."""
     output_code: int = 0
-    """The Artifact (kind ``output_code``) it stands in."""
+    """The Artifact (kind ``output_code``) that contains it."""
     first_line: int = 0
     """Line (from 1) of the output code where its code starts; for ``extern`` the line of the call.
     0 when unknown.

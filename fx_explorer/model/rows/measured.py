@@ -74,7 +74,7 @@ class LedgerCall:
     other.
     """
     calls: int
-    """Calls with a clock that the steps are the mean of."""
+    """Number of calls with a clock, of which the steps are the mean."""
     other_calls: int
     """Number of calls with a clock that took another path, such as compiling. They are not counted.
     """
@@ -216,11 +216,11 @@ class Profile:
     joined_s: float
     """Seconds that are joined to a call of a kernel."""
     shared_s: float
-    """Seconds of these that are divided among several calls of one name."""
+    """Seconds of ``joined_s`` that are divided among several calls of one name."""
     span_s: float
-    """Seconds from the first to the last of the GPU that computes the longest."""
+    """Seconds from the first to the last work of the GPU that computes the longest."""
     busy_s: float
-    """Seconds of these in which that GPU computes."""
+    """Seconds of ``span_s`` in which that GPU computes."""
     gaps: int
     """Number of times in which the GPU is idle; the longest are rows."""
     notes: tuple[str, ...] = ()
@@ -240,7 +240,7 @@ class ProfileTime:
     runs: int
     """Number of runs."""
     shared_s: float = 0.0
-    """Seconds of these that it shares with other calls of the same name."""
+    """Part of its seconds that it shares with other calls of the same name."""
 
 
 @dataclass(frozen=True, slots=True)

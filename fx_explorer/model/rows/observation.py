@@ -29,7 +29,7 @@ class GraphBreak:
     code: str
     stack: int = 0
     text: int = 0
-    """Torch's own report, whole."""
+    """Text with torch's whole report."""
     column: int = 0
     """Column where the code that broke begins in its line, in characters from 1; 0 when torch does
     not give it.
@@ -167,8 +167,8 @@ class SavedTensor:
     storage_bytes: int = -1
     """Size of the storage; -1 when it is not known."""
     output: int = 0
-    """Which output of the forward graph it is, counted from the end: -1 is the last. 0 when it
-    is not known.
+    """Position among the outputs of the forward graph, counted from the end: -1 is the last. 0 when
+    it is not known.
     """
 
 
@@ -224,9 +224,8 @@ class Metric:
 
 
 GUARDS_IN_FILE = "guards_in_file"
-"""Name of the Metric of a function that was saved:
-``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``, how many guards it had and which of them
-the file has not.
+"""Name of the Metric on the guards of a saved function: how many it had, and which of them the file
+lacks. Its value: ``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``.
 """
 
 CUDA_GRAPH_HANDED_OVER = "cudagraph_handed_over"
@@ -253,8 +252,8 @@ class Measurement:
     id: int
     compilation: int
     what: Measured
-    """``forward+backward`` where something it returns has a gradient: a training step without the
-    optimizer.
+    """What was measured: ``forward+backward`` where a result has a gradient, which is a training
+    step without the optimizer.
     """
     median_s: float
     """Seconds per run, median over the runs."""
@@ -295,4 +294,4 @@ class Failure:
     """Exception type, or ``timeout``, ``signal`` …"""
     message: str
     text: int = 0
-    """The traceback, whole."""
+    """Text with the whole traceback."""

@@ -53,7 +53,7 @@ GATE_WORDS: dict[Gate, str] = {
     "post_fusion": "fusion",
     "output_code": "code generation",
 }
-"""Completes “paused after …”."""
+"""Gate → the words that complete “paused after …”."""
 
 GATE_STAGES: dict[Gate, Stage] = {
     "dynamo": "dynamo",
@@ -97,7 +97,7 @@ class Mark:
     file: str = ""
     first_line: int = 0
     last_line: int = 0
-    """Source lines of ``file``, both included."""
+    """Last source line of the region in ``file``. Both the first and the last line are included."""
     configs: dict[str, object] = dataclasses.field(default_factory=dict)
     """``torch._inductor.config`` entries for this region alone."""
 
@@ -109,7 +109,7 @@ class PassFile:
     gate: Gate
     path: str
     direction: Direction = ""
-    """Which graph, where a gate is reached for several; empty: each."""
+    """Direction of the graph, where a gate is reached for several; empty: each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class Changes:
 
 
 SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]
-"""``compile``: the arguments of torch.compile itself; ``compiler``: the stance; the others are
-``torch._inductor.config`` and so on.
+"""Group of options. ``compile``: the arguments of torch.compile itself; ``compiler``: the stance;
+the others are ``torch._inductor.config`` and so on.
 """
 
 
@@ -168,7 +168,7 @@ class Setting:
     id: int
     group: SettingGroup
     name: str
-    """Within its group: ``triton.cudagraphs``."""
+    """Name within its group: ``triton.cudagraphs``."""
     type: str
     """Type in readable form: ``bool``, ``int``, ``str | None``, ``Literal['default', 'always']``;
     empty when it is not plain data (a function, say) and cannot be set from here.
@@ -176,7 +176,7 @@ class Setting:
     default: str
     """The default, as JSON."""
     value: str
-    """JSON: in force when the capture began."""
+    """The value in force when the capture began, as JSON."""
     help: str
     """torch's documentation: the comment or docstring beside the entry; empty without one."""
     choices: tuple[str, ...] = ()
@@ -203,7 +203,7 @@ class Intervention:
     title: str
     """``inductor.max_fusion_size = 8``, ``pass_ of fold.py``, ``region "mlp": 12 nodes``."""
     before: int = 0
-    """Graph before a pass or mark; 0 where no graph was changed."""
+    """Id of the Graph before a pass or mark; 0 where no graph was changed."""
     after: int = 0
     """Id of the Graph that resulted."""
     text: int = 0
@@ -229,7 +229,7 @@ class RegionLowering:
     """Nodes of the forward or backward graph in it."""
     configs: dict[str, object] | None = None
     is_reused: bool = False
-    """Taken from an earlier variant: this region had not changed."""
+    """Whether the region was taken from an earlier variant, because it had not changed."""
     duration_s: float = 0.0
     reason: str = ""
     """Why it was not compiled."""
@@ -239,8 +239,8 @@ class RegionLowering:
 
 
 RunEnd = Literal["", "returned", "raised", "limit", "stopped"]
-"""``limit``: the program went on, unrecorded. ``stopped``: the user stopped it. Empty: the worker
-ended while it ran.
+"""How a run ended. ``limit``: the program continued, unrecorded. ``stopped``: the user stopped it.
+Empty: the worker ended while it ran.
 """
 
 
@@ -286,7 +286,7 @@ class BytecodeStep:
     """
     is_stack_known: bool = True
     locals: int = 0
-    """Text: a JSON object, name → value in short."""
+    """Text with a JSON object: name of a local → its value in short."""
     changed: tuple[str, ...] = ()
     """Names of locals, and positions of the stack (``[0]``), whose value has changed since the last
     step of this call, including deleted ones.

@@ -53,7 +53,7 @@ _ORDER = (
 class _Cut:
     count: int = 0
     number: int = 0
-    """The bucket that is compiled, from 1."""
+    """Number of the bucket that is being compiled, from 1."""
     reached: int = 0
 
 
@@ -148,7 +148,7 @@ class Compilations:
         self._places = places
         self._states: dict[str, LogCompilation] = {}
         self._begun: dict[str, int] = {}
-        """How often a name was used: torch numbers again after ``torch._dynamo.reset()``."""
+        """Name → how often it was used: torch numbers again after ``torch._dynamo.reset()``."""
         self._first_s: float | None = None
         self._events: dict[tuple[Any, Any, str], list[tuple[float, int]]] = {}
         """Unfinished events by process, thread and name: when they began, and for which
@@ -157,12 +157,12 @@ class Compilations:
         self._first_event_s: float | None = None
         self.environment: dict[str, object] = {}
         self.all: list[LogCompilation] = []
-        """In the order in which they began."""
+        """All compilations, in the order in which they began."""
         self.leaves_texts = False
         """Whether texts of records stay in the log."""
         self.parts: dict[int, str] = {}
-        """The part of its graph that a compilation is at, where parts are compiled by themselves:
-        row's id → name.
+        """Row of a compilation → name of the part of its graph that is being compiled, where parts
+        are compiled by themselves.
         """
         self._buckets = Buckets()
         self._is_again = False

@@ -45,7 +45,7 @@ _AOT_INPUT = re.compile(
     r'^[ \t]*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)[ \t]*$',
     re.MULTILINE,
 )
-"""How torch comments the inputs of AOTAutograd's graphs, from 2.11 on
+"""Matches torch's comment on an input of AOTAutograd's graphs, from 2.11 on
 (torch/_functorch/_aot_autograd/descriptors.py).
 """
 

@@ -104,7 +104,7 @@ _BYTECODE: dict[str, ArtifactKind] = {
     "_ORIGINAL_BYTECODE": "bytecode_original",
     "_MODIFIED_BYTECODE": "bytecode_modified",
 }
-"""Ends of names that begin with the function's."""
+"""Suffix of a record's name, which begins with the function's → kind of the text."""
 
 _STAGE_OF_CACHE: dict[str, Stage] = {"aotautograd": "joint", "fx_graph": "post_grad"}
 """Beginning of a cache record's name → the stage it is about."""

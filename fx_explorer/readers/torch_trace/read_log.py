@@ -42,7 +42,7 @@ SEEN_AFTER_S = 0.25
 
 
 DECODED_SEEN_AFTER_S = 1.0
-"""How often decoded compilations are shown, in seconds. It is rarer, because each time the app
+"""Seconds between two updates of the decoded compilations. It is longer, because each time the app
 reads the overview and the outline again.
 """
 

@@ -39,11 +39,11 @@ class LogPiece(NamedTuple):
 
     raw: bytes
     offset: int
-    """Where it begins in the log."""
+    """Offset of the piece in the log."""
     line: int
-    """Its first line, from 1."""
+    """First line of the piece, from 1."""
     lines_left_out: int = 0
-    """Lines at its end that were not stored, because it is too long."""
+    """Number of lines at the end that were not stored, because the piece is too long."""
 
 
 def pieces(
@@ -150,17 +150,19 @@ class Record:
     """torch's name: ``dynamo_output_graph``; of an artifact ``artifact``."""
     content: Any
     compilation: str
-    """``0/1``, ``!0/0/1`` under compiled autograd; empty without a compilation."""
+    """Name of the compilation: ``0/1``, ``!0/0/1`` under compiled autograd; empty without a
+    compilation.
+    """
     attempt: int
     rank: int
     """Rank of the process; -1 where the log does not name it."""
     seconds: float
-    """Since midnight, as the log has it."""
+    """Seconds since midnight, as the log has them."""
     payload: str
     line: int
     """Line of the record in the log, from 1."""
     stack: Any = None
-    """Where the program stood, for a record that is of no frame."""
+    """Stack of the program, for a record that belongs to no frame."""
     subgraph: str = ""
     """The part of the graph that the record is about, where torch compiles parts by themselves."""
     place: TextPlace = NOWHERE
@@ -183,9 +185,9 @@ class Damage:
     """Counts of the unreadable parts of a log."""
 
     skipped: int = 0
-    """Lines outside any record, and records with invalid JSON."""
+    """Number of lines outside any record, and of records with invalid JSON."""
     wrong_hashes: int = 0
-    """Records whose text differs from the one torch wrote. They are read nevertheless."""
+    """Number of records whose text differs from the one torch wrote. They are read nevertheless."""
     is_cut_off: bool = False
     """Whether a packed log ends in the middle."""
     first_lines: list[int] = field(default_factory=list)

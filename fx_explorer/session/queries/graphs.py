@@ -233,7 +233,7 @@ class Origin(NamedTuple):
     is_copy: bool
     """Whether every link on the way says that it is the same node, or a copy."""
     differs: bool
-    """Name, target, arguments, shape or type are not those of the parent."""
+    """Whether name, target, arguments, shape or type differ from those of the parent."""
 
 
 def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:

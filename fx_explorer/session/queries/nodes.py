@@ -42,7 +42,8 @@ def operation_names(
 
 
 MOST_COUNTED = 20_000
-"""Nodes whose lines are counted: to count those of a larger session would keep the screen waiting.
+"""Maximum number of nodes whose lines are counted: counting those of a larger session would keep
+the screen waiting.
 """
 
 _OF_DYNAMO = (

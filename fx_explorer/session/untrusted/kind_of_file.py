@@ -51,7 +51,7 @@ TorchLogsFormatter).
 _RECORD = re.compile(
     rb"^(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d[^\n{]{0,1200}\] \{", re.M
 )
-"""The first line of a record."""
+"""Matches the first line of a record."""
 
 GIVE_A_TARGET = "Give a target: file.py, file.py:object or package.module:object"
 
@@ -100,8 +100,8 @@ _PRINTED = re.compile(
     rb"|[^\]\n]{0,1000}torch/(?:_dynamo|_inductor|_functorch|_export|fx)/[^\]\n]{1,1000}\] (?!\{))",
     re.M,
 )
-"""A line that torch prints for TORCH_LOGS, or a warning of its compiler. Others may stand before
-it, since people paste them.
+"""Matches a line that torch prints for TORCH_LOGS, or a warning of its compiler. Other text may
+stand before it, since people paste such lines.
 """
 
 PASTED = 1 << 20

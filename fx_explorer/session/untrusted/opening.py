@@ -30,10 +30,10 @@ MOST_BYTES = 256 << 20
 """Largest value of a row, in bytes in the file."""
 
 MOST_CPU_S = 20.0
-"""Limit of CPU time for one query. Counting every link of 322,000 nodes takes 0.3 s."""
+"""Maximum CPU time of one query, in seconds. Counting every link of 322,000 nodes takes 0.3 s."""
 
 STEPS_BETWEEN_LOOKS = 1_000_000
-"""Steps of SQLite's virtual machine: some 10 ms."""
+"""Number of steps of SQLite's virtual machine between two checks of the limit: some 10 ms."""
 
 LONGEST_REASON = 300
 
@@ -150,8 +150,8 @@ class CpuLimit:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._until: float | None = None
-        """Limit in CPU time of this thread, because waiting for a lock or a slow disk is not the
-        file's fault.
+        """Limit in CPU time of this thread. Other time does not count, because waiting for a lock
+        or a slow disk is not the file's fault.
         """
         db.set_progress_handler(self._is_over, STEPS_BETWEEN_LOOKS)
 

@@ -54,7 +54,9 @@ LARGEST_OF = {
     ),
     **dict.fromkeys(("position", "offset", "steps", "nodes", "threads", "registers"), 50_000_000),
 }
-"""Numbers that something is counted to, or indented by."""
+"""Field → the largest number that it may have, where something is counted to it, or indented by
+it.
+"""
 
 MAY_BE_INFINITE = frozenset({"largest_difference"})
 
@@ -74,7 +76,7 @@ two each.
 RowT = TypeVar("RowT")
 
 Check = Callable[[Any], Any]
-"""Returns the value of the model; raises ValueError."""
+"""A function that returns the value of the model, or raises ValueError."""
 
 
 @cache

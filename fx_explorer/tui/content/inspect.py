@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 
 MANY_NODES = 400
-"""Nodes that are listed or asked for their source at most, of a line that a whole model passes
-through.
+"""Maximum number of nodes that are listed, or asked for their source, for a line that a whole model
+passes through.
 """
 
 

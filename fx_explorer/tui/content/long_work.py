@@ -17,7 +17,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sql import rows_up_to
 
 AT_ONCE_US = 40_000
-"""Microseconds for making a table before the next frame; a longer one is made in the background."""
+"""Maximum number of microseconds for making a table before the next frame; a longer one is made in
+the background.
+"""
 
 
 READING = "Reading {what} …"

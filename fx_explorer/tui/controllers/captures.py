@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 MakeCapture = Callable[[], CaptureLike]
 
 MakeBuilt = Callable[[str], CaptureLike]
-"""Makes a capture that builds the kernels, given the error that the program raised during
-inspection.
+"""A function that makes a capture that builds the kernels, given the error that the program raised
+during inspection.
 """
 
 STOPPED_EARLY = "It was stopped before anything was compiled: what was on screen stays."
 
 Show = Callable[[SessionReader], None]
-"""Puts a session on screen."""
+"""A function that puts a session on screen."""
 
 
 class Captures:

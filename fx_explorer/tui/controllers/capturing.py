@@ -292,7 +292,7 @@ def _existing(files: Sequence[Path]) -> list[Path]:
 # Watching files: they are looked at, which needs no dependency and works on every file system.
 
 Signature = tuple[int, int]
-"""Time of change in ns, and size."""
+"""(time of the last change in ns, size) of a file."""
 
 
 class FileWatch:

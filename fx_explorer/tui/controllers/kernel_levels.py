@@ -40,7 +40,9 @@ from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.screens.explorer import Explorer
 
 AT_ONCE = 2
-"""Kernels that are compiled at the same time. More would keep a pane waiting for all of them."""
+"""Maximum number of kernels that are compiled at the same time. More would keep a pane waiting for
+all of them.
+"""
 
 Asked = set[asyncio.Task[BuildAnswer]]
 

@@ -39,7 +39,9 @@ Search = Callable[[str], Found[ValueT] | Awaitable[Found[ValueT]]]
 """Input → matches, best first; an awaitable if the search is slow."""
 
 SEARCH_DELAY_S = 0.08
-"""A word typed fast is looked for once, not letter by letter."""
+"""Seconds before a search begins, so that a word typed fast is searched once, not letter by
+letter.
+"""
 
 
 MOST_LINES = 18
@@ -48,7 +50,7 @@ CHOICES_AT_ONCE = 2_000
 """Maximum number of choices that are searched before the next frame, which takes about 3 ms."""
 
 CHOICES_AT_A_TIME = 500
-"""Choices that are searched in one step, so that no key waits for it."""
+"""Number of choices that are searched in one step, so that no key waits for it."""
 
 LOOKING = "Looking …"
 NOTHING = "Nothing matches. Try fewer letters."

@@ -24,7 +24,7 @@ from fx_explorer.tui.keys import closing_bindings
 MeasuredT = TypeVar("MeasuredT")
 
 Measure = Callable[[CaptureRequest, Told], Awaitable[MeasuredT]]
-"""Measures the program with one worker; tests replace it."""
+"""A function that measures the program with one worker; tests replace it."""
 
 MeasureBreaks = Measure[BreakTimes]
 

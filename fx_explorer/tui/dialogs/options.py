@@ -184,8 +184,8 @@ Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""
 
 TryOptions = Callable[[Mapping[str, object]], Awaitable[OptionTrial]]
-"""Captures the program once more with these options. Raises FxExplorerError if there is no room for
-the session.
+"""A function that captures the program once more with these options. It raises FxExplorerError if
+there is no room for the session.
 """
 
 

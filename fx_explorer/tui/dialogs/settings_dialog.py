@@ -46,7 +46,9 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 
 SEARCH_DELAY_S = 0.08
-"""A word typed fast is looked for once, not letter by letter."""
+"""Seconds before a search begins, so that a word typed fast is searched once, not letter by
+letter.
+"""
 
 NO_SETTINGS = (
     "This session has no list of options: torch was not asked for it yet (close this, and open it "

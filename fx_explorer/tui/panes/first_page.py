@@ -21,7 +21,7 @@ from fx_explorer.tui.panes.target_text import StartProgress, TargetText
 from fx_explorer.tui.start_times import StartClock
 
 LEAST_CELLS = 110
-"""In a narrower page the facts have all the room."""
+"""Width of a page, in cells, below which the facts have all the room."""
 
 
 class FirstPage(Vertical):

@@ -36,7 +36,9 @@ LEGENDS: Mapping[Measure, str] = {
 
 
 NODES_AT_ONCE = 1_000
-"""Nodes of a graph whose times are read before the next frame, which takes some 10 ms."""
+"""Maximum number of nodes of a graph whose times are read before the next frame, which takes some
+10 ms.
+"""
 
 GRAPHS_KEPT = 8
 """Maximum number of graphs whose times are kept: more than there are panes."""

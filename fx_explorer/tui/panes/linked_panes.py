@@ -28,7 +28,9 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.pane_border import move_border
 
 MIN_PANE_CELLS = 28
-"""A narrower pane shows too little of a line to read, so some panes go behind tabs instead."""
+"""Minimum width of a pane, in cells. A narrower one shows too little of a line to read, so some
+panes go behind tabs instead.
+"""
 
 TABBED_PANE_CELLS = 40
 """Minimum width of a shown pane when others are behind tabs, in cells."""
@@ -56,7 +58,9 @@ chooses another.
 """
 
 FEW_PANES = 4
-"""More panes than this are shown side by side only if each gets ``TABBED_PANE_CELLS``."""
+"""Maximum number of panes that are shown side by side whatever their width. More are shown only if
+each gets ``TABBED_PANE_CELLS``.
+"""
 
 MIN_ROW_CELLS = 84
 """Smallest width of a row for several panes; in a narrower row, one pane is shown at a time."""

@@ -72,7 +72,9 @@ class LinkedSelection:
         self._selected: Selection | None = None
         """The selection with all data computed for it; None after the session has grown."""
         self._looked_at: Selection | None = None
-        """The place that was asked for last without being selected; None likewise."""
+        """The place that was asked for last without being selected; None after the session has
+        grown.
+        """
         self.region: RegionKey | None = None
         """The region that all graphs are narrowed to."""
         self.levels = Levels()

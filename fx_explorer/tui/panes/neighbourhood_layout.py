@@ -90,12 +90,12 @@ def _node_columns(neighbourhood: Neighbourhood) -> dict[int, int]:
 # Boxes, frames and lines in cells.
 
 BOX_ROWS = 4
-"""A border above and below a name and a value."""
+"""Rows of a box: a border above and below, a name and a value."""
 
 WAY_ROWS = 1
 LEAST_BOX_CELLS, MOST_BOX_CELLS = 14, 28
 FRAME_CELLS = 2
-"""Between a frame and the boxes in it, with the frame."""
+"""Cells from the outside of a frame to the boxes in it."""
 
 LEAST_GAP = 2 * FRAME_CELLS + 2
 ROUNDS = 8

@@ -51,7 +51,7 @@ VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
 
 
 NO_FACT = -1
-"""The fact of lines that are of none: figures, and empty lines."""
+"""Index in place of a fact, for lines that belong to none: figures, and empty lines."""
 
 
 @dataclass(frozen=True, slots=True)

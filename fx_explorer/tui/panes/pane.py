@@ -73,7 +73,7 @@ class Pane(TellsUnreadable, Vertical):
         self.document: Document | None = None
         self._title = OneLine(classes="pane-title")
         self._heading = Content("")
-        """What the title says, without the position."""
+        """The text of the title, without the position."""
         self._text = PaneText(MISSING[slot], marks)
         self._times = self._text.times
         self._writing = GraphWriting()

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 
 SORTED_AT_ONCE = 2_000
-"""Nodes that are sorted before the next frame; more are sorted beside the screen."""
+"""Maximum number of nodes that are sorted before the next frame; more are sorted in the
+background.
+"""
 
 SORTED_WORDS = "most expensive first"
 
@@ -150,7 +152,8 @@ TIME_CELLS = 10
 """Width of a time with its sign, in cells, such as ``Σ 0.123 µs``."""
 
 SUM = "Σ"
-"""Marks the sum over all calls, where the code of a kernel begins: the calls have their own times.
+"""Sign of the sum over all calls, where the code of a kernel begins: the calls have their own
+times.
 """
 
 DEFINES = ("def ", "void ", 'extern "C"')

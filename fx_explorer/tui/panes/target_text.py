@@ -17,7 +17,9 @@ from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import Cached, OneLine
 
 MOST_BYTES = 1_000_000
-"""A larger file is not shown before it was captured: reading it would hold up the first frame."""
+"""Maximum size of a file that is shown before it is captured, in bytes: reading a larger one would
+hold up the first frame.
+"""
 
 MOST_BAR_CELLS = 40
 

@@ -142,7 +142,7 @@ PASS_COLUMNS = (
 UNIFIED_COLUMNS = (ListColumn("", "muted", min_width=1, max_width=1), ListColumn("", "text"))
 
 WIDE_CELLS = 180
-"""From this width on, before and after stand side by side."""
+"""Width from which on before and after stand side by side."""
 
 LAST = "the last one: what it left is the TTGIR"
 

@@ -59,7 +59,7 @@ class CaptureState:
 
 
 WIDE = 100
-"""From so many columns on, keys have all their words."""
+"""Number of columns from which on keys have all their words."""
 
 
 def target_name(reader: SessionReader) -> str:

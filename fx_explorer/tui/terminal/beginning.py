@@ -137,7 +137,7 @@ def is_light(colour: str) -> bool | None:
 
 LIMIT_S = 0.15
 REMOTE_LIMIT_S = 0.5
-"""Over ssh, where an answer goes to the user and back."""
+"""Seconds to wait for an answer over ssh, where it goes to the user and back."""
 
 MUTE = ("", "dumb", "linux")
 """Values of TERM for terminals that do not understand the question. The console of Linux prints a

@@ -26,7 +26,9 @@ on, input is keys again.
 """
 
 _MOUSE = b"\x1b[M"
-"""Button, column and row follow, each a byte from 32 on (xterm, ctlseqs, "Mouse Tracking")."""
+"""Beginning of a mouse report. Button, column and row follow, each a byte from 32 on (xterm,
+ctlseqs, "Mouse Tracking").
+"""
 
 _MOUSE_BEGUN = re.compile(rb"\x1b\[M[\s\S]{0,2}\Z")
 

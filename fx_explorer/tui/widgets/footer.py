@@ -27,7 +27,7 @@ MARGIN = 3
 """Minimum number of cells between keys and tabs in one row."""
 
 FEW_ROWS = 10
-"""On a terminal with fewer rows there is one row of keys, and no tabs."""
+"""Number of rows of a terminal below which there is one row of keys, and no tabs."""
 
 MOST_BEFORE_NOW = 3
 """Commands of a view before the first of those that matter now, which a narrow terminal is to show,

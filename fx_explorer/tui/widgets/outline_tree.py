@@ -27,10 +27,10 @@ GLYPHS: dict[EntryStatus, Piece] = {
 }
 
 MANY_CHILDREN = 12
-"""A group with more entries starts folded."""
+"""Number of entries above which a group starts folded."""
 
 MANY_ENTRIES = 120
-"""In an outline with more entries, only the first compilation starts unfolded."""
+"""Number of entries of an outline above which only the first compilation starts unfolded."""
 
 CHROME_ROWS = 6
 """Number of rows of the screen around the outline."""
@@ -197,7 +197,7 @@ class Outline(RowList):
 
 
 ReadBelow = Callable[[OutlineEntry], list[OutlineEntry]]
-"""Reads the entries below one."""
+"""A function that reads the entries below one."""
 
 
 def _nothing_below(_: OutlineEntry) -> list[OutlineEntry]:

@@ -69,7 +69,7 @@ class DraggedEdge(Widget):
 
 
 LEAST_CELLS = 12
-"""No widget is made narrower than this by dragging."""
+"""Minimum width to which dragging can make a widget."""
 
 
 def move_border(widths: Sequence[int], border: int, by: int) -> list[int]:

@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 TRACK = " "
-"""A space, because panes have a rule between them already."""
+"""Character of the track: a space, because panes have a rule between them already."""
 
 THUMB = "┃"
 MARK = "╸"
 MATCH = "·"
 MOST_TICKS = 2_000
-"""At most this many marks are looked at: more would fill the track anyway."""
+"""Maximum number of marks that are looked at: more would fill the track anyway."""
 
 
 def row_of(line: int, height: int, line_count: int) -> int:

@@ -36,13 +36,15 @@ after which it also ends.
 """
 
 MAX_COMPILES = 5
-"""Calls in a row that compile, after which it is taken to compile at every call."""
+"""Number of calls in a row that compile, after which the program is taken to compile at every
+call.
+"""
 
 STABLE = 1.2
-"""Largest ratio of a call's time to that of the call before at which times count as stable."""
+"""Largest ratio of a call's time to that of the previous call at which times count as stable."""
 
 BLOCKS = 3
-"""Blocks of calls in a round, whose figure is the median of them."""
+"""Number of blocks of calls in a round. The figure of the round is the median of the blocks."""
 
 MIN_BLOCK_S = 0.005
 """Minimum duration of a block, in seconds. The clock is read before and after it, at a negligible

@@ -19,8 +19,8 @@ GRADIENTS = "gradients"
 
 Way = tuple[str, bool, bool | None]
 """A way of calling: a phrase for how it differs from the example; whether the inputs need
-gradients; and the training mode that modules are put into, None for their own. Plain values, which
-another process can read.
+gradients; the training mode that modules are put into, None for their own. These are plain values,
+which another process can read.
 """
 
 _VALUES = (

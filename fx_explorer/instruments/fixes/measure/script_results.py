@@ -200,7 +200,9 @@ MOST_BACKWARDS, MOST_BACKWARD_BYTES = 200, 256 * 2**20
 """Limits of what is stored: calls, and bytes of gradients. Later calls are only counted."""
 
 MOST_ELEMENTS = 4096
-"""Elements of a gradient that are stored. Those of a larger gradient are evenly spaced."""
+"""Maximum number of elements of a gradient that are stored. Those of a larger gradient are evenly
+spaced.
+"""
 
 
 class BackwardCalls:

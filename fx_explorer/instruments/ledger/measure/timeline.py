@@ -85,13 +85,13 @@ class _Now:
     mark: str = ""
     frames: list[int] = field(default_factory=list)
     wrappers: list[int] = field(default_factory=list)
-    """The part that each wrapper on the stack is at."""
+    """The current part of each wrapper on the stack."""
     around: list[int] = field(default_factory=list)
     """How many wrappers were on the stack when each graph began. Wrappers that an exception ends
     leave no tick.
     """
     resumed: set[int] = field(default_factory=set)
-    """The frames that have called their rest: their break is over."""
+    """The frames that have called their rest, so that their break is over."""
     in_graph: bool = False
 
 

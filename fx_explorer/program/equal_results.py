@@ -35,7 +35,7 @@ GPU_GRADIENT_TOLERANCE = 1e-3
 """The tolerance for gradients on a GPU (torchbench.py, ``get_tolerance_and_cosine_flag``)."""
 
 WIDE_TOLERANCE = 1e-8
-"""The tolerances for numbers of 64 bits: a step in 32 bits must not be hidden."""
+"""The tolerance for numbers of 64 bits: a step in 32 bits must not be hidden."""
 
 NARROW_TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
 """The tolerances for 16-bit types where there is no more exact run (torchbench.py and

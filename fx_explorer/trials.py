@@ -66,7 +66,7 @@ HERE = TrialWorker()
 
 
 def ignore_message(*said: object) -> None:
-    """Take what is said and drop it, for callers that do not want to hear."""
+    """Ignore a message, for callers that need no progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class UserLine(NamedTuple):
-    """A line of the user's, and the module it is traced for."""
+    """A line of the user's code, and the module for which it is traced."""
 
     path: str
     line: int

@@ -85,12 +85,10 @@ def _nothing() -> None:
 
 class _Lines(threading.local):
     """Has the current line of each function that this thread traces, the outermost function first.
+
     Dynamo comes to 8,000 lines for a layer of a transformer, so little is done at each line:
     whether a function is the user's, and for which module it runs, is determined when the function
     begins.
-
-    Dynamo comes to 8,000 lines for a layer of a transformer, so what is done at each is little:
-    that a function is the user's, and for which module it runs, is looked at when it begins.
     """
 
     def __init__(self, recording: Recording) -> None:

@@ -140,8 +140,8 @@ while there is one.
 
 @contextlib.contextmanager
 def adopting() -> Iterator[bool]:
-    """Make this process the parent of those below it that lose theirs, inside the block. Gives
-    whether the system does that.
+    """Inside the block, make this process the parent of its descendants whose own parent ends.
+    Yields whether the system does that.
     """
     can_adopt = _count_adopting(1)
     try:

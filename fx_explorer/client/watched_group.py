@@ -22,7 +22,9 @@ then, because nobody writes to the pipe.
 
 
 def watcher_of(group: int) -> subprocess.Popen[bytes] | None:
-    """Start one for a process group; None without a shell (a bare container): nobody sees to it."""
+    """Start a watcher for a process group. Returns None without a shell (a bare container): then
+    nothing ends the group.
+    """
     try:
         return subprocess.Popen(
             [SHELL, "-c", SCRIPT, SHELL, str(group)],
@@ -37,8 +39,8 @@ def watcher_of(group: int) -> subprocess.Popen[bytes] | None:
 
 
 def end_watcher(watcher: subprocess.Popen[bytes]) -> None:
-    """End it without what it is for. It must be gone before its pipe is closed: the group's number
-    may be another's by now.
+    """End a watcher without letting it end the group. It must be gone before its pipe is closed,
+    because the group's number may belong to another group by now.
     """
     watcher.kill()
     watcher.wait()

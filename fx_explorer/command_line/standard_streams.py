@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def make_usable() -> None:
     """Open closed streams, so that no file of ours takes the number of a standard stream, and keep
-    writing to standard error from raising. For a process of its own, at its beginning.
+    writing to standard error from raising. It is called at the beginning of a process of its own.
     """
     for descriptor in (0, 1, 2):
         _open_if_closed(descriptor)

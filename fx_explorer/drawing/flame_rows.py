@@ -100,7 +100,9 @@ def row_of_blocks(
 
 
 def _inside(block: FlameBlock, room: int, fill: str) -> str:
-    """Return the text in a block: the longest of its names that fits, or the beginning of one."""
+    """Return the text in a block: the longest of the block's names that fits, or the beginning of a
+    name.
+    """
     names = [printable(name) for name in block.names]
     name = next((name for name in names if cell_len(name) <= room), "")
     if not name and room >= LEAST_CUT:

@@ -139,8 +139,8 @@ def check_device(name: str) -> torch.device:
 
 
 def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]:
-    """Return the target and whether to run a backward; if it was asked for (``--train``), the
-    inputs are made ready for it.
+    """Return the target and whether to run a backward. If the backward was requested (``--train``),
+    the inputs are given gradients where needed.
     """
     can_train = torch.is_grad_enabled() and any(t.requires_grad for t in target.differentiable())
     if wanted and not can_train:

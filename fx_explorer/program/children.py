@@ -59,7 +59,7 @@ _LAUNCHERS = (
 
 def watch(session: Path, request: str) -> Path:
     """Make the processes that the program starts from now on record their compilations, and return
-    the directory of their sessions.
+    the directory of their sessions. ``request`` is what they record, as JSON.
 
     ``request`` is what they record, as JSON. Which of them did not is found out by the client
     (client/descendants.py); where the system does not tell it that, by how they were started.

@@ -444,8 +444,8 @@ class SessionReader:
         *asked: AskedP.args,
         **named: AskedP.kwargs,
     ) -> ValueT:
-        """Return the answer to a question. Inside a snapshot it is the one of before, if the
-        session has not grown since; outside it is asked again.
+        """Return the answer to a question. Inside a snapshot an earlier answer is returned, if the
+        session has not grown since; outside the question is asked again.
         """
         if not self._db.in_transaction:
             return question(self, *asked, **named)

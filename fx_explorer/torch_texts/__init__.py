@@ -15,5 +15,7 @@ square of that.
 
 
 def bounded(line: str) -> str:
-    """Return the beginning of a line, which is as much as regular expressions are given."""
+    """Return the beginning of a line, cut to the longest text that is passed to a regular
+    expression.
+    """
     return line[:LONGEST_LINE]

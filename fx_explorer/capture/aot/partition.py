@@ -284,8 +284,8 @@ def results_of(module: torch.fx.GraphModule) -> tuple[int, ...]:
     """Return, for each output of a graph, its position among Dynamo's results, -1 for an output
     that is not one of them; () where torch has not described them.
 
-    Inputs that were changed come before the results, bases of views and what is saved for the
-    backward behind. AOTAutograd describes every output
+    Inputs that were changed come before the results; bases of views and values saved for the
+    backward come after them. AOTAutograd describes every output
     (torch/_functorch/_aot_autograd/descriptors.py).
     """
     output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)

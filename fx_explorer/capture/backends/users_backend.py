@@ -105,8 +105,8 @@ def _name_of_object(backend: Any) -> str:
 
 
 def _name_of_compiler(compiler: Any) -> str:
-    """Return the name of the compiler given to ``aot_autograd``; empty if it has no name of its
-    own.
+    """Return the name of the compiler given to ``aot_autograd``; empty if it is a name that all
+    such compilers share.
     """
     name = "" if compiler is None else _name_of_object(compiler)
     if name in _NAMELESS:

@@ -43,7 +43,9 @@ _NO_DYNAMO = "the program called {}: Dynamo had no part in it"
 
 
 def is_given_directly(recording: Recording) -> bool:
-    """Return whether the present compilation has no name yet, neither torch's nor one of these."""
+    """Return whether the present compilation has no name yet, neither from torch nor from this
+    module.
+    """
     return recording.here.ahead is None and not recording.compilation_name()
 
 

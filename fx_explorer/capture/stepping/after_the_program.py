@@ -79,8 +79,8 @@ def finish(stepper: Stepper, at_hand: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def deferred_until_reset(stepper: Stepper) -> Iterator[None]:
-    """Compile the deferred graphs at a ``torch._dynamo.reset`` inside the block, since torch then
-    discards the code for which they were captured and gives the names of its frames again.
+    """Compile the deferred graphs at a ``torch._dynamo.reset`` inside the block. torch then
+    discards the code for which they were captured, and reuses the names of its frames.
     """
 
     def make(original: Callable[[], None]) -> Callable[[], None]:

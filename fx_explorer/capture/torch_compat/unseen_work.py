@@ -444,8 +444,8 @@ def _collections() -> int:
 
 
 def _make_all_old() -> None:
-    """Move every object to the oldest generation without looking through any: a collection of the
-    young would begin at once, and take as long as all those that were left out.
+    """Move every object to the oldest generation without visiting any. Otherwise a collection of
+    the young objects would begin at once, and take as long as all collections that were left out.
     """
     if gc.get_freeze_count() <= _FROZEN_BY_PYTHON:  # else the program has frozen objects itself
         gc.freeze()

@@ -51,7 +51,7 @@ class Interval:
         return Interval(self.middle, self.low * part, self.high)
 
     def reaching(self, part: float) -> Interval:
-        """Return the interval of a ratio both of whose times may be less, down to ``part`` of
+        """Return the interval of a ratio if both of its times may be smaller, down to ``part`` of
         them.
         """
         return Interval(self.middle, self.low * part, self.high / part)

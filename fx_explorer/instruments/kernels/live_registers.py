@@ -218,8 +218,8 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
 
 
 def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
-    """Return the number of registers of each operand of a store: of the address, which states it
-    itself, and of the value.
+    """Return the number of registers of each operand of a store: first of the address, which states
+    the number itself, then of the value.
     """
     if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
         return (2,)

@@ -41,8 +41,8 @@ Part = Literal["clearing gradients", "forward", "loss", "backward", "waiting", "
 
 
 def flame(figures: LedgerFigures) -> FlameFrame:
-    """Return the call with everything in it. It is as long as the call, or as its steps, where
-    these add up to more.
+    """Return the call with everything in it. Its length is that of the call, or of the sum of its
+    steps if that is more.
     """
     entries = figures.entries
     times = [0.0, *accumulate(entry.step.host_s for entry in entries)]

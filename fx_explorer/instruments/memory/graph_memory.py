@@ -315,9 +315,10 @@ _ATTENTION_BACKWARD = (
 
 
 def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
-    """Return twice the input unfolded by the kernel (im2col) on a GPU, as much as the backward of a
-    3 × 3 convolution was measured to use. Fewer than eight channels count as eight, as tensor cores
-    need them. On the CPU, oneDNN copies its operands and its result into layouts of its own.
+    """Return an estimate of the workspace of a convolution in bytes. On a GPU it is twice the input
+    unfolded by the kernel (im2col), as much as the backward of a 3 × 3 convolution was measured to
+    use; fewer than eight channels count as eight, as tensor cores need them. On the CPU, oneDNN
+    copies its operands and its result into layouts of its own.
     """
     if operator == "convolution_backward":
         wide, image, weight = operands[:3]

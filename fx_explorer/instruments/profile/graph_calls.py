@@ -139,8 +139,8 @@ def _trimmed(
 
 
 def _anchors(ran: Sequence[str], calls: Sequence[str], part: _Part) -> list[tuple[int, int]]:
-    """Return the places (in the part) of keys that are once in both, as many as are in the same
-    order.
+    """Return the places, in the part, of keys that occur once in each of both: as many as possible
+    that are in the same order.
     """
     in_ran, in_calls = Counter(ran[at] for at in part.ran), Counter(calls[at] for at in part.calls)
     place = {calls[at]: place for place, at in enumerate(part.calls) if in_calls[calls[at]] == 1}
@@ -447,8 +447,8 @@ class _Finding:
         return "", False
 
     def _ran(self, call: ProfiledGraphCall, thread: int, top: int, kernel: str) -> Ran:
-        """Return the Ran for a piece of work: all work that one operator launched is one, work
-        without an operator is one each.
+        """Return the Ran to which a piece of work belongs: one for all work that an operator
+        launched, and one for each piece of work without an operator.
         """
         operator = (thread, top)
         if top != NONE and (known := call.by_operator.get(operator)):

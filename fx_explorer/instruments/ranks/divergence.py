@@ -35,8 +35,8 @@ _ORDER = {aspect: at for at, aspect in enumerate(ASPECTS)}
 
 
 def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
-    """Return the differences of each group from the first one of its role, the earliest first.
-    ``groups`` are as ``alike`` returns them.
+    """Return the differences of each group from the first group of its role, the earliest
+    difference first. ``groups`` are as ``alike`` returns them.
     """
     among = sum(len(group.members) for group in groups)
     found: list[RankFinding] = []

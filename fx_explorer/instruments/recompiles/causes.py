@@ -45,7 +45,7 @@ _COMPARED = ("compile.dynamic", "compile.mode", "compile.options", "compile.back
 def with_arguments(
     reader: SessionReader, change: GuardChange, reason: str, function: model.Compilation | None
 ) -> GuardChange:
-    """Return a change of the backend with the arguments of torch.compile that changed, as far as
+    """Return a change of the backend, with the changed arguments of torch.compile added as far as
     they are known.
     """
     if change.kind != "backend":

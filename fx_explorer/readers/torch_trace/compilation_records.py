@@ -64,8 +64,9 @@ class Buckets:
         self._cuts: dict[str, _Cut] = {}
 
     def follow(self, record: Record) -> str | None:
-        """Return the bucket that begins with this record; empty if there is none from here on, None
-        if nothing changes.
+        """Return the bucket that begins with this record; empty if none begins here or later, None
+        if nothing changes. A backward is compiled after the compilation has ended, when it first
+        runs.
 
         A backward is compiled after the compilation has ended, when it first runs.
         """

@@ -237,8 +237,9 @@ class Origin(NamedTuple):
 
 
 def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:
-    """Return which operations of the graphs ``after`` come from which of the graphs ``before``.
-    Graphs in between, such as an edited one, are passed through.
+    """Return which operations of the graphs ``after`` come from which of the graphs ``before``,
+    also through graphs in between, such as an edited one. A node that is only known to lie on the
+    same line as several others came from none of them.
 
     A node that is only known to lie on the same line as several others came from none of them.
     """

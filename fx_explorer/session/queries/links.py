@@ -175,8 +175,8 @@ def embedded_kernels(
 def call_lines(
     reader: SessionReader, kernels: Iterable[int], calls: Iterable[int], whole: Iterable[int]
 ) -> list[int]:
-    """Return the lines of the output code on which the wrapper makes these calls of these kernels,
-    or any call of the kernels that are asked for as a whole.
+    """Return the lines of the output code on which the wrapper makes calls: those of ``calls`` that
+    belong to ``kernels``, and all calls of the kernels in ``whole``.
     """
     return column(
         reader,

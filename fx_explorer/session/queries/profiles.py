@@ -24,7 +24,7 @@ class CallInOrder(NamedTuple):
 
 
 def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
-    """Return every call in generated code, in the order of its lines, graph by graph. Rows that run
+    """Return every call in generated code, graph by graph, in the order of the lines. Rows that run
     other graphs (conditionals, loops) are left out: those graphs have rows of their own.
     """
     rows = reader.query(

@@ -139,8 +139,8 @@ takes as long.
 
 
 def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
-    """Make many rows like ``row_maker``. Rows that fail the checks of whole columns are checked one
-    by one, to name the invalid one.
+    """Return a function that makes many rows at once, like ``row_maker``. Rows that fail the checks
+    of whole columns are checked one by one, to name the invalid one.
     """
     make = row_maker(row_type)
     fields = dataclasses.fields(row_type)  # type: ignore[arg-type]

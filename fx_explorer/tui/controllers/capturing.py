@@ -296,7 +296,9 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Detects whether watched files were saved with different content.
+    """Detects whether watched files were saved with different content. A file counts as changed
+    once two looks in a row agree, since editors write in steps, and only if its content differs:
+    touching a file is no change.
 
     A file counts as changed once two looks in a row agree, since editors write in steps, and only
     if it holds something else: one that was touched does not.

@@ -228,7 +228,7 @@ class KernelLevels:
         return []
 
     def stop(self) -> bool:
-        """Stop what is compiled for kernels, on Escape. Returns whether there was something to
+        """Stop compiling levels of kernels, on Escape. Returns whether there was something to
         stop.
         """
         was_compiling = self._builds.stop()

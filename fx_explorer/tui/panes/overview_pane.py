@@ -190,7 +190,9 @@ class FactList(LineView):
             super().move_to(self._first_line(fact))
 
     def _fact_near(self, line: int) -> int:
-        """Return the fact of a line; of one that is of none, the next one below, else above."""
+        """Return the fact of a line. For a line without a fact, return that of the next line below
+        that has one, else of the nearest above.
+        """
         for other in (*self._lines[line:], *reversed(self._lines[:line])):
             if other.fact != NO_FACT:
                 return other.fact
@@ -278,8 +280,9 @@ class PageLayout:
         return lines
 
     def _fine(self, facts: Sequence[Fact], fine: Sequence[int], *, is_open: bool) -> list[FactLine]:
-        """Return one quiet line with the topics of what is fine; all of it, where the cursor is
-        there, and where the session has no figures that would stand for it.
+        """Return one quiet line with the topics of the facts that are fine. All these facts are
+        listed where the cursor is there, and where the session has no figures that would stand for
+        them.
         """
         if not is_open:
             found = {fact.topic for fact in facts if is_finding(fact)}

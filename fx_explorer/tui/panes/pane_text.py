@@ -332,7 +332,7 @@ class MachineWords:
         self.are_wanted = False
 
     def show(self, session: Path, text: str, lines: Sequence[int]) -> None:
-        """Show the column of these lines; a long one is made beside the screen."""
+        """Show the column of these lines; a long column is made in the background."""
         if len(lines) <= FEW_LINES:
             self._code.annotate(machine_column(text, lines))
             return
@@ -437,8 +437,8 @@ class NumberColours:
         self._beside.stop()
 
     def renew(self, reader: SessionReader, document: Document) -> None:
-        """Colour the numbers of this text as far as kernels are marked; those of much output code
-        when it is read.
+        """Colour the numbers of this text if kernels are marked. For long output code this is done
+        once the code has been read.
         """
         self._beside.stop()
         self.kernel = 0

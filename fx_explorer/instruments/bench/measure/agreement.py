@@ -123,9 +123,9 @@ _RANKS: tuple[AgreementKind, ...] = ("equal", "within_error", "not_compared", "d
 
 
 def reference_of(caller: Caller, state: NetworkState) -> Reference:
-    """Call the uncompiled program: as the others will be called, once more, with other random
-    numbers, in float64, and with TF32 switched off where it is on. ``state`` is that in which each
-    call begins.
+    """Call the uncompiled program in several ways: as the others will be called, a second time,
+    with other random numbers, in float64, and with TF32 switched off where it is on. Each call
+    begins with ``state``.
     """
     calls = (caller, caller.with_other_values())
     results = [observed(call, state) for call in calls]

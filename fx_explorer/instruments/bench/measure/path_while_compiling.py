@@ -34,7 +34,8 @@ _ASKED = "compiling"
 @contextlib.contextmanager
 def answering_as_compiled() -> Iterator[dict[str, str]]:
     """Make ``torch.compiler.is_compiling()`` and related functions answer as inside Dynamo's
-    tracing, within the block.
+    tracing, within the block. Yields a dict: line that asked → the function that it called. It has
+    the lines of the program and of its libraries; torch's own only where no other line asked.
 
     Yields the lines that asked → what they called, those of the program and of its libraries;
     torch's own where no other asked.

@@ -83,7 +83,7 @@ def _can_have_gradient(tensor: torch.Tensor) -> bool:
 
 
 def _mode(target: Target) -> bool | None:
-    """Return the mode of those modules that look at ``self.training``; None when there are none, or
+    """Return the mode of those modules that use ``self.training``; None when there are none, or
     when both modes occur.
     """
     modules = target.network.modules() if target.network else ()

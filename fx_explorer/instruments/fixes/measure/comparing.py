@@ -120,8 +120,8 @@ class Comparison:
         return ""
 
     def place_of(self, text: str) -> str:
-        """Return the value and the call that a difference is about: "the output, with zeros" for
-        "the output, with zeros in the built code: differs by up to 3".
+        """Return the value and the call of a difference: "the output, with zeros" for "the output,
+        with zeros in the built code: differs by up to 3".
         """
         return self._places.get(text) or text.partition(IN_BUILT_CODE)[0]
 

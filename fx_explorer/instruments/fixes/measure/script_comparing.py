@@ -33,7 +33,8 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
 
 
 class WithTheOriginal:
-    """Compares runs of the changed script with the original.
+    """Compares runs of the changed script with the original. Where they differ, the original runs
+    once more, to find out and leave out what varies between its own runs.
 
     Where they differ, what is something else in each run of the original is found out and left out:
     the original runs once more for it.
@@ -100,6 +101,8 @@ def compared(
     is_uncompiled: bool = False,
 ) -> Comparison:
     """Compare two runs. Compiled functions that only one of them calls are left out and named.
+    ``new_names`` are the globals that the change adds, and ``varying`` is what differs between runs
+    of the original.
 
     ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in
     each run.

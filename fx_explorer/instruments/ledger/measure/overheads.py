@@ -21,8 +21,8 @@ RUNS, MAX_S = 200, 1.0
 def guard_times(
     entered: Mapping[int, EnteredFrame], call: Callable[[], object], has_grad: bool
 ) -> dict[int, float]:
-    """Return frame → seconds of its guards, and of those that are tried before and fail. Frames
-    whose guards do not hold here, outside of the call, are left out.
+    """Return frame → seconds of its guards, including guards of other compiled code that are tried
+    before them and fail. Frames whose guards do not hold here, outside of the call, are left out.
 
     torch evaluates guards where it looks for compiled code that fits. The same guard managers are
     asked once more here, each time right after a call, so that the processor's caches are as they

@@ -256,7 +256,7 @@ class _SizeOfBench:
         spent: _BudgetedTime,
         folder: Path,
         sharing: LeastSharing,
-        fork_server: ForkServer | None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """``folder`` is for files that the processes share, and for their caches."""
         self._plan = plan

@@ -311,7 +311,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
         strips: list[Strip] = []
         if start < header:
             strips.append(self._painter.header(self.header_tokens(), left, width))
-        rows = range(max(0, start - header), stop - header)
+        first = max(0, start - header)
+        rows = range(first, max(first, stop - header))  # a header may be taller than the widget
         lines = range(top, count)[rows.start : rows.stop]
         strips += self._painter.lines(
             lines, self.line_states(lines), track[rows.start :][: len(lines)]

@@ -203,8 +203,8 @@ class _Program:
     def _of_functions_around(
         self, file: str, chain: list[Function], name: str
     ) -> Iterator[AssignedExpression]:
-        """Yield the values assigned to a variable of the enclosing functions: of the innermost one
-        that binds it.
+        """Yield the values assigned to a variable in the enclosing functions; only those of the
+        innermost function that binds it.
         """
         if _is_bound_by(chain[-1], name):
             raise _Unclear  # its own: computed in each call

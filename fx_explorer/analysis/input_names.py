@@ -190,7 +190,9 @@ def result_name(node: model.Node) -> str:
 
 
 def with_own_names(names: Iterable[str]) -> list[str]:
-    """Return the names of operations without those that only select one of another's results."""
+    """Return the names of operations, without the operations that only select one result of another
+    (getitem).
+    """
     return [name for name in names if not name.startswith("getitem")]
 
 

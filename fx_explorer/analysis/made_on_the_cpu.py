@@ -3,10 +3,10 @@ capture for a virtual one has them on the GPU.
 
 Such a capture moves everything to the GPU, or makes everything there. What the program makes once
 with no device (``table = torch.ones(256)`` in a module, ``self.table = torch.ones(256)``) and moves
-nowhere stays on the CPU on a real machine: a module's ``.to`` moves parameters and buffers only. So
-do what a function has from the one around it, default arguments, arguments of ``partial`` and items
-of lists. This is read from the program's text: only tensors are named of which every assignment
-says so.
+nowhere stays on the CPU on a real machine: a module's ``.to`` moves parameters and buffers only.
+The same holds for variables of an enclosing function, default arguments, arguments of ``partial``
+and items of lists. This is read from the program's text. A tensor is named only if every assignment
+to it shows this.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """This module writes measured times in words, and has the rule for when they say something.
 
 Two times differ where an interval of their ratio or difference, round by round, does not hold "no
-difference" (``instruments/bench/interval.py``): that takes 6 rounds. Of two times that were each
-taken once nothing is called better or worse. What a whole consists of is known as well as its parts
-add up to it: what is missing, or too much, may be of any of them, and no smaller part is named.
-Where that, or the range of the middle half, is more than ``MAX_SPREAD`` of the whole, nothing is
-said of parts.
+difference" (``instruments/bench/interval.py``): that takes 6 rounds. Two times that were each
+measured once are never called better or worse. The parts of a whole are known only as well as they
+add up to it: the difference may belong to any of them, so no part smaller than it is named. Where
+that difference, or the range of the middle half, is more than ``MAX_SPREAD`` of the whole, no parts
+are shown.
 """
 
 from __future__ import annotations

@@ -113,8 +113,8 @@ UNKNOWN = Root("", is_module=False)
 def break_paths(
     reader: SessionReader, known: Mapping[int, Root] | None = None
 ) -> dict[tuple[str, int, str], ModulePath]:
-    """Return the module of each distinct break, by its cause. Among hits below several roots the
-    first counts: the later ones are of the same code, called by itself.
+    """Return the module of each distinct break, by the cause of the break. Among hits below several
+    roots the first counts, because the later roots call the same code.
     """
     known = roots(reader) if known is None else known
     hits: dict[tuple[str, int, str], list[ModulePath]] = {}

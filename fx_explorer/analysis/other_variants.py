@@ -154,8 +154,8 @@ def describe_active_variant(reader: SessionReader, paused_in: str = "") -> str:
 
 
 def _active(rows: list[model.Compilation], paused_in: str) -> list[model.Compilation]:
-    """Return the active variants. For compilations with several, originals count only if no other
-    one is in use.
+    """Return the active variants. An original counts only if no other variant of its compilation is
+    in use.
     """
     if paused_in:
         return [row for row in rows if row.name == paused_in]

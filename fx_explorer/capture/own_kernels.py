@@ -24,8 +24,8 @@ _NAME = re.compile(r"^def \w+")
 
 @dataclass(frozen=True, slots=True)
 class CopiedLines:
-    """``count`` lines from ``line`` on of a kernel's source are those of ``file`` from
-    ``file_line`` on; all from 1.
+    """``count`` lines of a kernel's source, from ``line`` on, are copies of the lines of ``file``
+    from ``file_line`` on. All numbers are from 1.
     """
 
     line: int

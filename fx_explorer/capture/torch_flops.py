@@ -1,9 +1,9 @@
 """This module counts the operations of a node by torch's own formulas: FlopCounterMode
 (torch/utils/flop_counter.py), which knows matrix multiplications, convolutions and attention.
 
-torch has no formula for some operators of that kind. Those that are another one under another name
-(attention on the CPU) get its formula here; of the others, and of operators that torch does not
-define, the operations are not known, which is not the same as none.
+torch has no formula for some operators of that kind. An operator that does the same as one with a
+formula (attention on the CPU) gets that formula here. For the others, and for operators that torch
+does not define, the number is not known, which is not the same as 0.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ process was killed.
 A session that a worker writes is always in one of them, on a local disk: SQLite's write-ahead log
 does not work on network file systems.
 
-A directory is in use while its maker holds a lock on it (``folders.py``), which the system
-releases however the maker ends. One that nobody holds and that has a capture in it is told once, at
-the next start, and stays until ``fx-explorer recover`` takes it away.
+A directory is in use while its maker holds a lock on it (``folders.py``), which the system releases
+however the maker ends. A directory that nobody holds and that contains a capture is reported once,
+at the next start, and stays until ``fx-explorer recover`` removes it.
 """
 
 from __future__ import annotations

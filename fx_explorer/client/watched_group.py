@@ -50,7 +50,7 @@ def end_watcher(watcher: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def watched(group: int) -> Iterator[None]:
-    """End the process group when we end, as long as the block runs."""
+    """Inside the block, make sure that the process group is ended if this process ends."""
     watcher = watcher_of(group)
     try:
         yield

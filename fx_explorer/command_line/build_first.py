@@ -43,8 +43,8 @@ def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
-    """Return ``answer``, given a session in which the kernels of ``--kernels`` are built, in every
-    configuration.
+    """Return ``answer``, but for a session in which the kernels of ``--kernels`` are built, in
+    every configuration.
     """
     if arguments.kernels == NONE:
         return answer

@@ -3,7 +3,8 @@ before any of it is loaded.
 
 A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch
 says in it. An ``ExportedProgram`` is loaded by the worker, which can run code of whoever made it,
-so ``--trust`` is asked for; the app asks by itself. What a command has no use for is refused here.
+so ``--trust`` is asked for; the app asks by itself. A file that the command cannot use is refused
+here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """This module reads texts of a session that are in another file: those of a log, which is not
 copied.
 
-Of such a text the session has a place. In which file it lies the session does not say, or one that
-somebody else has written could name any file of the user's: whoever makes such a session tells the
-processes that read it.
+The session has the place of such a text, but not its file: otherwise a session written by somebody
+else could name any file of the user's. The process that makes such a session tells the processes
+that read it.
 
 Texts of one kind (the output code of 2,000 versions of a function) differ in a few characters. Such
 a text is packed with an earlier one as zlib's dictionary, its base. A base has none itself, so that

@@ -2,9 +2,9 @@
 by place. It works while the file is being written.
 
 A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table and
-the paths of the source files. Texts that were read a moment ago are kept, as many as fit into a
-bound of characters: some are 100 bytes, some 40 MB. What is asked at every key (``answered_once``)
-is kept until the session has grown.
+the paths of the source files. Texts that were read recently are cached, up to a number of
+characters: some are 100 bytes, some 40 MB. Answers that every key needs (``answered_once``) are
+cached until the session grows.
 """
 
 from __future__ import annotations

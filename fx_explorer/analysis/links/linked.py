@@ -64,7 +64,7 @@ class Selection:
         self._others: dict[Place, Selection] = {}
 
     def of(self, place: Place) -> Selection:
-        """Return the selection of a place that this one leads to, the same each time."""
+        """Return the selection of a place to which this one leads: the same object each time."""
         if place == self.place:
             return self
         if place not in self._others:

@@ -198,9 +198,9 @@ def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Sta
 def points_at(
     points: Sequence[StagePoint], gate: model.Gate, direction: model.Direction
 ) -> list[StagePoint]:
-    """Return the stages that have just been finished at a pause. The partition makes both
-    directions; an inference graph is AOTAutograd's whole work, and so is the backward's part of a
-    partition.
+    """Return the stages that have just been finished at a pause. The partition finishes both
+    directions. An inference graph is all of AOTAutograd's work, and the backward's part of a
+    partition completes it.
     """
     finished = [
         point for point in points if point.gate == gate and point.direction in ("", direction)

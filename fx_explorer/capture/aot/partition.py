@@ -9,7 +9,7 @@ Which values are saved and which are recomputed is the partitioner's decision, a
 its own figures. ``solve_min_cut`` (torch/_functorch/partitioners.py, read in 2.13) makes a graph of
 edges ``X_in`` → ``X_out``, as heavy as saving X is, gives what must not be computed again an edge
 from ``source``, what the backward needs one to ``sink``, and has networkx find the smallest cut.
-The graph is looked at when the partition is there; nothing of it is changed.
+The graph is read when the partition is complete, and is not changed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """This module records what a backend supports of a graph when the graph is passed to it.
 
-In this order: what torch's partitioner was asked while the backend compiled, as it was; the
-backend's own ``operator_support``, which we ask, and have torch's partitioner ask; nothing but what
-the graph holds, where the backend does not say.
+Three sources are tried in this order: what torch's partitioner asked while the backend compiled;
+the backend's own ``operator_support``, which we ask, and let torch's partitioner ask; and the graph
+alone, where the backend gives no information.
 
 So a backend is asked in two ways: by us, once for each operator, and by torch's partitioner. An
-exception, and an answer that is neither True nor False, is noted, too. Of torch's
-CapabilityBasedPartitioner (torch/fx/passes/infra/partitioner.py, read in 2.13) it is recorded what
-a backend had it propose, and what it proposes when we ask it.
+exception, and an answer that is neither True nor False, is noted, too. For torch's
+CapabilityBasedPartitioner (torch/fx/passes/infra/partitioner.py, read in 2.13), the record has the
+partitions that it proposed to the backend, or those that it proposes when we ask it.
 """
 
 from __future__ import annotations

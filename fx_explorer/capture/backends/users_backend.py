@@ -5,9 +5,10 @@ Inside DistributedDataParallel torch puts a backend of its own in front of the u
 (torch/_dynamo/backends/distributed.py) cuts Dynamo's graph so that gradients can be reduced while
 the backward runs, and hands each part, a bucket, to the user's backend.
 
-The name is the one that the backend was asked for by; of one that was given as an object the name
-of its function, or of the variable that holds it. torch calls whatever ``aot_autograd`` makes
-``compiler_fn`` (torch/_dynamo/backends/common.py), and an object without a name by its ``repr``.
+The name is the one by which the program requested the backend. For a backend that was given as an
+object, it is the name of its function, or of the variable that holds it. torch calls whatever
+``aot_autograd`` makes ``compiler_fn`` (torch/_dynamo/backends/common.py), and an object without a
+name by its ``repr``.
 
 What it supports it may declare with ``operator_support``: an attribute of the backend function, or
 of the compiler that it gives to AOTAutograd, or a name at the top level of their file. It may be an

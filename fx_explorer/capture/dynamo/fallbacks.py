@@ -2,16 +2,17 @@
 break, and functions without a graph break record, with the place of their call.
 
 A graph break is made into a row out of three sources: torch's report, its list of breaks, and
-Dynamo's state while it broke. Dynamo knows while it writes a report what the report does not say:
-through which calls the break was reached, where in its line it is, in which module
-(break_hooks.py). torch's list of graph breaks (``torch/_dynamo/graph_break_registry.json``) has
-what a report itself leaves out. Its texts are templates, some with placeholders for what only the
-report knows; those are not used.
+Dynamo's state while it broke. While Dynamo writes a report, it knows more than the report says:
+through which calls the break was reached, at which column, and in which module (break_hooks.py).
+torch's list of graph breaks (``torch/_dynamo/graph_break_registry.json``) has what a report itself
+leaves out. Its texts are templates, some with placeholders for what only the report knows; those
+are not used.
 
 Hooks for functions into torch/_dynamo/convert_frame.py, called when it has decided:
 ``format_error_msg`` (the compile was given up: too often recompiled, a generator, an error that is
-suppressed) and ``CatchErrorsWrapper._handle_skip``. Nothing may be put around the callables that
-call them: torch looks for its own frames above itself (``_nonrecursive_disable_wrapper_code``).
+suppressed) and ``CatchErrorsWrapper._handle_skip``. The callables that call them must not be
+wrapped, because torch searches the stack above them for its own frames
+(``_nonrecursive_disable_wrapper_code``).
 """
 
 from __future__ import annotations

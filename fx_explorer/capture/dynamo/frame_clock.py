@@ -8,12 +8,12 @@ the graph; ``OutputGraph.compile_subgraph``, which is told whether a graph break
 (torch/_dynamo/output_graph.py). A tick costs well below a microsecond; on an accelerator it waits
 for the device first, so that kernels count where they run and not where they are waited for.
 
-Dynamo ends the code of a frame with a call of its rest, the resume function. So a cut is open from
-the moment the graph before it is left (where there is none, from the moment the frame is entered)
-until the graph of the rest is entered (where it has none, until it comes to a cut of its own, or is
-left). What runs meanwhile outside of graphs, guards included, is time at the cut; if a function is
-called there that has cuts itself, what passes in these is theirs. A rest that is not compiled is
-nobody's: it is time in Python as it would be without torch.compile.
+Dynamo ends the code of a frame with a call of its rest, the resume function. So a break lasts from
+the end of the graph before it (or, without one, from the entry of the frame) until the graph of the
+rest is entered (or, without one, until the rest reaches a break of its own, or is left). Time
+meanwhile outside of graphs, guards included, is time at the break. A function called there may have
+breaks itself; their time belongs to them. A rest that is not compiled counts for no break: it is
+time in Python as it would be without torch.compile.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _nothing() -> None: ...
 
 
 def _least_s(run: Callable[[], object], runs: int) -> float:
-    """Return the seconds of one run: the least of several measurements, because disturbances only
+    """Return the seconds of one run: the fastest of several measurements, because disturbances only
     make a run longer.
     """
     return min(timeit.repeat(run, number=runs, repeat=7)) / runs

@@ -61,8 +61,8 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
 def count_failed(
     failed: dict[str, FailedGuard], reason: str, look: Callable[[], GuardedValue]
 ) -> None:
-    """Note a failed guard. A function with n compilations fails in all of them before the next, so
-    a value is looked at once per recompile.
+    """Note a failed guard. All n compilations of a function fail before the next one is made, so a
+    value is looked at once per recompile.
     """
     about = what_failed(reason)
     if about in failed:

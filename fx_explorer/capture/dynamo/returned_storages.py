@@ -3,14 +3,13 @@ results, while they run uncompiled (inspecting.py).
 
 Hooks: Dynamo's call of the backend (backend_calls.py), which returns what the bytecode calls as the
 graph, and ``torch.autograd._engine_run_backward``, which every backward goes through. Before each
-call of a graph, and when the forward has ended, all that earlier calls have returned is looked at:
-whether the program still holds it, and which input of the graph it is. Held here are weak
-references only. What Python refers to is the same as when the graphs are built, since the bytecode
-is.
+call of a graph, and when the forward has ended, every result of earlier calls is examined: whether
+the program still holds it, and which input of the graph it is. This module holds weak references
+only. Python holds the same objects as when the graphs are built, because the bytecode is the same.
 
-A forward is written where a graph runs in it that was in none before. Once a forward had no such
-graph, calls are let through until another graph is compiled: a training loop pays for its first
-steps only.
+A forward is written to the session if a graph runs in it that was in no earlier one. After a
+forward without such a graph, calls are not watched until another graph is compiled, so that a
+training loop pays for its first steps only.
 
 What holds a tensor is Python, or autograd for a backward of operators that ran outside of the
 graphs. Python holds it where anything but autograd, and the views of it, refers to it. A weak

@@ -116,8 +116,8 @@ class LoweringInProgress:
         self._own[kernel] = function
 
     def call(self, kernel: str) -> CallInProgress:
-        """Record a call of a generated kernel: of the one just defined, else (user-written,
-        multi-kernel) for the current node.
+        """Record a call of a generated kernel: of the kernel that was just defined; or, for a
+        kernel that is user-written or a multi-kernel, for the current node.
         """
         defined = self._defined.get(kernel)
         if defined is None:

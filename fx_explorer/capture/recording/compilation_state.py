@@ -256,8 +256,8 @@ class ThisThread(threading.local):
 
     @contextlib.contextmanager
     def compiling_ahead(self) -> Iterator[None]:
-        """Compile a function ahead of time inside the block. torch itself is in its compilation
-        only while Dynamo is at work.
+        """Mark this thread, inside the block, as compiling a function ahead of time. torch itself
+        has a current compilation only while Dynamo is at work.
         """
         before, self.ahead = self.ahead, ""
         try:

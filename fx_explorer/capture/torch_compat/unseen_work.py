@@ -10,15 +10,15 @@ faults of the stack 15 to 20 %, texts of graphs 3 %, names of functions for a lo
 benchmarks.capture_cost``). What torch answers is never answered in its place: such code would have
 to follow every release.
 
-A compile leaves garbage over. To look through all of it takes a tenth of the compile; to leave it
-would keep alive what the program has let go of. Compiling makes millions of objects, and the
-garbage among those of a 12-layer Llama takes 150 MB. Little of it holds objects of the program's:
-the values that Dynamo traced, which its side effects keep, and frames that have ended, in
-tracebacks of the exceptions with which Dynamo cuts a graph. (A frame that outlives its call holds
-the frame that called it, down to the program's, and those keep their variables when they have
-returned.) So these few are emptied, and the garbage is looked for, as torch would, only where that
-does not free all that Dynamo knew of the program. All that stays becomes old: it is looked at when
-Python, or the program, next collects everything.
+A compile leaves garbage. Collecting all of it takes a tenth of the compile; leaving it would keep
+alive what the program has released. Compiling makes millions of objects, and the garbage among
+those of a 12-layer Llama takes 150 MB. Little of it holds objects of the program's: the values that
+Dynamo traced, which its side effects keep, and frames that have ended, in tracebacks of the
+exceptions with which Dynamo cuts a graph. (A frame that outlives its call holds the frame that
+called it, down to the program's, and those keep their variables when they have returned.) So these
+few objects are emptied. Garbage is collected, as torch would, only where that does not free all
+that Dynamo knew of the program. All other objects are moved to the oldest generation, which Python
+visits at its next full collection.
 
 GPT-2 of 12 layers for an H100, torch 2.11, Python 3.12: 0.66 s for all of 1.1 million objects, 0.1
 to 0.2 s for these.

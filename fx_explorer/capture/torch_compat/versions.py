@@ -1,10 +1,10 @@
 """This module has the differences between torch's releases, and private names that may disappear.
 Known: 2.11 to 2.15.
 
-What releases have in different ways is asked for here: who asks gets it, or a ``MissingInTorch``
-that names the release. A name that is the same in all of them and that several files need stands in
-``shared_names.py``. A hook looks for the one name that it hooks into by itself, and its view stays
-empty where that name is not there.
+Functions here return what differs between releases, or raise a ``MissingInTorch`` that names the
+release. Names that are the same in all releases and that several files need are in
+``shared_names.py``. Each hook looks up the one name that it hooks into; without it, its view stays
+empty.
 """
 
 from __future__ import annotations
@@ -118,7 +118,10 @@ def known_filters() -> dict[str, GuardFilter]:
 
 @contextlib.contextmanager
 def every_guard_checked() -> Iterator[None]:
-    """Make guards that are built inside the block check each tensor in each call.
+    """Make guards that are built inside the block check each tensor in each call. If the
+    dictionaries of a module have not changed, torch 2.11 assumes that its parameters have not
+    changed either: a weight that requires gradients from now on would be computed like one that
+    does not.
 
     Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
     a weight that requires gradients from now on is computed with as one that does not.
@@ -152,7 +155,7 @@ def runtime_env(traced: Any) -> Any:
 
 def device_type_of(graph: torch.fx.Graph) -> str:
     """Return the type of device that a saved function needs: up to 2.14 that of the first tensor,
-    in 2.15 one of all in the graph.
+    in 2.15 a single one for all tensors of the graph.
     """
     module = "torch._dynamo.graph_utils"
     if has(module, "_graph_device_type"):

@@ -57,7 +57,8 @@ class ContenderProcess:
         tell: Told,
         fork_server: ForkServer | None = None,
     ) -> AsyncIterator[ContenderProcess]:
-        """Start the process, with empty compile caches of its own. It ends with the block.
+        """Start the process, with empty compile caches of its own below ``folder``. It ends with
+        the block. The contender is a fork of ``fork_server`` if possible.
 
         ``folder`` is where its caches are made. What is compiled is a fork of ``fork_server`` where
         it can be.

@@ -315,7 +315,7 @@ def _graph(
 
 
 def _line_at(lines: Sequence[str], at: int) -> str:
-    """Return a line without its indentation; empty behind the last."""
+    """Return a line without its indentation; empty after the last line."""
     return lines[at].strip() if at < len(lines) else ""
 
 

@@ -2,11 +2,11 @@
 module, bytes and time, and the version of the function. ``source_heat`` is the reverse: the kernels
 that compute a line of the source, and the line's share of the time of all kernels.
 
-A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran
-in them alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of
-it), else the least that the data sheet of the GPU allows. It is that of all calls of a kernel
-together. A kernel of several lines counts for each by the number of its operations that are the
-line's, as in the ledger.
+The time of a kernel is the sum of all its calls. It comes from a joined profile (over all steps
+that it recorded, and only for kernels that ran in them), else from the ledger of a call, else from
+a bench of the kernel alone, else from the data sheet of the GPU, as the least possible time. A
+kernel of several lines counts for each by the number of its operations that are the line's, as in
+the ledger.
 """
 
 from __future__ import annotations

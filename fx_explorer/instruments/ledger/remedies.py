@@ -1,8 +1,8 @@
 """This module proposes remedies that may make a call faster, given where its time goes. Each remedy
 can be measured: the same call with it.
 
-What a measured remedy saves is said against the program as it is, round by round, so that what
-slows the machine down hits both.
+The saving of a remedy is measured against the unchanged program, round by round, so that a slower
+machine affects both.
 """
 
 from __future__ import annotations

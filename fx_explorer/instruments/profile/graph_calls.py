@@ -5,12 +5,12 @@ code makes.
 torch marks calls of graphs with events of its own (``event_names.py``). The forward and backward of
 AOTAutograd's autograd function have the same sequence number.
 
-``align`` says which call of generated code each thing that ran is, given both in their order. The
-same code runs in the same order, so that mostly both lists are equal. They are not where the
-process that was profiled generated other code (a choice that torch makes by measuring), or where
-something runs that is no call. Then names that are in both lists once are anchors, as in a patience
-diff. Between anchors, a name that is there equally often is taken in order; and of one that is not,
-each that ran is shared out among the calls.
+``align`` finds the call of generated code for each piece of work, given both lists in order. The
+same code runs in the same order, so that mostly both lists are equal. They differ where the
+profiled process generated other code (a choice that torch makes by measuring), or where some work
+belongs to no call. Then names that occur once in both lists are anchors, as in a patience diff.
+Between anchors, a name that occurs equally often in both is matched in order; for any other name,
+each piece of work is divided among the calls.
 """
 
 from __future__ import annotations

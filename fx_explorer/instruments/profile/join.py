@@ -1,10 +1,9 @@
 """This module adds a profile of torch.profiler to a session: the trace is read and joined, and its
 rows are written. The same file is stored once.
 
-To join a trace is to give each time to the call of a kernel that it is of, or to report it as what
-it is otherwise: also the gaps, in which the GPU does nothing, with what the thread does meanwhile
-that launches what comes after. The times of all rows add up to those of the trace. The format of a
-trace is in ``readers/kineto_trace.py``.
+Joining a trace assigns each time to its call of a kernel, or reports what else it was. This
+includes the gaps in which the GPU is idle, with what the launching thread does meanwhile. The times
+of all rows add up to those of the trace. The format of a trace is in ``readers/kineto_trace.py``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """This module turns values of a session file into values of the model. All of them are checked
 here, whoever wrote them.
 
-A value of another type, a number that cannot be, an unknown word of a closed set, JSON of another
-shape, text that inflates without end: each raises ValueError, which says what it is; the reader
-makes a NotASessionError of it.
+A value of a wrong type, an impossible number, an unknown word of a closed set, JSON of a wrong
+shape and text that inflates without end each raise a ValueError that names the problem; the reader
+turns it into a NotASessionError.
 """
 
 from __future__ import annotations

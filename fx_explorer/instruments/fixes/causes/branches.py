@@ -324,8 +324,8 @@ def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
 
 
 def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str] | None:
-    """Return (target, expression) of ``a = b`` and ``a += b``; None for any other statement, or one
-    with side effects.
+    """Return (target, expression) of ``a = b`` and ``a += b``; None for any other statement, and
+    for one with side effects.
     """
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0].target, code.source(statement.value)

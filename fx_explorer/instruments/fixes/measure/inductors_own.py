@@ -2,10 +2,10 @@
 Inductor above all.
 
 Built code may differ from PyTorch's own operators whatever was changed: then the original's built
-code differs too. Where a graph is no longer cut, operations are fused that were not, and what is
-rounded is rounded in yet another order; an optimizer's steps make that larger. So there are three
-comparisons: of the changed program's built code and of the original's with what PyTorch's operators
-give, and of both with each other.
+code differs too. Where a graph no longer breaks, other operations are fused, and rounding happens
+in another order; an optimizer's steps make that larger. So there are three comparisons: of the
+changed program's built code and of the original's with what PyTorch's operators give, and of both
+with each other.
 """
 
 from __future__ import annotations

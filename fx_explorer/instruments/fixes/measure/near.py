@@ -59,8 +59,8 @@ def may_be_rounded(dtype: torch.dtype) -> bool:
 
 
 def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: bool) -> bool:
-    """Return whether two tensors of one shape and dtype are near enough. Built code computes in
-    another order, so that the one rule for results holds (``equal_results``).
+    """Return whether two tensors of one shape and dtype are near enough. For built code, which
+    computes in another order, the rule for all results applies (``equal_results``).
     """
     if is_built:
         return is_within_tolerance(after, before)

@@ -283,8 +283,9 @@ def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None
 def identity_differences(
     before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, description) of each difference in which names are one object or share memory,
-    for names that both observations have (``ReachedValues.same``, ``ReachedValues.overlapping``).
+    """Yield (name, description) for each difference in identity: two names refer to one object, or
+    share memory, in only one of the observations. Only names in ``both`` count
+    (``ReachedValues.same``, ``ReachedValues.overlapping``).
     """
     one, other = _first_names(before["same"], both), _first_names(after["same"], both)
     for name in sorted(one.keys() | other.keys()):

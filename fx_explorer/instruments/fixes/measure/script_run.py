@@ -1,7 +1,7 @@
 """This module runs a script once under observation, in a process of its own, by PyTorch's operators
 or with its code built.
 
-What is seen of it is what another run can be compared by: how it ends, what it prints, what the
+The observations are those by which two runs can be compared: how it ends, what it prints, what the
 outermost compiled calls return, the gradients that each ``backward()`` leaves, and all that can be
 reached from its globals and from the variables of the functions that call compiled code. The script
 itself imports torch: until then nothing here needs it.

@@ -10,8 +10,8 @@ Four processes build the target and make the same calls in the same order:
 - the changed program with its code built (``programs.py``). Where it differs, a fifth process
   builds the original too.
 
-Where something differs, the original runs once more (``OriginalAgain``): what is another value in
-that run varies by itself, whatever is changed.
+Where something differs, the original runs once more (``OriginalAgain``): a value that is different
+in that run varies by itself, whatever is changed.
 
 All but the second are children of the worker, forked before anything of the user's is imported, so
 they share nothing but the seeds.

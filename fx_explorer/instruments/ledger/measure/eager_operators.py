@@ -1,10 +1,10 @@
 """This module measures the same call uncompiled, operator by operator: the time of each, and the
 line of the user's that calls it.
 
-Times are those of torch's profiler, without what it takes to be profiled. Lines come from another
-call, under a dispatch mode that looks where each operator is called from; the operators it hears of
-come in the same order in both. The backward of an operator has its forward's line, which autograd's
-sequence numbers tell.
+Times are those of torch's profiler, less the cost of profiling. Lines come from another call, under
+a dispatch mode that notes the caller of each operator; both calls have the same operators in the
+same order. The backward of an operator has its forward's line, which autograd's sequence numbers
+tell.
 """
 
 from __future__ import annotations

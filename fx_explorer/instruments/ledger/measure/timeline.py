@@ -1,9 +1,8 @@
-"""This module turns the ticks of calls into steps, gaps and averages. Pure.
+"""This module turns the ticks of calls into steps, gaps and averages. It has no side effects.
 
 Ticks come from three clocks: of the call (``MARKS``), in Dynamo's bytecode and around graphs
-(capture/dynamo/frame_clock.py), and in generated wrappers
-(capture/inductor/wrapper_clock.py). A step is what passes between two ticks that follow each other;
-so the steps of a call add up to it.
+(capture/dynamo/frame_clock.py), and in generated wrappers (capture/inductor/wrapper_clock.py). A
+step is the time between two consecutive ticks, so the steps of a call add up to it.
 
 A gap is a time between two kernels in which the GPU does nothing, with what the host does
 meanwhile. The gaps are those of calls that a profiler looks at, which makes kernels start later:

@@ -33,7 +33,7 @@ COMMANDS: dict[str, str] = {
         "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there"
     ),
     "graph": "write a graph as Python, as FX's own table, or as a script that runs it alone",
-    "report": "tell what happened as JSON, for a target or a session",
+    "report": "report what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "ranks": (
@@ -128,7 +128,7 @@ DESCRIPTION = (
 
 EPILOG = """\
 examples:
-  fx-explorer tour                      be led through it, in five minutes
+    fx-explorer tour                      a guided tour, in five minutes
   fx-explorer model.py                  look at a model: breaks, graphs, kernels, linked to your lines
   fx-explorer run train.py -- --lr 0.1  record an unmodified script, then: fx-explorer train.fxs
   fx-explorer fix model.py --try        what takes its graph breaks away
@@ -137,7 +137,7 @@ examples:
 
 TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel), an exported
 program or an AOTInductor package (model.pt2), or a saved session (model.fxs).
-A file that is called like a command is written ./NAME.
+Write ./NAME for a file that is called like a command.
 
 exit codes:
   0  fine                               3  your program raised (the session is kept)

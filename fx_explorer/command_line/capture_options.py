@@ -52,7 +52,7 @@ def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=seconds,
         default=FRONT_END_LIMIT_S,
-        help="stop each of them after so long (default: 120)",
+        help="stop each of them after this time (default: 120)",
     )
 
 
@@ -199,7 +199,7 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
         "--python", default=sys.executable, help="interpreter to run in (default: this one)"
     )
     where.add_argument(
-        "--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long"
+        "--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after this time"
     )
 
 

@@ -32,7 +32,7 @@ def add_force_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="write over a file that is there and is not ours (never over the target itself)",
+        help="overwrite a file that fx-explorer did not write (never the target itself)",
     )
 
 

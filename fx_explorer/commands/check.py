@@ -32,10 +32,10 @@ examples:
 
 Each condition that is not met is one line on stdout, with file and line; everything else goes to stderr. What child processes
 compile counts, too. A check also fails when nothing was compiled, when the program left early, when compiling raised an error,
-and when a child process could not be seen: each can be allowed.
+and when a child process could not be seen. Each of these can be allowed.
 
 exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worker died or timed out, or the session is not complete
-(both win over 1: the conditions are still judged, on what was captured) · 2 and 5 as everywhere
+· 2 and 5 as for every command. With 3 and 4 the conditions are still judged, on what was captured.
 """
 
 
@@ -62,9 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--max-break-sites", metavar="N", type=_count, help="places in the code with a graph break"
     )
-    asked.add_argument(
-        "--max-recompiles", metavar="N", type=_count, help="functions compiled again, each time"
-    )
+    asked.add_argument("--max-recompiles", metavar="N", type=_count, help="recompiles, each time")
     asked.add_argument(
         "--max-guards", metavar="N", type=_count, help="guards of any one compilation"
     )
@@ -74,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=0,
         help="every function that Dynamo looked at is compiled, none runs in eager mode",
     )
-    asked.add_argument("--expect-graphs", metavar="N", type=_count, help="exactly so many graphs")
+    asked.add_argument(
+        "--expect-graphs", metavar="N", type=_count, help="exactly this number of graphs"
+    )
     allowed = parser.add_argument_group("what every check requires, and may be told to allow")
     for name, what in ALLOWED.items():
         allowed.add_argument(

@@ -174,7 +174,7 @@ def _torch_check(python: str, answers: Mapping[str, Any]) -> DoctorCheck:
             "torch",
             "problem",
             text,
-            f"Supported are {supported}; older releases lack what fx-explorer listens to.",
+            f"Supported are {supported}; older releases lack names that fx-explorer needs.",
         )
     if version > NEWEST_TORCH:
         return DoctorCheck(
@@ -335,9 +335,7 @@ def _editor(environ: Mapping[str, str]) -> DoctorCheck:
     try:
         command = editor_command("model.py", 1, environ)
     except UsageError as error:
-        return DoctorCheck(
-            "editor", "warning", str(error), "It is what the key e opens your lines in."
-        )
+        return DoctorCheck("editor", "warning", str(error), "The key e opens your lines in it.")
     return DoctorCheck("editor", "ok", command[0])
 
 

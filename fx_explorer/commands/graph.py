@@ -27,9 +27,9 @@ from fx_explorer.session import SessionReader
 
 EPILOG = """\
 NAME is the number of a graph in the list, its stage (dynamo, joint, forward, backward, post_grad), or words of its title. The
-texts are written from what the session holds of each node, so they are there for every graph that was recorded, without the
-program and without torch. The script makes inputs, parameters and buffers of the same shapes, strides, dtypes and devices with
-random content, and runs the graph in a Python that has torch. What it cannot rebuild is said in its first lines.
+texts are written from the session, so every recorded graph has them, without the program and without torch. The script makes
+inputs, parameters and buffers of the same shapes, strides, dtypes and devices with random content, and runs the graph in a
+Python that has torch. Its first lines say what it cannot rebuild.
 
 examples:
   fx-explorer graph model.py                                   list the graphs
@@ -108,7 +108,7 @@ def _no_graph(reader: SessionReader) -> str:
     titles = (document.title for document in _documents(reader))
     listed = "\n".join(printable(f"      {title}") for title in titles)
     return (
-        "A package of AOTInductor has no graph: it holds what was compiled. For its "
+        "A package of AOTInductor has no graph, only compiled code. For its "
         "graph, give the ExportedProgram that it "
         f"was made of (torch.export.save). Its documents, which the app shows:\n{listed}"
     )

@@ -23,7 +23,7 @@ examples:
   fx-explorer recover --remove                           remove them all
 
 While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed (kill -9, a machine that runs
-out of memory), the session stays there; the next start says so, and this command gets it out.
+out of memory), the session stays there. The next start says so, and this command saves it.
 """
 
 

@@ -95,9 +95,9 @@ NO_COMPILER_HERE = "it needs a C++ compiler, and there is none here"
 
 
 OTHER_RANDOM_NUMBERS = (
-    "The program's graphs ran by PyTorch's operators, which draw other random numbers (dropout) "
-    "than the compiled code does: what depends on them, such as a loss, is not what the program "
-    "prints alone. --build runs the compiled code."
+    "PyTorch's operators ran the program's graphs, and draw other random numbers (dropout) than "
+    "the compiled code does. So what depends on them, such as a loss, differs from a run without "
+    "fx-explorer. --build runs the compiled code."
 )
 
 

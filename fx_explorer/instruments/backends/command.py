@@ -128,15 +128,15 @@ def _group(backend: Backend) -> str:
 
 
 EPILOG = """\
-A backend is what torch.compile gives the graphs to (--backend NAME). Each is tried on a small graph. Beside those that are
-registered, any function of yours can be one (--backends FILE.py:FUNCTION of fx-explorer bench). Packages register theirs under
-the entry point torch_dynamo_backends.
+torch.compile gives the graphs to a backend (--backend NAME). Each is tried on a small graph. Any function of yours can also be
+a backend (--backends FILE.py:FUNCTION of fx-explorer bench). Packages register theirs under the entry point
+torch_dynamo_backends.
 
 examples:
   fx-explorer backends                                what there is
   fx-explorer backends --all                          those for tests of torch itself, too
   fx-explorer backends --python ../venv/bin/python    of another interpreter
-  fx-explorer bench model.py --backends eager,aot_eager,inductor    hold them against each other
+  fx-explorer bench model.py --backends eager,aot_eager,inductor    compare them
 """
 
 SCHEMA = "fx-explorer/backends/1"

@@ -47,8 +47,8 @@ MAX_WIDTH, PLOT_HEIGHT = 120, 24
 
 EPILOG = """\
 Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its own with empty compile
-caches, beside the uncompiled program. Contenders take turns in short rounds, so that what slows the machine down hits all of
-them. A speed-up has the interval that holds it with 95 %; where it holds 1, there is no difference.
+caches, beside the uncompiled program. Contenders take turns in short rounds, so that what slows the machine down affects all
+of them. A speed-up has a 95 % interval; where that contains 1, there is no measurable difference.
 
 examples:
   fx-explorer bench model.py                                        uncompiled, eager, aot_eager and inductor
@@ -60,7 +60,7 @@ examples:
 
 exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes too long or has no figure
 at all · 3 the program raises uncompiled, too · 4 it dies or takes too long uncompiled, too · 130 stopped: what was
-measured is told
+measured is printed
 """
 
 
@@ -189,7 +189,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
         if place:
             place_session(session, place)
             narration.tell(
-                f"session: {place.path} (tell it again with: fx-explorer bench {place.path})"
+                f"session: {place.path} (print it again with: fx-explorer bench {place.path})"
             )
         path = place.path if place else session
         with SessionReader(path) as reader:

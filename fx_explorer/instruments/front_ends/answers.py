@@ -201,7 +201,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("make_fx",),
         r"get value out of a tracing tensor|_local_scalar_dense",
-        "make_fx runs the code once and records the operators; a Python number of a tensor's "
+        "make_fx runs the code once and records the operators. A Python number of a tensor's "
         "content (.item(), int(), bool(), an if on a tensor) would become a constant that is wrong "
         "for the next input, so it refuses. Dynamo has a graph break here.",
         _DATA_DEPENDENT,

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-The target is built and called again and again, with a clock between the steps of a call: guards, Dynamo's bytecode, what
-AOTAutograd and Inductor do around a graph, each kernel and library call, what runs at graph breaks, autograd. Calls without
-the clock and uncompiled calls take turns with them. The steps add up to the call; what they leave is a row of its own.
+The target is built and called repeatedly, with a clock between the steps of a call: guards, Dynamo's bytecode, the code of
+AOTAutograd and Inductor around a graph, each kernel and library call, graph breaks, autograd. Calls without the clock and
+uncompiled calls take turns with them. The steps add up to the call; the rest is a row of its own.
 
 examples:
   fx-explorer ledger model.py --no-train            where the time of a call goes
@@ -44,7 +44,7 @@ examples:
   fx-explorer ledger model.py --flame               and as a flame chart in the terminal: what lies within what, and when
   fx-explorer ledger model.fxs --svg call.svg       as a picture, with name, time and line of each block under the mouse
   fx-explorer ledger model.py --try                 measure what may help: the same call with it, with fewer guards too
-  fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (key 0)
+  fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (v l)
 """
 
 A_SCRIPT = (
@@ -163,7 +163,7 @@ def _why_none(reader: SessionReader) -> str:
         return A_SCRIPT
     return (
         why_not_measured(request)
-        or "The program did not come so far; what was captured of it is told above."
+        or "The program ended before that; what was captured of it is shown above."
     )
 
 
@@ -181,7 +181,7 @@ def _print_ledger(
     if figures is None:
         if is_session(arguments.target):
             raise UsageError(NONE.format(shown=arguments.target))
-        sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
+        sys.stderr.write(f"No call was measured. {_why_none(reader)}\n")
         return None
     if arguments.format == "text":
         sys.stdout.write(ledger_text(figures, arguments.steps, width_for(sys.stdout)))

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read statement by statement, so that
-the answer for a GPU is there without one (--gpu h100). A GPU that is there (--device cuda) is asked what library calls take
-while they work. A step is a call and its backward, with no gradients before it. With --measure the program is built and
-called, compiled and uncompiled, in processes of their own.
+Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read statement by statement. So a GPU
+need not be there (--gpu h100). On a real GPU (--device cuda) the memory that library calls take while they work is measured.
+A step is a call and its backward, with no gradients before it. With --measure the program is built and called, compiled and
+uncompiled, in processes of their own.
 
 examples:
   fx-explorer memory model.py                            the peak of a training step, and the timeline
@@ -43,7 +43,7 @@ examples:
   fx-explorer memory model.py --measure                  beside what is allocated, compiled and uncompiled
   fx-explorer memory model.py --budgets 1,0.5,0 --measure --svg budgets.svg    memory against time
 
-exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as of every command
+exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as for every command
 """
 
 
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=_budgets,
         default=(),
-        help="values of activation_memory_budget from 0 (compute everything again) to 1 (as "
+        help="values of activation_memory_budget from 0 (recompute everything) to 1 (as "
         "torch), e.g. 1,0.75,0.5,0.25,0",
     )
     parser.add_argument(
@@ -176,7 +176,7 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
         )
     if arguments.format not in ("text", "json"):
         raise UsageError(
-            f"--measure and --budgets are told as text or json, not as {arguments.format}"
+            f"--measure and --budgets are printed as text or json, not as {arguments.format}"
         )
     if arguments.svg and not (arguments.measure and arguments.budgets):
         raise UsageError("--svg draws memory against time: it takes --budgets and --measure")

@@ -291,9 +291,9 @@ def _across_breaks(memory: SessionMemory) -> str:
     """Describe the assumptions about values that cross a graph break."""
     if not memory.is_watched:
         return (
-            "Each graph is taken to run once in a step, and what crosses a graph break to be "
-            "dropped when no graph needs it any more: where your code keeps it, or runs a graph "
-            "several times, the peak is higher. --measure measures it."
+            "Assumed: each graph runs once in a step, and what crosses a graph break is dropped "
+            "when no graph needs it any more. Where your code keeps it, or runs a graph several "
+            "times, the peak is higher. --measure measures it."
         )
     calls = memory.step.calls
     runs = counted(memory.graphs, "graph")

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 SORTS = ("order", "breaks", "operations", "kernels", "time", "saved", "compile")
 
 EPILOG = """\
-Each module is told with all that is in it: graph breaks, operations that Dynamo captured, calls of kernels and their time
-(measured where there is a measurement, else the least that the data sheet allows), what it saves for the backward, and its
-share of compile time, by operations. Modules in one another are sorted among their neighbours. Repeated layers are one row:
-"0 … 11 ×12, alike", or in what they differ. The app has the same tree (v d), where enter narrows every view to a module.
+Each module has a row, which includes its submodules: graph breaks, operations that Dynamo captured, calls of kernels and their
+time, what it saves for the backward, and its share of compile time, by operations. Kernel time is measured where there is a
+measurement, else the least that the data sheet allows. Modules are sorted within their parent. Repeated layers are one row:
+"0 … 11 ×12, alike", or how they differ. The app has the same tree (v d), where enter narrows every view to a module.
 
 examples:
   fx-explorer modules model.py                          the tree, repeated layers folded
@@ -48,7 +48,7 @@ examples:
   fx-explorer modules model.fxs --depth 2 --all         of a saved session: two levels, every layer
   fx-explorer modules model.fxs --format csv            a line for each module; also json, markdown
 
-exit codes: 0 told · 1 no module was called in what was compiled · 2 to 5 as of every command
+exit codes: 0 fine · 1 no module was called in what was compiled · 2 to 5 as for every command
 """
 
 
@@ -66,10 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all",
         dest="every",
         action="store_true",
-        help="every layer by itself, and not repeated ones as one",
+        help="a row for every layer, without folding repeated ones",
     )
     told.add_argument(
-        "--depth", metavar="N", type=count, default=None, help="only modules so many levels deep"
+        "--depth", metavar="N", type=count, default=None, help="only modules down to this depth"
     )
     told.add_argument(
         "--sort",

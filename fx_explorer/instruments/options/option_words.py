@@ -102,9 +102,9 @@ THE_STANCE: dict[str, OptionWords] = {
     STANCE: OptionWords(
         "What compiled functions do when they are called: torch.compiler.set_stance.",
         "Holds for the whole process, at run time, without touching what is compiled already. "
-        "--stance sets it from the start; what is said of recompiles is then true of first "
-        "compiles too, so for a target that is no script the first call is made without it, and "
-        "for the two that end with then_compile the target is called twice.",
+        "--stance sets it from the start. Rules for recompiles then apply to first compiles, too. "
+        "So a target that is no script is first called without it. For the two that end with "
+        "then_compile the target is called twice.",
         {
             '"default"': "compile what is not compiled yet",
             '"force_eager"': "ignore torch.compile: everything runs in Python",

@@ -17,10 +17,10 @@ from fx_explorer.session import SessionReader
 
 EPILOG = """\
 The times of the profile are joined to the calls of kernels in the session: by the launch of each kernel, the compiled graph
-around it, and its place among the calls of the generated code, confirmed by the names. ~ marks a time that several calls of
-one name share out because their order does not tell them apart, ≈ one of code that differs in the number of its name. What
-ran outside of compiled graphs (optimizer, code that was not compiled, Python at graph breaks) is told by itself. Everything
-adds up to the GPU's time in the profile.
+around it, and its place among the calls of the generated code, confirmed by the names. ~ marks a time that is divided equally
+among several calls of one name, because their order does not identify them. ≈ marks code that differs in the number of its
+name. What ran outside of compiled graphs (optimizer, code that was not compiled, Python at graph breaks) is listed apart.
+Everything adds up to the GPU's time in the profile.
 
 The profile is kept in the session, and the app shows its times as well: fx-explorer SESSION --profile TRACE.
 
@@ -31,7 +31,7 @@ examples:
   fx-explorer profile train.fxs --all             the profile that the session has, every row
   fx-explorer profile train.fxs t.json --format json
 
-exit codes: 0 told · 1 nothing could be joined · 2 bad usage · 5 a file cannot be read, or is no profile
+exit codes: 0 fine · 1 nothing could be joined · 2 bad usage · 5 a file cannot be read, or is no profile
 """
 
 

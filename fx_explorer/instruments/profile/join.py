@@ -199,9 +199,9 @@ def _describe_activity(names: Sequence[str]) -> str:
 CPU = "cpu"
 
 NO_GPU = (
-    "It has no events of a GPU: times are those of operators on the CPU, and generated C++ "
-    "kernels, which torch does not record one by one, are not in it "
-    "(torch._inductor.config.cpp.enable_kernel_profile makes torch record them)."
+    "It has no events of a GPU: times are those of operators on the CPU. Generated C++ kernels "
+    "are not in it, unless torch._inductor.config.cpp.enable_kernel_profile makes torch record "
+    "them."
 )
 NO_GRAPHS = (
     "No call of a compiled graph is in it: either nothing compiled ran while it was recorded, or "
@@ -209,17 +209,17 @@ NO_GRAPHS = (
     "kernel."
 )
 ONLY_NAMES = (
-    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of some "
-    "releases of torch: kernels that Inductor generated are known by their names and counted as "
-    "compiled; what else compiled graphs ran is not known."
+    "It has no marks of compiled graphs: some releases of torch write none, nor does a profile "
+    "without the CPU (ProfilerActivity.CPU). Kernels that Inductor generated are known by their "
+    "names and counted as compiled; what else compiled graphs ran is not known."
 )
 OTHER_PROGRAM = (
     "None of the compiled graphs in it is one of this session: it is a profile of another program, "
     "or of other code, and nothing was joined."
 )
 OTHER_CODE = (
-    "Some of the generated code that it ran is not quite that of this session, as where torch "
-    "chooses by measuring: kernels were matched by their names and order (≈), and what has no "
+    "Some of the generated code that it ran differs from this session's, for example where torch "
+    "chooses by measuring. Kernels were matched by their names and order (≈), and what has no "
     "counterpart is joined to nothing."
 )
 

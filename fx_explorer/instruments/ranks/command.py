@@ -19,11 +19,11 @@ examples:
   fx-explorer ranks /tmp/trace --check                   exit code 1 when the ranks diverge
   fx-explorer ranks /shared/trace --engine dask://host:8786    read by the workers of a Dask cluster
 
-Which rank a file is of is told by its name (rank_3) and by its records. Compared are: which functions were compiled and in
-which order, the operations of the graphs (not their names), sizes and types, breaks, guards, why functions were compiled again,
-what torch's caches answered, collectives, and how it ended. Of a log that is cut off, what is there is compared.
+A file's name (rank_3) and its records say which rank it belongs to. Compared are: which functions were compiled and in which
+order, the operations of the graphs (not their names), sizes and types, breaks, guards, why functions were recompiled, what
+torch's caches answered, collectives, and how it ended. A log that is cut off is compared as far as it goes.
 
-exit codes: 0 compared · 1 with --check: they diverge, or it cannot be said of a rank · 2 and 5 as everywhere
+exit codes: 0 compared · 1 with --check: they diverge, or it is unknown for a rank · 2 and 5 as for every command
 """
 
 

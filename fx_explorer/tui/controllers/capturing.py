@@ -274,8 +274,8 @@ class Capturing:
             )
             if waiting:
                 message = (
-                    "The compiler pauses. Escape again stops the capture; r continues, c x "
-                    "gives up what it compiles."
+                    "The compiler is paused. Escape again stops the capture; c c continues, c x "
+                    "aborts what it compiles."
                 )
             self._services.notify(message)
         else:

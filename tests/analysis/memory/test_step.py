@@ -211,7 +211,8 @@ def test_a_value_that_crosses_a_break_is_counted_once(tmp_path: Path) -> None:
     assert memory.step.saved_bytes == counted.saved
     assert used.peak.total_bytes - used.begin_bytes == pytest.approx(counted.peak, rel=0.1)
     assert any(
-        "taken to run once" in sentence for sentence in verdict(memory, used, source_paths(reader))
+        "each graph runs once in a step" in sentence
+        for sentence in verdict(memory, used, source_paths(reader))
     )
 
 

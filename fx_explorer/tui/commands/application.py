@@ -145,7 +145,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "c x",
             lambda c: c.stepping.abort_compile(),
             "abort",
-            "Give up what is being compiled; what was captured is kept.",
+            "Abort what is being compiled; what was captured is kept.",
         ),
         Declaration(
             "step.option",
@@ -205,7 +205,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "c e",
             lambda c: c.variants.show_marks(),
             "marks as diff",
-            "Show what was marked by hand as an edit of your source: a diff.",
+            "Show your marks as an edit of your source: a diff.",
         ),
     )
 

@@ -77,7 +77,7 @@ _FIXES: tuple[Declaration, ...] = (
         "s",
         "accept",
         "accept",
-        "Among fixes, write the one under the cursor to your file, after a trial and asking.",
+        "Among fixes, write the one under the cursor to your file, after a trial and a question.",
     ),
     Declaration(
         "fixes.other",
@@ -184,14 +184,14 @@ _SETTINGS: tuple[Declaration, ...] = (
         "shift+down",
         "scroll_description(3)",
         "words down",
-        "Among options, scroll what is said of one down.",
+        "Among options, scroll the description down.",
     ),
     Declaration(
         "settings.words_up",
         "shift+up",
         "scroll_description(-3)",
         "words up",
-        "Among options, scroll what is said of one up.",
+        "Among options, scroll the description up.",
     ),
 )
 

@@ -42,14 +42,14 @@ _LINES: tuple[Declaration, ...] = (
         "],o l",
         "next_mark",
         "next linked line",
-        "Go to the next line that is lit.",
+        "Go to the next highlighted line.",
     ),
     Declaration(
         "line.previous_mark",
         "[,o L",
         "previous_mark",
         "previous linked line",
-        "Go to the lit line before.",
+        "Go to the highlighted line before.",
     ),
 )
 """Commands of every list and text. Their bindings are in widgets/line_view.py."""

@@ -28,7 +28,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "p j",
             lambda c: c.panes.preset("joint"),
             "joint | forward | backward",
-            "Show what the partitioner made of the joint graph, linked.",
+            "Show the joint graph beside the partitioner's graphs, linked.",
         ),
         Declaration(
             "preset.neighbourhood",

@@ -45,7 +45,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "regions",
         "v r",
         "regions",
-        "What annotate or you marked: its nodes, whether it was compiled, into which kernels.",
+        "Regions that annotate or you marked: nodes, whether compiled, into which kernels.",
     ),
     (
         "sizes",
@@ -264,7 +264,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "try dynamic shapes",
             (
                 "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: "
-                "what is compiled again, what to write."
+                "what recompiles, what to write."
             ),
         ),
         Declaration(
@@ -274,7 +274,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "does compiling pay?",
             (
                 "Measure the program uncompiled, and compiled by each backend, mode and batch size "
-                "you name, with the same results or not."
+                "you name, and compare the results."
             ),
         ),
         Declaration(

@@ -68,7 +68,9 @@ def _line_of(
     again: Sequence[Place],
     operations: Mapping[int, int],
 ) -> OwnPlace | None:
-    """Return the most interesting line of one file; None where nothing is of it."""
+    """Return the most interesting line of one file; None where no break, recompile, kernel or
+    operation is in it.
+    """
     for graph_break in breaks:
         for place in places_of_break(reader, graph_break):
             if place.document.id == file:

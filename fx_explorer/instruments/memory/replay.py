@@ -1,11 +1,10 @@
 """This module replays a wrapper statement by statement, to find which storages it allocates,
 reuses, frees and returns.
 
-Only names and sizes are followed; nothing is computed. Names hold storages as Python's do: one is
-freed when the last name that holds it is deleted.
+Only names and sizes are followed; nothing is computed. As in Python, a storage is freed when the
+last name that refers to it is deleted.
 
-A statement that is not known here is never guessed at: it raises UnreadableCode, and whoever asked
-leaves the graph out and names it.
+An unknown statement raises UnreadableCode; the caller then leaves the graph out and names it.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ Pause = Literal["", "dynamo", "step"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A region marked by hand. The nodes of the Dynamo graph that ``nodes``, ``module`` and the
-    lines name, taken together.
+    """A region marked by hand: all nodes of the Dynamo graph that ``nodes``, ``module`` or the
+    source lines name.
     """
 
     name: str

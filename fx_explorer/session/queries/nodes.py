@@ -370,7 +370,7 @@ def seconds_by_compilation(reader: SessionReader) -> dict[int, float]:
 
 
 class InModule(NamedTuple):
-    """Which nodes are meant: those in a module of some compilations, or below it."""
+    """A choice of nodes: those in a module of some compilations, or below it."""
 
     compilations: Collection[int]
     module: str

@@ -57,7 +57,7 @@ from fx_explorer.tui.panes.pane import Pane
 
 
 class LinkedSelection:
-    """Decides this for one row of panes, over one session at a time."""
+    """Decides what one row of panes shows and highlights, over one session at a time."""
 
     def __init__(self, linked: LinkedPanes) -> None:
         self._linked = linked

@@ -114,7 +114,7 @@ def device_times(clock: WrapperClock, call: Call) -> DeviceTimes:
 
 
 def _of_a_call(times_s: list[float]) -> float:
-    """Return the seconds of a call as the median: the first of many calls run at a lower clock rate."""
+    """Return the median seconds of a call, because the first of many run at a lower clock rate."""
     return median(times_s) * len(times_s) / DEVICE_CALLS
 
 

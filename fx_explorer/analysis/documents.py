@@ -124,7 +124,9 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
 
 
 def documents_but_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
-    """Return the same without the kernels, which are not read, because there may be 100,000."""
+    """Return the documents without the kernels, which are not read, because there may be
+    100,000.
+    """
     return _in_order(
         reader,
         compilation,
@@ -139,7 +141,7 @@ def first_of_kernels(reader: SessionReader, compilation: model.Compilation) -> l
 
 
 def texts_of(reader: SessionReader, compilation: int, ids: Iterable[int]) -> list[Document]:
-    """Return those of these texts that are of a compilation, in the order of the stages."""
+    """Return the texts that belong to a compilation, in the order of the stages."""
     rows = reader.by_ids(model.Artifact, ids)
     artifacts = [artifact for artifact in rows if artifact.compilation == compilation]
     owner = _owner(reader, compilation) if artifacts else ""

@@ -142,7 +142,7 @@ def plain_source(source: str, of: Compilation | None = None) -> str:
 
 
 def plain_name(source: str) -> str:
-    """Return the same without names that exist only in the compilation: ``args[0]``, ``___stack0``.
+    """Return a source without names that exist only in the compilation: ``args[0]``, ``___stack0``.
     A source longer than torch's is unchanged.
     """
     if len(source) > LONGEST_LINE:

@@ -32,11 +32,10 @@ MOST_BREAKS = 5
 
 def describe_log_start(log: Path) -> list[str]:
     """Return how large a log is, when it begins, and which compilations, graph breaks and
-    recompiles its first megabyte has. Return nothing for what is not a file, since it could be read
-    only once, and for a file that cannot be read: the code that reads the log gives the reason.
+    recompiles its first megabyte has.
 
-    Nothing is said of what is no file, since it could be read only once, and of what cannot be
-    read: who reads the log says why.
+    Return nothing for what is not a file, since it could be read only once, and for a file that
+    cannot be read: the code that reads the log gives the reason.
     """
     if not log.is_file():
         return []

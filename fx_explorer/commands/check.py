@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
-    """Return those that are asked for, name → limit. Raises UsageError without any."""
+    """Return the requested conditions, name → limit. Raises UsageError if there are none."""
     values = {name: getattr(arguments, name.replace("-", "_")) for name in CONDITIONS}
     wanted = {name: value for name, value in values.items() if value is not None}
     if not wanted:

@@ -84,7 +84,7 @@ def _why_no_kernels(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
-    """Say that a number is of no single call; empty where it is."""
+    """Say that a number does not belong to a single call; empty where it does."""
     versions = over_versions(reader, compilations)
     if not versions:
         return ""

@@ -59,10 +59,10 @@ _LAUNCHERS = (
 
 def watch(session: Path, request: str) -> Path:
     """Make the processes that the program starts from now on record their compilations, and return
-    the directory of their sessions. ``request`` is what they record, as JSON.
+    the directory of their sessions.
 
-    ``request`` is what they record, as JSON. Which of them did not is found out by the client
-    (client/descendants.py); where the system does not tell it that, by how they were started.
+    ``request`` is what they record, as JSON. The client finds out which processes did not record
+    (client/descendants.py); where the system does not tell it, it goes by how they were started.
     """
     directory = session.with_name(DIRECTORY)
     directory.mkdir(exist_ok=True)

@@ -334,7 +334,7 @@ def _other_sizes(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
 
 
 def copied(arguments: Arguments) -> Arguments:
-    """Return the same values in new tensors, because a call may change its inputs."""
+    """Return copies of the values in new tensors, because a call may change its inputs."""
     return arguments.changed(lambda tensor: _like(tensor, tensor))
 
 

@@ -334,7 +334,7 @@ def _recompile(
 
 
 def _metrics(message: Message, text: str) -> Record:
-    """Return that a function was refused, as torch's metrics say it: it runs in eager mode from
+    """Return the record of torch's metrics that a function was refused: it runs in eager mode from
     then on.
     """
     content = {"fail_type": "Unsupported", "fail_reason": text.partition("\n")[0]}

@@ -172,7 +172,7 @@ def bound_in(node: cst.CSTNode) -> list[str]:
 
 
 def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
-    """Return the names that the function reads behind the statement; in a loop also those that are
+    """Return the names that the function reads after the statement; in a loop also those that are
     read before it.
     """
     function = code.function(statement)

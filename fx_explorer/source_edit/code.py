@@ -230,7 +230,7 @@ class Code:
 
     @cached_property
     def imported_always(self) -> dict[str, str]:
-        """Return the same as ``imported`` for imports at module level only."""
+        """Return what ``imported`` returns, for imports at module level only."""
         statements: list[cst.CSTNode] = []
         for line in self.module.body:
             if isinstance(line, cst.SimpleStatementLine):

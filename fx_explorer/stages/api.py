@@ -346,8 +346,8 @@ class Stages:
         self._done = stage
 
     def _still_before(self, gate: Gate, what: str) -> None:
-        """Raise UsageError when the graphs have gone past ``gate``; captures them if they have not
-        come into being.
+        """Raise UsageError when the graphs have gone past ``gate``. If there are no graphs yet,
+        capture them.
         """
         self._still_open()
         self.dynamo()

@@ -136,8 +136,8 @@ class Selection:
 
     @cached_property
     def across(self) -> frozenset[int]:
-        """Return the same computation in the other direction: up to the Dynamo graph and down
-        again.
+        """Return the nodes of the same computation in the other direction: up to the Dynamo graph
+        and down again.
         """
         return descendants(self.reader, nodes_of_stage(self.reader, self.relatives, "dynamo"))
 

@@ -225,7 +225,7 @@ NAME = "log_cudagraph_skip_and_bump_counter"
 
 @contextlib.contextmanager
 def hearing_skips(hear: Callable[[str], object]) -> Iterator[None]:
-    """Call ``hear`` with the reason of each skip, in torch's words, with the line that torch
+    """Call ``hear`` with the reason of each skip, in torch's words and with the line that torch
     found.
     """
 

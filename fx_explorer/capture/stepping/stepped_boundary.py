@@ -325,12 +325,12 @@ def _set_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
 def can_wait(kept: CapturedSegment) -> bool:
     """Return whether the graph can be compiled after the program instead of now.
 
-    It cannot with a backend or a pass of the program's own, which expects to be called now. It
-    cannot either with a tensor subclass where torch prints it: printing may fail, after
+    This is impossible with a backend or a pass of the program's own, which expects to be called
+    now, and with a tensor subclass where torch prints it, because printing may fail after
     AOTAutograd's tracing.
 
     A pause must change nothing about what is compiled. A graph that waits runs in eager mode
-    meanwhile, and its backend is called when Dynamo is no longer there to hear from it
+    meanwhile, and its backend is called when it can no longer report anything to Dynamo
     (``must_be_traced``).
     """
     if prints_subclasses_it_compiles() and _has_wrappers(kept):

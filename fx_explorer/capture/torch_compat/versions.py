@@ -118,13 +118,11 @@ def known_filters() -> dict[str, GuardFilter]:
 
 @contextlib.contextmanager
 def every_guard_checked() -> Iterator[None]:
-    """Make guards that are built inside the block check each tensor in each call. If the
-    dictionaries of a module have not changed, torch 2.11 assumes that its parameters have not
-    changed either: a weight that requires gradients from now on would be computed like one that
-    does not.
+    """Make guards that are built inside the block check each tensor in each call.
 
-    Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
-    a weight that requires gradients from now on is computed with as one that does not.
+    If the dictionaries of a module have not changed, torch 2.11 assumes that its parameters have
+    not changed either: a weight that requires gradients from now on would be computed like one that
+    does not.
     """
     config = importlib.import_module("torch._dynamo.config")
     names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")

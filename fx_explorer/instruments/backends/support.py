@@ -101,7 +101,7 @@ def out_of_turn(
 
 
 def _are_swapped(write: model.Node, reader: model.Node, place: Mapping[int, int]) -> bool:
-    """Return whether the parts' order turns a write and a read round; ``place`` is node → part."""
+    """Return whether the order of the parts swaps a write and a read; ``place`` is node → part."""
     if reader.position < write.position:
         return place[reader.id] > place[write.id]
     return reader.id != write.id and place[reader.id] < place[write.id]

@@ -58,10 +58,9 @@ class ContenderProcess:
         fork_server: ForkServer | None = None,
     ) -> AsyncIterator[ContenderProcess]:
         """Start the process, with empty compile caches of its own below ``folder``. It ends with
-        the block. The contender is a fork of ``fork_server`` if possible.
+        the block.
 
-        ``folder`` is where its caches are made. What is compiled is a fork of ``fork_server`` where
-        it can be.
+        The contender is a fork of ``fork_server`` if possible.
         """
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as caches:
             environment = {

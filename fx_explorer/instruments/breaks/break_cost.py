@@ -150,12 +150,10 @@ UNKNOWN_COST = BreakCost(is_known=False)
 
 
 def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, BreakCost]:
-    """Return GraphBreak id → the cost that it adds. Where several breaks follow each other at one
-    place, only one has the cost: the one after which the function continues, else the last that
-    torch reported. The others are not in the result.
+    """Return GraphBreak id → the cost that it adds.
 
-    Of several breaks in a row at one cut, one has the cost: the one behind which the function goes
-    on, else the last that torch reported. The others are not in the result.
+    Where several breaks follow each other at one place, only one has the cost: the one after which
+    the function continues, else the last that torch reported. The others are not in the result.
     """
     costs: dict[int, BreakCost] = {}
     for root in roots:

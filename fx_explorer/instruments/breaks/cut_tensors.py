@@ -43,7 +43,7 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptAcross:
-    """A value that a graph behind a break saves for its backward."""
+    """A value that a graph after a break saves for its backward."""
 
     source: str
     """The function's name for it in torch's words: ``L['h']``."""

@@ -227,7 +227,7 @@ class DistinctBreak:
     innermost frame may be torch's.
     """
     resume_functions: tuple[str, ...] = ()
-    """torch's names of the resume functions behind the break, each once."""
+    """torch's names of the resume functions after the break, each once."""
     cost: BreakCost = NO_COST
     eager_rests: tuple[EagerRest, ...] = ()
     """Parts of functions that run in eager mode because torch cannot resume after the break, each

@@ -450,7 +450,7 @@ def _pair(
 
 
 def _named(answer: CacheAnswer) -> dict[str, tuple[str, str]]:
-    """Return name → hash and value. A name that stands twice is numbered."""
+    """Return name → (hash, value). A name that occurs twice is numbered."""
     found: dict[str, tuple[str, str]] = {}
     times: dict[str, int] = {}
     for part in answer.record.components:

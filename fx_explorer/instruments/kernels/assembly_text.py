@@ -111,8 +111,8 @@ def _code_lines(level: Level, text: str) -> Iterator[int]:
 
 
 def without_margin(level: Level, text: str) -> str:
-    """Return the same lines. From SASS, most of the 27 cells that nvdisasm puts around an address
-    are removed, and the encoding after an instruction.
+    """Return the lines with less margin: from SASS, most of the 27 cells that nvdisasm puts around
+    an address are removed, and the encoding after an instruction.
     """
     if level == "sass":
         return _SASS_ENCODING.sub("", _SASS_MARGIN.sub(r"\1", text))

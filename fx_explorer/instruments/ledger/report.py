@@ -192,7 +192,7 @@ def _operator(row: object) -> dict[str, object]:
 
 
 def _most(rows: list[Cells]) -> list[Cells]:
-    """Return the longest lines, and the last row, which is of no line."""
+    """Return the longest lines, and the last row, which belongs to no line."""
     left_out = len(rows) - 1 - MOST_LINES
     if left_out <= 0:
         return rows

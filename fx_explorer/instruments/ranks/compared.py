@@ -280,7 +280,7 @@ _DASK = "dask://"
 
 
 class SameProcess(Executor):
-    """Does the work at once, where it is asked for."""
+    """Runs the work at once, in this process."""
 
     def submit(
         self, work: Callable[P, ResultT], /, *args: P.args, **kwargs: P.kwargs

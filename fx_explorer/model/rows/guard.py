@@ -109,15 +109,12 @@ SymbolEventKind = Literal["constrained", "specialized", "same_as", "assumed"]
 @dataclass(frozen=True, slots=True)
 class SymbolEvent:
     """A decision about a dynamic size during compilation. There is one row for each of torch's
-    reports. ``constrained``: code depended on a property of it, which became a guard (or, for an
-    unbacked one, a check at run time). ``specialized``: it became a constant, or another size.
-    ``same_as``: an input had the same size, and is assumed to have it always. ``assumed``: its real
-    value was used, as ``fake_tensor_propagate_real_tensors`` allows.
+    reports.
 
-    ``constrained``: code asked something of it, which became a guard (or, for an unbacked one, a
-    check at run time). ``specialized``: it became a constant, or another size. ``same_as``: an
-    input had the same size and was taken to be it for good. ``assumed``: its real value was used,
-    as ``fake_tensor_propagate_real_tensors`` allows.
+    ``constrained``: code depended on a property of it, which became a guard (or, for an unbacked
+    one, a check at run time). ``specialized``: it became a constant, or another size. ``same_as``:
+    an input had the same size, and is assumed to have it always. ``assumed``: its real value was
+    used, as ``fake_tensor_propagate_real_tensors`` allows.
     """
 
     id: int

@@ -158,7 +158,7 @@ class LedgerGap:
     before: str
     """The kernel that ends before it; empty at the beginning of the call."""
     after: str
-    """The kernel that begins behind it; empty at the end of the call."""
+    """The kernel that begins after it; empty at the end of the call."""
     seconds: float
     steps: tuple[int, ...]
     """Positions of the steps that the host takes meanwhile."""

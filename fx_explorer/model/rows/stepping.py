@@ -262,9 +262,7 @@ StepKind = Literal["instruction", "raised"]
 
 @dataclass(frozen=True, slots=True)
 class BytecodeStep:
-    """Things as they are when an instruction is about to be executed; or (``raised``) that it
-    raised.
-    """
+    """The state before an instruction is executed; or (``raised``) that it raised."""
 
     id: int
     run: int

@@ -65,8 +65,7 @@ class Buckets:
 
     def follow(self, record: Record) -> str | None:
         """Return the bucket that begins with this record; empty if none begins here or later, None
-        if nothing changes. A backward is compiled after the compilation has ended, when it first
-        runs.
+        if nothing changes.
 
         A backward is compiled after the compilation has ended, when it first runs.
         """

@@ -70,8 +70,8 @@ class GrowingLog:
             yield block
 
     def wait(self, tell: Callable[[], None]) -> bool:
-        """Wait for more content. ``tell`` is called now and then. Return whether there is more: not
-        if the log was removed or replaced, and was read completely.
+        """Wait for more content, and return whether there is more. ``tell`` is called now and then.
+        Returns False if the log was removed or replaced, and was read completely.
 
         Raises SessionError when the log was cut: what comes then is no continuation.
         """

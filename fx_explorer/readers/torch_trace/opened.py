@@ -65,7 +65,7 @@ class Unpacked:
         return b""
 
     def as_file(self) -> io.BufferedReader:
-        """Return the same as a file that can be read by lines."""
+        """Return the unpacked data as a file that can be read by lines."""
         return io.BufferedReader(_AsRaw(self))
 
     def _unpacked(self, packed: bytes) -> bytes:

@@ -55,12 +55,10 @@ def read_log(
     tell: Callable[[Progress], None] | None = None,
 ) -> None:
     """Write the session of a log. Unreadable parts are counted in it: ``skipped_records``, and the
-    entry ``log``. With ``leave_texts`` the session can be read only as long as the log exists, and
-    only by readers that know the log (``opened.py``). ``tell`` gets the progress. Raises
-    SessionError for a log that cannot be read at all.
+    entry ``log``.
 
-    With ``leave_texts`` the session is of use only as long as the log is there, and only to who
-    knows it (``opened.py``). ``tell`` gets the progress.
+    With ``leave_texts`` the session can be read only as long as the log exists, and only by readers
+    that know the log (``opened.py``). ``tell`` gets the progress.
 
     Raises SessionError for a log that cannot be read at all.
     """
@@ -326,10 +324,11 @@ _TELLS_OF: dict[str, tuple[Stage, ...]] = {
 
 
 class PutOff:
-    """Stores the records of each compilation without their texts, to decode them later.
+    """Stores the records of each compilation without their texts, to decode them later. It gets no
+    records without a compilation.
 
-    They are most of a log and most of the work, and are looked at one by one. What they say of
-    their compilation by being there is noted at once.
+    They are most of a log and most of the work, and are decoded one by one. What their mere
+    presence says about a compilation is noted at once.
     """
 
     def __init__(self, compilations: Compilations) -> None:

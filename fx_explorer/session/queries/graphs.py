@@ -238,8 +238,7 @@ class Origin(NamedTuple):
 
 def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:
     """Return which operations of the graphs ``after`` come from which of the graphs ``before``,
-    also through graphs in between, such as an edited one. A node that is only known to lie on the
-    same line as several others came from none of them.
+    also through graphs in between, such as an edited one.
 
     A node that is only known to lie on the same line as several others came from none of them.
     """

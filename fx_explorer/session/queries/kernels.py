@@ -320,7 +320,7 @@ def last_kernel(reader: SessionReader) -> int:
 
 
 def bodies_in_output_code(reader: SessionReader, output_code: int) -> list[tuple[int, int, int]]:
-    """Return (first line, line behind the last, id of the kernel) for the code of each kernel in a
+    """Return (first line, line after the last, id of the kernel) for the code of each kernel in a
     text, from 1 and ascending; a library call has the line that makes it.
     """
     return reader.query(

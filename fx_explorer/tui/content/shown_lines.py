@@ -64,7 +64,7 @@ class ShownLines:
         return False
 
     def unfolded(self) -> ShownLines:
-        """Return the same with every line shown that was folded."""
+        """Return these lines with every folded line shown."""
         return self
 
 

@@ -296,12 +296,10 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Detects whether watched files were saved with different content. A file counts as changed
-    once two looks in a row agree, since editors write in steps, and only if its content differs:
-    touching a file is no change.
+    """Detects whether watched files were saved with different content.
 
     A file counts as changed once two looks in a row agree, since editors write in steps, and only
-    if it holds something else: one that was touched does not.
+    if its content differs: touching a file is no change.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:

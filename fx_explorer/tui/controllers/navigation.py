@@ -49,7 +49,9 @@ class Navigation:
         self._focus_neighbour(-1)
 
     def _focus_neighbour(self, step: int) -> None:
-        """Focus the next of outline and panes, from left to right, and then round again."""
+        """Focus the next of outline and panes, from left to right, and after the last the first
+        again.
+        """
         explorer = self._explorer
         stops: list[Pane | None] = [None] if explorer.outline.display else []
         panes = list(explorer.linked.panes) if explorer.view == "source" else []

@@ -73,7 +73,7 @@ def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
 
 
 def matching_when_read(choices: Awaitable[Found[ValueT]]) -> Search[ValueT]:
-    """Return the same search among choices that are being read."""
+    """Return a function that makes this search among choices that are still being read."""
     reading = asyncio.ensure_future(choices)
 
     async def search(typed: str) -> Found[ValueT]:

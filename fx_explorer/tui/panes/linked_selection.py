@@ -194,7 +194,7 @@ class LinkedSelection:
         await self.show_preset("source")
 
     def _chosen_in_own_file(self) -> Place | None:
-        """Return the place that the user went to, if it is of a line of the user's own file."""
+        """Return the place that the user went to, if it is on a line of the user's own file."""
         if self._reader is None or self._chosen is None:
             return None
         own = own_place(self._reader, self._linked.kernel_marks.heat)

@@ -229,7 +229,7 @@ def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[M
 
 
 def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[MatchedPiece]:
-    """Return the same tokens, cut where a match starts or ends."""
+    """Return the tokens, cut where a match starts or ends."""
     edges = sorted(set(chain.from_iterable(spans)))
     pieces: list[MatchedPiece] = []
     at = 0

@@ -333,8 +333,8 @@ class LineView(LineCanvas, can_focus=True):
         self.content_resized()
 
     def find_next(self) -> None:
-        """Go to the next match, or round to the first. Posts Moved, because the user asked for
-        it.
+        """Go to the next match; after the last, to the first. Posts Moved, because the user asked
+        for it.
         """
         self._jump(self._finder.after(self._cursor))
 

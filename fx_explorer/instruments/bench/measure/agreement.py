@@ -180,7 +180,7 @@ def _sum_of(tensor: torch.Tensor) -> float:
 def agreement(
     reference: Reference, results: list[Results], begins_with: list[float]
 ) -> dict[str, Any]:
-    """Return the fields of a BenchCell that say how the results stand to the reference."""
+    """Return the fields of a BenchCell that compare the results with the reference."""
     if not _is_same_content(reference.content, begins_with):
         return {"agreement": "not_compared", "agreement_words": OTHER_BEGINNING}
     if not any(name.startswith("output") for name in reference.results[0] | results[0]):

@@ -151,7 +151,7 @@ def kernel_seconds(call: Call, is_gpu: bool, call_s: float) -> float:
 
 
 def _in_calls(ticks: list[Tick], clock: WrapperClock) -> float:
-    """Return the seconds between the ticks that begin a call and those behind them."""
+    """Return the seconds between the ticks that begin a call and the ticks that follow them."""
     # A wrapper that another one calls begins right behind the call: what it does is its own.
     times_s = []
     for (earlier, kind, part), (later, following, _) in pairwise(ticks):

@@ -34,11 +34,10 @@ _ASKED = "compiling"
 @contextlib.contextmanager
 def answering_as_compiled() -> Iterator[dict[str, str]]:
     """Make ``torch.compiler.is_compiling()`` and related functions answer as inside Dynamo's
-    tracing, within the block. Yields a dict: line that asked → the function that it called. It has
-    the lines of the program and of its libraries; torch's own only where no other line asked.
+    tracing, within the block.
 
-    Yields the lines that asked → what they called, those of the program and of its libraries;
-    torch's own where no other asked.
+    Yields a dict: line that asked → the function that it called. It has the lines of the program
+    and of its libraries; torch's own only where no other line asked.
     """
     asked: dict[tuple[str, int], str] = {}
     lines: dict[str, str] = {}

@@ -134,7 +134,7 @@ class NumberUses:
         )
 
     def untried_in_a_graph(self) -> list[str]:
-        """Return the same for a number that becomes a symbol of the graph."""
+        """Return the untried cases, as phrases, of a number that becomes a symbol of the graph."""
         return _that_hold(
             (AN_EXPONENT, self.is_exponent()),
             (A_DIVISION, self.meets_numbers(_DIVISIONS)),

@@ -33,11 +33,10 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
 
 
 class WithTheOriginal:
-    """Compares runs of the changed script with the original. Where they differ, the original runs
-    once more, to find out and leave out what varies between its own runs.
+    """Compares runs of the changed script with the original.
 
-    Where they differ, what is something else in each run of the original is found out and left out:
-    the original runs once more for it.
+    Where they differ, the original runs once more, to find out and leave out what varies between
+    its own runs.
     """
 
     def __init__(
@@ -101,11 +100,9 @@ def compared(
     is_uncompiled: bool = False,
 ) -> Comparison:
     """Compare two runs. Compiled functions that only one of them calls are left out and named.
+
     ``new_names`` are the globals that the change adds, and ``varying`` is what differs between runs
     of the original.
-
-    ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in
-    each run.
     """
     from fx_explorer.instruments.fixes.measure.comparing import Comparison, describe_hidden
 

@@ -225,7 +225,9 @@ def _node_row(recording: Recording, module: torch.fx.GraphModule, node: torch.fx
 
 
 class TookTooLongError(BaseException):
-    """The limit was reached. No ``except Exception`` of the program or of torch takes it."""
+    """Raised when the limit is reached. No ``except Exception`` of the program or of torch catches
+    it.
+    """
 
 
 @contextlib.contextmanager

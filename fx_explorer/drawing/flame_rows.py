@@ -175,8 +175,8 @@ def _cut(text: str, room: int) -> str:
 
 
 def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
-    """Return the possible texts for a marked block, the longest first: for merged steps, of the
-    meant one.
+    """Return the possible texts for a marked block, the longest first. Where a block merges several
+    steps, they are the texts of the step that is marked.
     """
     within: list[FlameFrame] = []
     for frame in block.frames:

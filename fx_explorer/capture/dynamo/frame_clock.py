@@ -48,8 +48,8 @@ from fx_explorer.capture.torch_compat.shared_names import OutputGraph, register_
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 
 HAS_EXCEPTION_TABLES = sys.version_info >= (3, 11)
-"""Whether bytecode has a table of exception handlers. Without one, a handler needs instructions
-that run in every call, so there a frame that an exception ends leaves no tick.
+"""Whether bytecode has a table of exception handlers. Without one, a handler costs instructions in
+every call, so none is added, and a frame that ends by an exception leaves no tick.
 """
 
 RawTick = tuple[float, str, int]

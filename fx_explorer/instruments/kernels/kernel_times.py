@@ -223,7 +223,7 @@ def describe_speed(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
 
 
 def _estimate(speed: KernelSpeed, gpu: Gpu) -> str:
-    """Return the estimate, and how many times that was measured."""
+    """Return the estimated time, and the measured time as a multiple of it."""
     kernel = speed.kernel
     bound = roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind)
     if speed.is_short:

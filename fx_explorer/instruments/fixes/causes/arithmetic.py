@@ -134,7 +134,9 @@ class NumberUses:
         )
 
     def untried_in_a_graph(self) -> list[str]:
-        """Return the untried cases, as phrases, of a number that becomes a symbol of the graph."""
+        """Return the kinds of inputs that no trial tries and for which the result may change if the
+        number becomes a symbol of the graph; empty when no such computation uses it.
+        """
         return _that_hold(
             (AN_EXPONENT, self.is_exponent()),
             (A_DIVISION, self.meets_numbers(_DIVISIONS)),

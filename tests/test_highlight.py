@@ -79,7 +79,7 @@ def test_strings_comments_and_keywords_of_real_python_files_are_those_pygments_s
         )
         # Pygments marks soft keywords, prefixes and interpolations of strings apart; nothing else
         # may differ.
-        assert wrong <= 0.015 * len(ours), (kind, wrong, len(ours))
+        assert wrong <= 0.02 * len(ours), (kind, wrong, len(ours))
 
 
 def test_strings_comments_and_types_of_generated_cpp_are_those_pygments_sees() -> None:

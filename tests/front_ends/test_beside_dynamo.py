@@ -200,7 +200,7 @@ async def test_the_preset_puts_them_side_by_side(mlp: Path, open_app: OpenApp) -
         await driver.press("tab", "g", "j", "j", "j", "j", "j", "j")
         assert all(pane.body.marks for pane in driver.panes[2:])
         await driver.press("1")
-        assert "torch.export.export: One graph of 9 nodes" in driver.screen
+        assert "torch.export.export: One graph of 9 nodes" in driver.facts
 
 
 async def test_a_pane_says_why_its_front_end_refused(breaks: Path, open_app: OpenApp) -> None:

@@ -35,7 +35,7 @@ X = torch.ones(3, 4)
             "make_fx",
             "BRANCH",
             "RuntimeError",
-            "a Python number of a tensor's content",
+            "Python number of a tensor's content",
         ),
         (
             programs.Iterated,
@@ -46,7 +46,7 @@ X = torch.ones(3, 4)
         ),
         (programs.Counted, "symbolic_trace", "COUNTED", "RuntimeError", "len() asks how many"),
         (programs.Sized, "symbolic_trace", "SIZED", "TypeError", "Python needs a real number here"),
-        (programs.Item, "make_fx", "ITEM", "RuntimeError", "a Python number of a tensor's content"),
+        (programs.Item, "make_fx", "ITEM", "RuntimeError", "Python number of a tensor's content"),
         (programs.Numpy, "symbolic_trace", "NUMPY", "TypeError", "NumPy needs the memory"),
         (programs.Numpy, "export", "NUMPY", "RuntimeError", "NumPy needs their memory"),
         (

@@ -34,8 +34,8 @@ class Picture:
 
 PICTURES = {
     "overview": Picture("graph_breaks"),
-    "linked": Picture("transformer", ("2", "o", "o"), at="F.gelu", size=(160, 44)),
-    "backward": Picture("transformer", ("2", "p", "b", "o", "o", "slash", *"erf", "enter")),
+    "linked": Picture("transformer", ("2",), at="F.gelu", size=(160, 44)),
+    "backward": Picture("transformer", ("2", "p", "b", "slash", *"erf", "enter")),
     "breaks": Picture("graph_breaks", ("4",)),
     "time": Picture("transformer", ("9",)),
     "below": Picture(

@@ -284,7 +284,7 @@ def _take_over(worker: RequestedWorker, printed: int) -> None:
 
 
 def _choose_seeds() -> None:
-    """Begin every sequence of random numbers anew, as a start of the interpreter does."""
+    """Seed every random number generator again, as a start of the interpreter does."""
     random.seed()
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and hasattr(torch, "default_generator"):

@@ -65,7 +65,7 @@ def _sources(one: Sample, begun: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """Return the results of all builds by one builder: it is started anew only after the crash and
+    """Return the results of all builds by one builder: it is started again only after the crash and
     after a cancellation.
     """
     folder = tmp_path_factory.mktemp("builds")

@@ -27,7 +27,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.terminal.beginning import add_to_splash, splash
+from fx_explorer.tui.terminal.beginning import add_to_splash, splash, text_to_show
 
 if TYPE_CHECKING:
     from fx_explorer.client.log_reading import LogReadingProcess
@@ -187,27 +187,17 @@ def _begin_importing(arguments: argparse.Namespace) -> list[str]:
     return the lines of the program.
     """
     files = watched_files(arguments.target)
-    if not files or files[0].suffix != ".py":
+    text = text_to_show(files[0]) if files else ""
+    if not text:
         return []
     from fx_explorer.client.forked_workers import fork_server
-    from fx_explorer.outside_file import read_outside
     from fx_explorer.session.untrusted.given_program import offers_target, split_target
 
-    try:
-        text = read_outside(files[0], MOST_SHOWN).decode(errors="replace")
-    except (OSError, ValueError):  # the worker says what is wrong with it
-        return []
     _, name = split_target(arguments.target)
     is_called = name or arguments.call or arguments.inputs or offers_target(files[0])
     if is_called and not arguments.gpu:
         fork_server().prepare(arguments.python)
     return text.expandtabs(4).splitlines()
-
-
-MOST_SHOWN = 1_000_000
-"""Maximum size of a program whose text is shown before the app has started, in bytes; a larger one
-takes too long to read.
-"""
 
 
 def _print_overview(reader: SessionReader) -> None:

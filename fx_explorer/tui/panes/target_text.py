@@ -11,15 +11,10 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from fx_explorer.highlight import printable
-from fx_explorer.outside_file import read_outside
 from fx_explorer.tui.start_times import PHASES, StartClock
+from fx_explorer.tui.terminal.beginning import text_to_show
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import Cached, OneLine
-
-MOST_BYTES = 1_000_000
-"""Maximum size of a file that is shown before it is captured, in bytes: reading a larger one would
-hold up the first frame.
-"""
 
 MOST_BAR_CELLS = 40
 
@@ -80,11 +75,8 @@ class TargetText(Vertical):
 
     def read(self, file: Path) -> None:
         """Show a Python file; nothing where it cannot be read, which the worker will say."""
-        if file.suffix != ".py":
-            return
-        try:
-            text = read_outside(file, MOST_BYTES).decode(errors="replace")
-        except (OSError, ValueError):
+        text = text_to_show(file)
+        if not text:
             return
         self._title.show(Content(printable(file.name)))
         self.code.load(text, "python")

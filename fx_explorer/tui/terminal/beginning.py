@@ -17,9 +17,11 @@ import sys
 import termios
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TextIO
 
 from fx_explorer.highlight import printable
+from fx_explorer.outside_file import read_outside
 from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 RAISE = "\x1b[?1049h\x1b[2J\x1b[H"
@@ -52,6 +54,24 @@ def add_to_splash(lines: Iterable[str]) -> None:
     if shown:
         sys.stdout.write("\r\n" + "".join(f"\r\n {line}" for line in shown))
         sys.stdout.flush()
+
+
+MOST_SHOWN = 1_000_000
+"""Largest program in bytes whose text is shown before it is captured: reading a larger one would
+hold up the first frame.
+"""
+
+
+def text_to_show(program: Path) -> str:
+    """Return the text of a Python file, to be shown until it is captured. It is empty for another
+    file, a large one, and one that cannot be read: the worker says what is wrong with it.
+    """
+    if program.suffix != ".py":
+        return ""
+    try:
+        return read_outside(program, MOST_SHOWN).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""
 
 
 def _cut(line: str, width: int) -> str:

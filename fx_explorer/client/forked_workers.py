@@ -2,7 +2,7 @@
 
 ``ForkServer`` keeps that process (worker/fork_server.py) for one interpreter and its variables.
 Where there can be none (a system other than Linux, an old kernel, a machine with a GPU), and for a
-worker with other variables, ``fork`` gives none, and a fresh process is started as ever.
+worker with other variables, ``fork`` returns None, and a fresh process is started.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ READ_LATE = frozenset((MARK, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
 they need a cache folder (torch/_inductor/runtime/cache_dir_utils.py, triton/knobs.py).
 """
 
-ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/accel", "/dev/dri/renderD128")
+ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/accel")
 """Where one of these is, workers are started afresh: torch 2.11 asks CUDA for its devices when its
 compiler is imported (torch/_inductor/runtime/benchmarking.py), after which no fork can use them.
 """
@@ -94,7 +94,8 @@ class ForkServer:
     async def fork(
         self, python: str, environment: Mapping[str, str], job: str, descriptors: Sequence[int]
     ) -> ForkedWorker | None:
-        """Return a new worker with these variables; None where it must be started in another way.
+        """Fork a worker with these variables and return it. Returns None where a fresh process must
+        be started instead.
 
         ``descriptors`` are what it gets for its notices, commands, output and errors; they may be
         closed when this returns.
@@ -164,7 +165,10 @@ class _Server:
         self.made_for = made_for
         self.has_ended = False
         self._is_greeted = False
-        self._has_imported = False
+        self._has_answered = False
+        """Whether it has imported or forked before. A program that imports torch itself (a script)
+        has fresh workers only: nothing is imported for it.
+        """
         self._talking = threading.Lock()
         python, _, variables = made_for
         self._socket, theirs = socket.socketpair()
@@ -195,7 +199,7 @@ class _Server:
 
     def import_torch(self) -> None:
         """Begin to import in the background."""
-        if not self._has_imported and not self.is_busy:
+        if not self._has_answered and not self.is_busy:
             threading.Thread(target=self._ask, args=({}, ()), daemon=True).start()
 
     def fork(self, asked: Mapping[str, object], descriptors: Sequence[int]) -> int:
@@ -234,13 +238,13 @@ class _Server:
             if not line.strip().isdigit():
                 self.has_ended = True
                 return 0
-            self._has_imported = True
+            self._has_answered = True
             return int(line)
 
     def _greet(self) -> None:
-        """Hear from the server that it is the process that was started. Raises OSError where
-        it is another one: the interpreter is a wrapper, or in a container, and what it forks would
-        be no child of ours.
+        """Check that the process that was started answers itself. Raises OSError where another one
+        answers: the interpreter is a wrapper, or runs in a container, and its forks would not
+        become children of this process.
         """
         line = self._answers.readline()
         if line.strip() != b"%d" % self._process.pid:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fx_explorer.errors import FxExplorerError
@@ -61,39 +61,39 @@ _ENV_START = 47
 
 
 def main(client: int, _: int) -> None:
-    """Fork a worker for each request on the socket ``client``, until it is closed. Returns
-    never.
+    """Run the fork server: fork a worker for each request on the socket ``client``. Never
+    returns.
     """
     printed = _keep_what_is_printed()
     os.write(client, b"%d\n" % os.getpid())
     worker = ForkLoop(socket.socket(fileno=client), printed).serve()
+    if has_lost_its_devices():
+        worker = replace(worker, is_fresh=True)
     os.close(printed)
     worker.work()
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedWorker:
-    """A RequestedWorker is one that was asked for: its job, and what it talks to the client
-    with.
-    """
+    """Describes a worker that the client asked for: its job and its file descriptors."""
 
     job: str
     """The module of the package that does the work."""
     folder: str
     """Its working directory."""
     variables: Mapping[str, str]
-    """Environment variables that it has otherwise than the server."""
+    """Environment variables that differ from those of the server."""
     notices: int
     commands: int
     output: int
     errors: int
     begun: bytes
-    """What was read of the commands already; nothing of any job but a capture."""
+    """The part of the commands that the server has read; empty for a job other than a capture."""
     is_fresh: bool
-    """Whether a fresh interpreter is to take the place of the fork."""
+    """Whether a fresh interpreter is started in place of the fork."""
 
     def work(self) -> None:
-        """Do the job in this process. Returns never."""
+        """Do the job in this process. Never returns."""
         begun = (self.begun,) if self.begun else ()
         if self.is_fresh:
             self._start_afresh()
@@ -117,20 +117,20 @@ class RequestedWorker:
 
 
 class ForkLoop:
-    """Serves one client. What workers need is imported when that is asked for, or with the first
-    worker that needs it.
+    """Answers the requests of one client. torch and its compiler are imported when the client asks
+    for that, or before the first worker that needs them.
     """
 
     def __init__(self, client: socket.socket, printed: int) -> None:
         self._client = client
         self._printed = printed
         self._torch: TorchOnDisk | None = None
-        """The torch that was imported; None before."""
+        """The torch that was imported; None before the import."""
         self._can_fork = False
 
     def serve(self) -> RequestedWorker:
-        """Answer requests until the client has gone. Returns in a worker only, with what it is to
-        do.
+        """Answer requests until the client has gone. The server never returns from here; a forked
+        worker does, with the description of its work.
         """
         while request := self._next_request():
             asked, descriptors = request
@@ -147,8 +147,8 @@ class ForkLoop:
         os._exit(0)
 
     def _next_request(self) -> tuple[dict[str, Any], list[int]] | None:
-        """Wait for the client: for what it asks, and the descriptors that came with it. None when
-        it has gone.
+        """Wait for a request, and return it with its file descriptors. Returns None when the client
+        has gone.
         """
         try:
             line, descriptors, _, _ = socket.recv_fds(self._client, LONGEST_REQUEST, DESCRIPTORS)
@@ -161,7 +161,7 @@ class ForkLoop:
         return json.loads(line), list(descriptors)
 
     def _worker(self, asked: dict[str, Any], descriptors: list[int]) -> RequestedWorker:
-        """Return the worker that is asked for, when all is imported that it needs."""
+        """Describe the requested worker, after importing what it needs."""
         notices, commands, output, errors = descriptors
         begun, is_fresh = b"", False
         if asked["job"] == CAPTURE_JOB:
@@ -191,8 +191,20 @@ class ForkLoop:
             self._can_fork = _import_all() and threading.active_count() == 1
 
 
+def has_lost_its_devices() -> bool:
+    """Return whether torch refuses to use a GPU in this fork, as it does where the server had asked
+    for one before the fork.
+    """
+    torch = sys.modules.get("torch")
+    for device in ("cuda", "xpu"):
+        is_refused = getattr(getattr(torch, device, None), "_is_in_bad_fork", None)
+        if is_refused is not None and is_refused():
+            return True
+    return False
+
+
 class TorchOnDisk:
-    """Tells whether another torch was installed since this was made."""
+    """Tells whether another version of torch has been installed since this object was made."""
 
     def __init__(self) -> None:
         self._version = os.path.join(os.path.dirname(place_of_torch()), "version.py")
@@ -211,8 +223,8 @@ class TorchOnDisk:
 
 
 def _keep_what_is_printed() -> int:
-    """Send what the imports print to a file, and return its descriptor: each worker prints it
-    again.
+    """Redirect the output of the imports to a file, and return its descriptor. Each worker prints
+    that output again.
     """
     with tempfile.TemporaryFile() as file:
         kept = os.dup(file.fileno())
@@ -222,7 +234,7 @@ def _keep_what_is_printed() -> int:
 
 
 def _import_all() -> bool:
-    """Return whether everything could be imported."""
+    """Import everything that workers need, and return whether that succeeded."""
     try:
         import_torch()
         import_compiler()
@@ -237,10 +249,10 @@ def _import_all() -> bool:
 
 
 def _fork(worker: RequestedWorker, printed: int) -> int | None:
-    """Return the process of a new worker; None in the worker itself.
+    """Fork a worker and return its process id. In the worker itself, return None.
 
-    The worker is a child of a child that ends at once. So it becomes a child of the client, which
-    waits for its end as for any other's.
+    The worker is forked by a child that ends at once. So the client becomes its parent, and can
+    wait for its end.
     """
     reading, writing = os.pipe()
     between = os.fork()
@@ -262,8 +274,8 @@ def _fork(worker: RequestedWorker, printed: int) -> int | None:
 
 
 def _take_over(worker: RequestedWorker, printed: int) -> None:
-    """Make this fork what a process of its own would be: its session, output, variables and
-    chance.
+    """Give this fork what a process of its own has: a session, output, variables, and random numbers
+    of its own.
     """
     os.setsid()
     sys.stdout.flush()

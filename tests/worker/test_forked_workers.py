@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from fx_explorer.client import Capture, forked_workers
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.model import Artifact, CaptureRequest, ConsoleLine, Graph, Outcome
 from fx_explorer.session import SessionReader
+from fx_explorer.worker import fork_server
 from tests.conftest import ROOT
 
 MLP = str(ROOT / "sample_models" / "mlp.py")
@@ -277,3 +279,9 @@ async def test_a_fresh_interpreter_takes_over_where_torch_has_changed(
     version.write_text("second = True")
     outcome, *_ = await captured(server, CaptureRequest(MLP, session=""), printed)
     assert "it is the second now" in outcome.message
+
+
+def test_a_fork_in_which_torch_refuses_the_gpu_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not fork_server.has_lost_its_devices()
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    assert fork_server.has_lost_its_devices()

@@ -1,4 +1,4 @@
-"""Writes docs/keys.md: the key table, as the app's commands declare it."""
+"""Writes docs/reference/keys.md: the key table, as the app's commands declare it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).with_name("keys.md")
+PAGE = Path(__file__).parent / "reference" / "keys.md"
 OPENING = """\
 # Keys
 

@@ -16,7 +16,7 @@ from fx_explorer.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
 )
 
 
@@ -28,14 +28,39 @@ def fx_explorer(*arguments: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Return path and anchor of each link of a page that does not lead to another site."""
+    return re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, which GitHub and the site derive from their text."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ +(.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_between_pages_lead_to_files(page: Path) -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
-    missing = [target for target in targets if not (page.parent / target).exists()]
+    missing = [path for path, _ in links(page) if not (page.parent / path).exists()]
     assert missing == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_anchors_of_links_are_headings(page: Path) -> None:
+    missing = []
+    for path, anchor in links(page):
+        target = page.parent / path if path else page
+        if anchor and anchor not in anchors(target):
+            missing.append(f"{path}#{anchor}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
     text = page.read_text()
     assert [
@@ -59,7 +84,7 @@ FOLDERS = sorted(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_files_of_ours_named_in_a_page_exist(page: Path) -> None:
     path = rf"(?:{'|'.join(FOLDERS)})/(?:[A-Za-z_]\w*/)*(?:[A-Za-z_]\w*(?:\.\w+)?)?"
     named = re.findall(f"`({path})`", page.read_text())
@@ -86,7 +111,9 @@ def test_the_key_table_is_up_to_date(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "docs/write_keys.py", str(written)], cwd=ROOT, timeout=60, check=True
     )
-    assert (ROOT / "docs" / "keys.md").read_text() == written.read_text(), "run: make docs"
+    assert (ROOT / "docs" / "reference" / "keys.md").read_text() == written.read_text(), (
+        "run: make docs"
+    )
 
 
 @pytest.mark.parametrize("command", ["capture", "run", "report", "check", "explore"])
@@ -94,7 +121,7 @@ def test_every_option_named_in_the_docs_exists(command: str) -> None:
     shown = fx_explorer(command, "--help")
     named = {
         option
-        for page in (ROOT / "docs").glob("*.md")
+        for page in (ROOT / "docs").rglob("*.md")
         for line in re.findall(rf"fx-explorer {command} .*", page.read_text())
         for option in re.findall(
             r"(?<= )--[a-z][a-z-]+", line.partition(" -- ")[0].partition("|")[0]
@@ -110,7 +137,7 @@ def test_the_readme_names_exactly_two_set_up_commands() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_what_a_page_imports_of_ours_is_there(page: Path) -> None:
     lacking = []
     for module, names in re.findall(r"from (fx_explorer[\w.]*) import ([\w, ]+)", page.read_text()):

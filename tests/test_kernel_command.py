@@ -101,7 +101,7 @@ def test_the_report_has_every_configuration_and_keeps_its_contract(
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     jsonschema.Draft202012Validator(
-        json.loads((ROOT / "docs" / "report-schema.json").read_text())
+        json.loads((ROOT / "docs" / "reference" / "report-schema.json").read_text())
     ).validate(report)
     kernels = [
         kernel for compilation in report["compilations"] for kernel in compilation["kernels"]

@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.launched import launched_session
 
 NAME = "triton_poi_fused_add_0"
-SCHEMA = Path(__file__).parents[1] / "docs" / "report-schema.json"
+SCHEMA = Path(__file__).parents[1] / "docs" / "reference" / "report-schema.json"
 PTX = ".version 8.7\n.target sm_90a\n"
 
 

@@ -38,7 +38,7 @@ def find_gpu(name: str) -> Gpu:
     raise UsageError(
         f"there is no GPU called {shown_value(name)}{_did_you_mean(name)}; there are "
         f"{', '.join(known_gpus())}. Any other one can be described in a TOML file: --gpu "
-        "path/to/it.toml (docs/virtual-gpu.md says how)."
+        "path/to/it.toml (docs/reference/virtual-gpu.md says how)."
     )
 
 

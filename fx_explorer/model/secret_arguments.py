@@ -2,7 +2,7 @@
 
 An argument counts by the name of its option (``--hf-token X``, ``api_key=X``), or because it has
 the form of a well-known key, or is the password in an address. What has neither is kept:
-docs/sessions.md says so.
+docs/share/sessions.md says so.
 """
 
 from __future__ import annotations

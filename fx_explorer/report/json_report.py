@@ -1,5 +1,5 @@
 """This module writes the report as JSON: the contract ``fx-explorer/report/1``, described by
-``docs/report-schema.json``.
+``docs/reference/report-schema.json``.
 
 Within a version fields are only added. Whatever a session cannot know is empty or null here, never
 guessed.

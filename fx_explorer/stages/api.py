@@ -224,7 +224,7 @@ class Stages:
 
     def apply_pass(self, path: str | Path, gate: Gate, direction: Direction = "") -> None:
         """Apply ``pass_(gm)`` of a Python file to each graph after ``gate``, when it gets there.
-        See docs/stepping.md.
+        See docs/understand/stepping.md.
 
         Raises PassProblem for a file that cannot be used, and UsageError when the graphs are past
         the gate.

@@ -1,4 +1,4 @@
-"""A backend for torch.compile, the smallest that deserves the name: the tutorial of docs/backends.md in code.
+"""A backend for torch.compile, the smallest that deserves the name: the tutorial of docs/extend/backends.md in code.
 
 Read the files in the order in which a graph passes through them: ``backend.py`` (the whole way in
 50 lines), ``operators.py`` and ``support.py`` (what it can do), ``partition.py`` (cut), ``lowering/``

@@ -259,7 +259,7 @@ def test_every_format_tells_the_same(
 def test_the_report_has_it_as_its_schema_says(
     session: Path, captured: Captured, reader: OpenedReader
 ) -> None:
-    schema = json.loads((ROOT / "docs" / "report-schema.json").read_text())
+    schema = json.loads((ROOT / "docs" / "reference" / "report-schema.json").read_text())
     opened = reader(session)
     made = json_report(opened)
     jsonschema.validate(made, schema)

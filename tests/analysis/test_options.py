@@ -41,7 +41,9 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.dialogs.options import entries
 from tests.figures import figures
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs" / "reference" / "report-schema.json").read_text()
+)
 
 
 @pytest.fixture(scope="module")

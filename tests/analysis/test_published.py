@@ -1,4 +1,4 @@
-"""These tests capture a user's own backend for real, the example of docs/publish.md on the MLP.
+"""These tests capture a user's own backend for real, the example of docs/extend/publish.md on the MLP.
 Which operators it supports is written in that page; how often they occur is counted on
 AOTAutograd's own graphs.
 """
@@ -34,7 +34,7 @@ from fx_explorer.tui.content.presets import document_for
 from fx_explorer.tui.screens.pipeline_bar import pipeline
 from tests.conftest import ROOT, Captured
 
-PAGE = ROOT / "docs" / "publish.md"
+PAGE = ROOT / "docs" / "extend" / "publish.md"
 SUPPORTED = ("aten.addmm.default", "aten.mm.default", "aten.t.default", "aten.relu.default")
 
 

@@ -447,7 +447,9 @@ def test_the_report_has_the_bench_as_its_schema_says(tmp_path: Path) -> None:
     figures(tmp_path, (at(UNCOMPILED, 1), about(0.001)), (at(INDUCTOR, 1), about(0.0005)))
     with SessionReader(tmp_path / "0.fxs") as reader:
         told = json_report(reader)
-    schema = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
+    schema = json.loads(
+        (Path(__file__).parents[2] / "docs" / "reference" / "report-schema.json").read_text()
+    )
     jsonschema.validate(told["bench"], schema["properties"]["bench"])
     assert isinstance(told["bench"], dict)
     assert told["bench"]["verdict"][0].startswith("Compiling pays: with inductor")

@@ -138,7 +138,10 @@ def test_a_report_has_the_ledger(session: Path, capsys: pytest.CaptureFixture[st
     assert main(["report", str(session), "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["ledger"]
     jsonschema.validate(
-        told, json.loads((ROOT / "docs/report-schema.json").read_text())["properties"]["ledger"]
+        told,
+        json.loads((ROOT / "docs/reference/report-schema.json").read_text())["properties"][
+            "ledger"
+        ],
     )
     assert told["accounted_s"] == pytest.approx(sum(step["host_s"] for step in told["steps"]))
 

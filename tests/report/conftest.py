@@ -13,7 +13,7 @@ import pytest
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 
-SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "report-schema.json"
+SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "reference" / "report-schema.json"
 
 Report = Callable[[Path], dict[str, Any]]
 

@@ -23,7 +23,7 @@ Lists every operator of the backend's graphs: how often it is called, its share 
 Then come the segments that the backend compiles, what crosses their borders in bytes, what falls back to PyTorch between them,
 and which operator splits them. Support is known if the backend asks torch's partitioner (CapabilityBasedPartitioner) while it
 compiles. Otherwise fx-explorer asks the operator_support that the backend's function or file declares. Else it is unknown.
-docs/support.md has the details.
+docs/reference/support.md has the details.
 
 examples:
   fx-explorer support model.py --backend mine.py:my_backend      a backend of your own

@@ -186,7 +186,7 @@ def _why_empty(reader: SessionReader) -> str:
         return "Everything was compiled by Inductor, whose stages have views of their own."
     return (
         f"Nothing was published by {', '.join(sorted(backends))}: a backend does it with "
-        "fx_explorer.publish (docs/publish.md)."
+        "fx_explorer.publish (docs/extend/publish.md)."
     )
 
 

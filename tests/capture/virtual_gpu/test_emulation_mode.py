@@ -333,7 +333,9 @@ def test_the_report_tells_gpu_emulation_mode_and_questions(
         file("import torch\nmodel, example_inputs = torch.nn.ReLU(), (torch.ones(3),)\n"), "h200"
     )
     report = json_report(opened(ended))
-    jsonschema.validate(report, json.loads((ROOT / "docs" / "report-schema.json").read_text()))
+    jsonschema.validate(
+        report, json.loads((ROOT / "docs" / "reference" / "report-schema.json").read_text())
+    )
     environment = report["environment"]
     assert (environment["gpu"], environment["device"], environment["gpu_present"]) == (
         "NVIDIA H200 SXM 141 GB",

@@ -1,8 +1,8 @@
 """Workers that need not import torch: they are forks of a process that has imported it.
 
 ``ForkServer`` keeps that process (worker/fork_server.py) for one interpreter and its variables.
-Where there can be none (a system other than Linux, an old kernel, a machine with a GPU), and for a
-worker with other variables, ``fork`` returns None, and a fresh process is started.
+Where there can be none (a system other than Linux, an old kernel, a machine whose accelerator no
+fork can use), and for a worker with other variables, ``fork`` returns None, and a fresh process is started.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ READ_LATE = frozenset((MARK, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
 they need a cache folder (torch/_inductor/runtime/cache_dir_utils.py, triton/knobs.py).
 """
 
-ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/accel")
-"""Where one of these is, workers are started afresh: torch 2.11 asks CUDA for its devices when its
-compiler is imported (torch/_inductor/runtime/benchmarking.py), after which no fork can use them.
+ACCELERATORS = ("/dev/kfd", "/dev/accel")
+"""Where one of these is, workers are started afresh. That importing torch leaves a device usable in
+a fork was tried for CUDA only (worker/fork_server.py).
 """
 
 

@@ -1,7 +1,7 @@
 """A fork server imports torch and its compiler once, and each worker that is asked of it is a fork
 of it, which finds them there.
 
-Nothing of the user's is imported in it, nothing is compiled, and no device is touched: what comes
+Nothing of the user's is imported in it, nothing is compiled, and no GPU is initialized: what comes
 before the user's module in a worker for a target is imported, in the same order (job.py,
 request_recording.py). A request that needs something else before torch (a virtual GPU), or a
 program that imports torch itself (a script), gets a fresh interpreter in place of the fork.
@@ -48,6 +48,12 @@ CAPTURE_JOB = "worker.job"
 
 MARK = "FX_EXPLORER_CAPTURE"
 """The variable by which the client knows a worker's processes (client/descendants.py)."""
+
+ASKS_THE_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""With this variable at 1, ``torch.cuda.is_available`` counts GPUs without initializing CUDA, after
+which no fork could use them (torch/cuda/__init__.py). torch 2.11 calls it when its compiler is
+imported (torch/_inductor/runtime/benchmarking.py).
+"""
 
 DESCRIPTORS = 4
 """How many come with a request: notices, commands, standard output, standard error."""
@@ -235,6 +241,8 @@ def _keep_what_is_printed() -> int:
 
 def _import_all() -> bool:
     """Import everything that workers need, and return whether that succeeded."""
+    chosen = os.environ.get(ASKS_THE_DRIVER)
+    os.environ[ASKS_THE_DRIVER] = "1"
     try:
         import_torch()
         import_compiler()
@@ -245,6 +253,11 @@ def _import_all() -> bool:
                 importlib.import_module(f"fx_explorer.capture.{module}")
     except BaseException:  # noqa: BLE001 - the fresh worker imports again, and says what is wrong
         return False
+    finally:
+        if chosen is None:
+            del os.environ[ASKS_THE_DRIVER]
+        else:
+            os.environ[ASKS_THE_DRIVER] = chosen
     return True
 
 

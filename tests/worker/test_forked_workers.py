@@ -52,6 +52,18 @@ def fx_explorer_target():
     return f, (torch.ones(3),)
 """
 
+ASKS = f"""import os
+import torch
+
+print("variable", os.environ.get("{fork_server.ASKS_THE_DRIVER}"), end=" ")
+print("refused", torch.cuda._is_in_bad_fork())
+
+f = torch.compile(lambda x: x + 1)
+
+def fx_explorer_target():
+    return f, (torch.ones(3),)
+"""
+
 CHANCE = """import random, sys
 import torch
 
@@ -145,6 +157,17 @@ async def test_what_a_forked_worker_captures_is_what_a_fresh_one_does(
     assert seen or job == "no target"
     if job == "script":
         assert "torch was not there" in str(seen)
+
+
+async def test_a_fork_may_use_a_gpu_and_has_the_variables_of_its_user(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    """Asked by way of CUDA, no fork could use a GPU. The program sees what its user has set."""
+    target = tmp_path / "asks.py"
+    target.write_text(ASKS)
+    outcome, seen, _ = await captured(server, CaptureRequest(str(target), session=""), printed)
+    assert outcome.kind == "finished", outcome.message
+    assert seen == "variable None refused False"
 
 
 async def test_two_forks_of_one_server_do_not_have_the_same_chance(

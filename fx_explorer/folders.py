@@ -2,7 +2,7 @@
 data needed only during a run.
 
 A temporary folder that is locked is in use as long as its maker lives, however that ends; what is
-left behind unlocked is found at the next start (``client/leftovers.py``).
+left behind unlocked is found at the next start (``client/session_files.py``).
 """
 
 from __future__ import annotations

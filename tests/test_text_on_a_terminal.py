@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer import cli
-from fx_explorer.client.leftovers import Leftover
+from fx_explorer.client.session_files import Leftover
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.commands import recover
 from fx_explorer.model import Notice

@@ -11,8 +11,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.cli import main
-from fx_explorer.client.trust import is_own_session, remember_session
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.ownership import is_own_session, remember_session
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
 

@@ -105,7 +105,7 @@ def _import_with_compiler() -> None:
         torch.device("cpu")
     )  # the same, for each kind of device
     importlib.import_module(
-        "fx_explorer.capture.options.catalogue"
+        "fx_explorer.capture.option_catalogue"
     ).list_settings()  # reads the sources of torch's options, once
 
 

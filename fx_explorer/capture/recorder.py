@@ -28,7 +28,7 @@ import torch._dynamo.utils
 
 from fx_explorer import __version__
 from fx_explorer.capture.inspecting import inspecting
-from fx_explorer.capture.options.catalogue import add_catalogue, in_force
+from fx_explorer.capture.option_catalogue import add_catalogue, in_force
 from fx_explorer.capture.recording.boundary import StraightThrough
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Notify, Recording, registered
@@ -86,9 +86,9 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),
-    "the arguments of torch.compile": ("options.in_force", "compile_call_hook"),
-    "the stance": ("options.in_force", "stance_hook"),
-    "the options in force": ("options.in_force", "config_hook"),
+    "the arguments of torch.compile": ("options_in_force", "compile_call_hook"),
+    "the stance": ("options_in_force", "stance_hook"),
+    "the options in force": ("options_in_force", "config_hook"),
     "whether graphs run as CUDA graphs": ("inductor.cuda_graphs", "cuda_graph_hook"),
     "how kernels are launched": ("inductor.kernel_launches", "launch_hook"),
     "what backends publish": ("backends.listening", "publish_hook"),

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from fx_explorer import __version__
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
@@ -32,12 +32,16 @@ from fx_explorer.client.process_outcomes import (
     with_problem,
 )
 from fx_explorer.client.session_files import files_of, place_session, session_file
-from fx_explorer.client.trust import remember_request, remember_session, whole_request
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.model.checked_json import checked
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.ownership import mark_as_captured_here
+from fx_explorer.session.ownership import (
+    mark_as_captured_here,
+    remember_request,
+    remember_session,
+    whole_request,
+)
 from fx_explorer.session.queries.compilations import has_compiled
 from fx_explorer.session.writer import finish_session
 
@@ -88,7 +92,7 @@ class Capture:
         self.python = python
         self.timeout = timeout
         self._on_output = on_output
-        self._directory, self._lock = leftovers.new_directory()
+        self._directory, self._lock = session_files.new_capture_directory()
         self.session_path = self._directory / "session.fxs"
         remember_session(self.session_path)
         self.request = replace(request, session=str(self.session_path))
@@ -390,7 +394,7 @@ class Capture:
                 problem = str(error)
                 self._is_kept = self.session_path.exists()
                 # The outcome says where it is, so the next start need not.
-                leftovers.note_reported(self._directory)
+                session_files.note_reported(self._directory)
         if problem:
             self.outcome = with_problem(outcome, problem)
 

@@ -11,12 +11,16 @@ from pathlib import Path, PurePosixPath
 
 from fx_explorer import __version__
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelCall, Outcome
-from fx_explorer.readers.provenance_table import TITLE, format_provenance
+from fx_explorer.readers.provenance_table import (
+    KERNEL_INFORMATION,
+    TITLE,
+    format_provenance,
+    read_provenance,
+)
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.untrusted.packed import Member
 from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
 from fx_explorer.torch_texts.output_code import read_wrapper
-from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, read_provenance
 
 LANGUAGES = {
     ".cpp": "cpp",

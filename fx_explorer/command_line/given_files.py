@@ -15,16 +15,15 @@ import sys
 from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
-from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
-from fx_explorer.readers.debug_folders import is_debug_directory
 from fx_explorer.session import SessionReader
 from fx_explorer.session.elsewhere import register_texts_elsewhere
+from fx_explorer.session.ownership import LOADS
 from fx_explorer.session.untrusted.given_program import (
     SUFFIX,
     check_is_python,
@@ -81,8 +80,11 @@ def _resolved(
 
         return given_log(command, STANDARD_INPUT, arguments, until)
     file, name = split_target(target)
-    if file is not None and file.is_dir() and is_debug_directory(file):
-        return given_log(command, file, arguments, until)
+    if file is not None and file.is_dir():
+        from fx_explorer.readers.debug_directory import is_debug_directory
+
+        if is_debug_directory(file):
+            return given_log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
     if kind_of_file(file).kind in ("log", "torch_logs", "tritonparse", "provenance"):
@@ -172,7 +174,7 @@ def given_log(
     from fx_explorer.readers.torch_log_text import read_text
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, TextsOfLog
-    from fx_explorer.readers.tritonparse import read_tritonparse
+    from fx_explorer.readers.tritonparse_log import read_tritonparse
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
     shows = (*SHOW_LOGS, "kernel") if kind == "tritonparse" else SHOW_LOGS

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fx_explorer.client import Capture, leftovers
+from fx_explorer.client import Capture, session_files
 from fx_explorer.client.forked_workers import fork_server
 from fx_explorer.client.process_outcomes import exit_code
-from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own_session
 from fx_explorer.command_line.capture_options import (
     add_allow_argument,
     add_capture_arguments,
@@ -32,6 +31,7 @@ from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
+from fx_explorer.session.ownership import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own_session
 from fx_explorer.session.untrusted.given_program import SUFFIX
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -182,11 +182,11 @@ async def capture_first(
     finally:
         progress.end()
         if keep:
-            leftovers.note_reported(capture.session_path.parent)
+            session_files.note_reported(capture.session_path.parent)
             progress.tell(f"session kept in: {capture.session_path}")
         else:
             capture.discard()
-        for line in leftovers.news():
+        for line in session_files.news_of_leftovers():
             progress.tell(line)
 
 

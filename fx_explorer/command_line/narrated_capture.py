@@ -23,7 +23,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming import function_of, resumed_at
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
-from fx_explorer.client import Capture, leftovers
+from fx_explorer.client import Capture, session_files
 from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import SessionError
@@ -262,7 +262,7 @@ async def _follow(
             *_describe_random_numbers(capture.session_path),
         ):
             progress.tell(line)
-    for line in leftovers.news():
+    for line in session_files.news_of_leftovers():
         progress.tell(line)
     code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
     if request.as_script and outcome.kind in SCRIPT_ENDED:

@@ -75,7 +75,7 @@ def _answer(
     reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None
 ) -> None:
     from fx_explorer.analysis.graph_code.written import written_graph
-    from fx_explorer.client.trust import is_own_session
+    from fx_explorer.session.ownership import is_own_session
 
     graphs = _graphs(reader)
     if not arguments.name:

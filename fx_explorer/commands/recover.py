@@ -8,8 +8,14 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from fx_explorer.client.leftovers import Leftover, leftovers, note_reported, remove
-from fx_explorer.client.session_files import place_session, session_file
+from fx_explorer.client.session_files import (
+    Leftover,
+    leftovers,
+    note_reported,
+    place_session,
+    remove_leftover,
+    session_file,
+)
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -60,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = [listed[arguments.number - 1]]
     if arguments.remove:
         for leftover in chosen:
-            remove(leftover)
+            remove_leftover(leftover)
             print(f"removed {printable(str(leftover.session))}")
     elif arguments.number is None:
         _list(listed)
@@ -92,7 +98,7 @@ def _recover(leftover: Leftover, output: Path) -> None:
         place_session(leftover.session, place)
     except UsageError as error:
         raise UsageError(f"{error}. It is still in {leftover.session}") from error
-    remove(leftover)
+    remove_leftover(leftover)
     print(
         f"recovered {printable(str(output))} (look at it with: fx-explorer "
         f"{printable(str(output))})"

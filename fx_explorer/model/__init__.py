@@ -18,6 +18,7 @@ from fx_explorer.model.bench import (
     InputDim,
     InputSize,
 )
+from fx_explorer.model.column_types import DIRECTIONS, STAGES, Direction, Stage
 from fx_explorer.model.gpu import Gpu, Vendor
 from fx_explorer.model.protocol import (
     TWICE_THE_BATCH,
@@ -90,17 +91,6 @@ from fx_explorer.model.rows.graph import (
     bucket_label,
     is_bucket_label,
 )
-from fx_explorer.model.rows.guard import (
-    GUARD_FILTER,
-    NOT_MEASURED,
-    Answer,
-    FilterAnswer,
-    GuardAnswer,
-    GuardCheck,
-    Origin,
-    SymbolEvent,
-    SymbolEventKind,
-)
 from fx_explorer.model.rows.kernels import (
     LEVELS,
     NVDISASM_OPTIONS,
@@ -140,18 +130,27 @@ from fx_explorer.model.rows.measured import (
     ProfileTime,
 )
 from fx_explorer.model.rows.observation import (
+    GUARD_FILTER,
+    NOT_MEASURED,
+    Answer,
     ConsoleLine,
     Failure,
+    FilterAnswer,
     GraphBreak,
     Guard,
+    GuardAnswer,
+    GuardCheck,
     Measured,
     Measurement,
     Metric,
+    Origin,
     PhaseLine,
     Recompile,
     SavedTensor,
     Span,
     Symbol,
+    SymbolEvent,
+    SymbolEventKind,
 )
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
@@ -173,7 +172,6 @@ from fx_explorer.model.rows.stepping import (
     SettingGroup,
     StepKind,
 )
-from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 
 __all__ = [
     "AFTER_PASSES",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fx_explorer.model.checked_json import checked
+from fx_explorer.model.column_types import Direction, Stage
 from fx_explorer.model.gpu import Gpu
 from fx_explorer.model.rows.compilation import FRONT_END_LIMIT_S, STANCE
 from fx_explorer.model.rows.stepping import GATES, Changes, Gate, Pause
-from fx_explorer.model.stage import Direction, Stage
 
 TWICE_THE_BATCH = "twice the batch"
 """The words that take the place of an expression for other inputs."""

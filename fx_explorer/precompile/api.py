@@ -20,11 +20,11 @@ from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.torch_compat.shared_names import functorch_config, get_traced_fn
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
-from fx_explorer.precompile import compilers, saving
+from fx_explorer.precompile import phases, saving
 from fx_explorer.precompile.compiled import Captured, CompiledFunction, Guards
 from fx_explorer.precompile.errors import GraphBreakError, PrecompileError, PrecompileWarning
+from fx_explorer.precompile.phases import captured_or_broken
 from fx_explorer.precompile.states import without_inference_tensors
-from fx_explorer.precompile.tracing import captured_or_broken
 from fx_explorer.torch_texts.reports import BreakReport, parse_break
 
 
@@ -110,7 +110,7 @@ class Precompile:
 
     @staticmethod
     def aot_autograd(
-        gm: torch.fx.GraphModule, guards: Guards, compiler: compilers.Compiler | None = None
+        gm: torch.fx.GraphModule, guards: Guards, compiler: phases.Compiler | None = None
     ) -> tuple[CompiledFunction, Guards]:
         """Trace forward and backward of a captured graph and compile both, now.
 
@@ -152,15 +152,15 @@ class Precompile:
         tensor([3., 3., 3.])
         """
         captured = _captured(gm, guards)
-        graph = compilers.copied(gm)
+        graph = phases.copied(gm)
         # Two copies: to lower a graph changes it, and ``save`` lowers it once more.
         lowering = LoweringRequest(
-            functools.partial(compilers.lower, compiler),
-            compilers.copied(graph),
+            functools.partial(phases.lower, compiler),
+            phases.copied(graph),
             captured.inputs,
             compiler,
         )
-        with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
+        with captured.compiling("backend_compile", phases.name_of(compiler), lowering):
             # Else the backward would be compiled when it first runs, and what fails there be
             # reported only then.
             with functorch_config.patch(force_non_lazy_backward_lowering=True):

@@ -25,10 +25,9 @@ from fx_explorer.capture.torch_compat.shared_names import (
     tracing,
 )
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
-from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError, PrecompileError
+from fx_explorer.precompile.phases import Compiler, captured_or_broken, measured, name_of
 from fx_explorer.precompile.states import Mismatch, States, Trace
-from fx_explorer.precompile.tracing import captured_or_broken, measured
 
 
 class Guards:

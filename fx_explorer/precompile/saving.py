@@ -34,11 +34,11 @@ from fx_explorer.capture.torch_compat.versions import (
     require,
     runtime_env,
 )
-from fx_explorer.precompile import compilers
+from fx_explorer.precompile import phases
 from fx_explorer.precompile.compiled import CompiledFunction, as_arguments, bound
 from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError
+from fx_explorer.precompile.phases import captured_or_broken
 from fx_explorer.precompile.states import States, without_inference_tensors
-from fx_explorer.precompile.tracing import captured_or_broken
 
 _AOT_COMPILE = "torch._dynamo.aot_compile"
 
@@ -58,7 +58,7 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     """
     compiler = compiled_fn.compiler
     if compiler is not None and compiler is not regional_inductor:
-        name = compilers.name_of(compiler)
+        name = phases.name_of(compiler)
         raise SaveError(
             f"torch cannot save what the compiler {name} returned: it serialises what Inductor and "
             "regional_inductor make. Compile with one of these, or compile again in each process."
@@ -140,7 +140,7 @@ def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
         runtime_env=_runtime_env(traced, source.backend_id),
         source_info=sources,
         device_type=device_type_of(source.graph_module.graph),
-        backend_name=compilers.name_of(compiled_fn.compiler),
+        backend_name=phases.name_of(compiled_fn.compiler),
     )
     return require(_AOT_COMPILE, "AOTCompiledFunction")(
         artifacts, _extra_globals=function.__globals__
@@ -182,15 +182,13 @@ def _without_gradients(owner: object | None) -> Iterator[None]:
 
 def _lowered(compiled_fn: CompiledFunction) -> Any:
     captured, compiler = compiled_fn.captured, compiled_fn.compiler
-    graph = compilers.copied(compiled_fn.graph)
+    graph = phases.copied(compiled_fn.graph)
     if compiler is None:
-        return compilers.lower(None, graph, captured.inputs)
+        return phases.lower(None, graph, captured.inputs)
     made = require("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
     result = require("torch._inductor.output_code", "RegionalOutputCode")
-    watched = compilers.CheckedCompiler(compiler)
-    return compilers.aot_backend(made(result, watched), made(result, watched))(
-        graph, captured.inputs
-    )
+    watched = phases.CheckedCompiler(compiler)
+    return phases.aot_backend(made(result, watched), made(result, watched))(graph, captured.inputs)
 
 
 class GuardsOfFile:

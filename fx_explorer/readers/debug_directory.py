@@ -1,19 +1,29 @@
 """A directory that torch wrote for ``TORCH_COMPILE_DEBUG=1`` becomes a session: AOTAutograd's
 graphs, those after Inductor's passes, IR, and code with kernels.
+
+It has a folder for each graph that Inductor compiled (``DebugContext``, torch/_inductor/debug.py).
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
-from fx_explorer.model import Outcome
+from fx_explorer.model import Direction, Outcome
 from fx_explorer.outside_file import read_outside
-from fx_explorer.readers.debug_folders import GraphFolder, graph_folders, logs_in_parent
-from fx_explorer.readers.provenance_table import TITLE, format_provenance
+from fx_explorer.readers.provenance_table import (
+    KERNEL_INFORMATION,
+    NODE_MAPPINGS,
+    TITLE,
+    format_provenance,
+    read_provenance,
+)
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
@@ -21,7 +31,91 @@ from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.read_log import MALFORMED
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, NODE_MAPPINGS, read_provenance
+
+_FOLDER = re.compile(
+    r"(?P<model>.+?)__(?P<id>\d+)_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d+)"
+)
+
+_OF_PACKAGE = re.compile(r"(?P<model>.+?)__(?P<id>_?\d*)\.(?P<order>\d+)")
+"""Matches the folder of a compilation by AOTInductor: ``model___0.0``."""
+
+_CODE = ("output_code.py", "output_code.cpp", "fx_graph_readable.py")
+
+_BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
+"""Paths of the folders, relative to the named directory."""
+
+_LOGS = (
+    "tlparse/*.log",
+    "../tlparse/*.log",
+    "torch_compile_debug/tlparse/*.log",
+    "../../tlparse/*.log",
+)
+"""Path to which torch 2.13 writes a TORCH_TRACE log of the same run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFolder:
+    """The folder of one graph."""
+
+    path: Path
+    program: str
+    """``model 0``: forward and backward of one Dynamo graph share it."""
+    direction: Direction
+    order: int
+
+
+def is_debug_directory(directory: Path) -> bool:
+    """Return whether Inductor wrote into it. Raises PermissionError for a directory that cannot be
+    looked into.
+    """
+    if directory.is_dir():
+        os.scandir(directory).close()
+    return directory.is_dir() and bool(graph_folders(directory))
+
+
+def graph_folders(directory: Path) -> list[GraphFolder]:
+    """Return the folders in the order Inductor compiled them. The directory may be one of them, or
+    up to three levels above.
+    """
+    paths = {directory.absolute()}
+    for below in _BELOW:
+        paths.update(path for path in directory.glob(f"{below}/*__*") if path.is_dir())
+    folders = []
+    for path in paths:
+        folder = _folder(path)
+        if folder:
+            folders.append(folder)
+    return sorted(folders, key=lambda folder: (folder.path.parent, folder.order))
+
+
+def logs_in_parent(directory: Path) -> list[Path]:
+    logs: set[Path] = set()
+    for pattern in _LOGS:
+        logs.update(log.resolve() for log in directory.glob(pattern))
+    return sorted(logs)
+
+
+def _folder(path: Path) -> GraphFolder | None:
+    named = _FOLDER.fullmatch(path.name)
+    if not any((path / name).is_file() for name in _CODE):
+        return None
+    if not named and (package := _OF_PACKAGE.fullmatch(path.name)):
+        name = f"{package['model']} {package['id'].strip('_')}".strip()
+        return GraphFolder(path, name, "inference", int(package["order"][:9]))
+    if not named:
+        return None
+    directions: dict[str, Direction] = {
+        "forward": "forward",
+        "backward": "backward",
+        "inference": "inference",
+    }
+    return GraphFolder(
+        path,
+        f"{named['model']} {named['id']}",
+        directions[named["direction"]],
+        int(named["order"][:9]),
+    )
+
 
 MOST_OF_A_FILE = 64 << 20
 """Maximum number of bytes of a file; a longer one is counted as not read."""

@@ -20,7 +20,7 @@ from fx_explorer.model import Notice
 from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress, describe_progress
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 from fx_explorer.readers.torch_trace.read_log import LogReading
-from fx_explorer.readers.tritonparse.read_events import EventReading
+from fx_explorer.readers.tritonparse_log import EventReading
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 TOLD_EVERY_S = 0.1

@@ -20,7 +20,7 @@ from textual.notifications import Notify, SeverityLevel
 from textual.theme import Theme
 from textual.worker import WorkerFailed
 
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
@@ -199,7 +199,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         name="leftovers", group="leftovers", description="look for captures that were interrupted"
     )
     async def _tell_leftovers(self) -> None:
-        for line in await asyncio.to_thread(leftovers.news):
+        for line in await asyncio.to_thread(session_files.news_of_leftovers):
             self.notify(line, title="interrupted capture", severity="warning", timeout=12)
 
     def on_unmount(self) -> None:

@@ -37,7 +37,7 @@ from fx_explorer.worker.progress import IMPORTING_TORCH
 MODULES = (
     "fx_explorer.worker.job",
     "fx_explorer.worker.request_recording",
-    "fx_explorer.capture.options.catalogue",
+    "fx_explorer.capture.option_catalogue",
     "fx_explorer.capture.recorder",
     "fx_explorer.program.calling",
     "fx_explorer.instruments.fixes.measure.verifying",

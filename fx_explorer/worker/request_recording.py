@@ -63,8 +63,8 @@ class RequestRecording:
             import torch._inductor.compile_fx  # noqa: F401
             from torch._dynamo import eval_frame
 
-            from fx_explorer.capture.options.catalogue import add_catalogue, in_force
-            from fx_explorer.capture.options.settings import apply
+            from fx_explorer.capture.option_catalogue import add_catalogue, in_force
+            from fx_explorer.capture.option_settings import apply
             from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
             from fx_explorer.program.calling import use_backend

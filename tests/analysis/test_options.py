@@ -13,7 +13,7 @@ import torch
 import torch._inductor
 
 from fx_explorer.analysis.whole_session import session_figures
-from fx_explorer.capture.options.catalogue import list_settings
+from fx_explorer.capture.option_catalogue import list_settings
 from fx_explorer.cli import main
 from fx_explorer.instruments.options.explained_options import (
     ExplainedOption,

@@ -77,7 +77,7 @@ def test_a_hostile_gpu_file_is_one_short_line(hostile_toml: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["peak_flops", "memory_bandwidth"])
 def test_a_number_of_a_gpu_that_no_float_holds_is_refused(kind: str, tmp_path: Path) -> None:
-    text = (gpus.gpu_files.HERE / "l4.toml").read_text()
+    text = (gpus.HERE / "l4.toml").read_text()
     at = text.index(kind)
     file = tmp_path / "given.toml"
     file.write_text(
@@ -114,7 +114,7 @@ QUOTING_A_LONG_NAME = {
 @pytest.mark.parametrize("change", QUOTING_A_LONG_NAME.values(), ids=QUOTING_A_LONG_NAME)
 def test_a_message_quotes_a_long_name_in_short(change: tuple[str, str], tmp_path: Path) -> None:
     file = tmp_path / "given.toml"
-    file.write_text((gpus.gpu_files.HERE / "l4.toml").read_text().replace(*change, 1))
+    file.write_text((gpus.HERE / "l4.toml").read_text().replace(*change, 1))
     with pytest.raises(UsageError) as refused:
         find_gpu(str(file))
     assert "kkk" in str(refused.value)
@@ -283,7 +283,7 @@ def mutated(chance: random.Random, text: str, pieces: tuple[str, ...]) -> str:
 def test_a_mutated_file_of_settings_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     whole = {
         "configuration": 'theme = "dark"\nafter_fix = "ask"\nmark_kernels = true\n[keys]\n"pane.zoom" = ["Z", "f5"]\n',
-        "gpu": (gpus.gpu_files.HERE / "l4.toml").read_text(),
+        "gpu": (gpus.HERE / "l4.toml").read_text(),
     }[kind]
     file = tmp_path / "given.toml"
     chance, longest = random.Random(kind), 0

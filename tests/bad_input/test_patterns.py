@@ -48,7 +48,7 @@ GIVEN_AT_MOST: dict[str, int] = {
     **dict.fromkeys(GIVEN_ONE_LINE, LONGEST_LINE),
     **{f"highlight rules of {language}": LONGEST_COLOURED for language in LANGUAGES},
     "analysis/input_names _OF_MODULE": LONGEST_NAME,
-    "capture/options/catalogue search": 10_000,  # a docstring of torch's
+    "capture/option_catalogue search": 10_000,  # a docstring of torch's
     "model/secret_arguments _QUOTED": 20_000,  # linear, with a factor of its bounds
 }
 """Module and name → the characters that its callers give it, where it is not linear."""

@@ -14,17 +14,17 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.options.catalogue import (
+from fx_explorer.capture.option_catalogue import (
     add_catalogue,
     entries_of,
     in_force,
     list_settings,
     variable_of,
 )
-from fx_explorer.capture.options.settings import apply, check_at_gate
+from fx_explorer.capture.option_settings import apply, check_at_gate
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Setting
-from fx_explorer.model.setting_types import fits
+from fx_explorer.model.setting_values import fits
 from fx_explorer.session import SessionReader, SessionWriter
 
 CONFIGS = {

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.gpus import find_gpu, gpu_like
-from fx_explorer.gpus.device import CLOCK_TIMES_BUS, NOT_TOLD
+from fx_explorer.gpus import CLOCK_TIMES_BUS, NOT_TOLD, find_gpu, gpu_like
 
 RTX_4090: dict[str, object] = {
     "major": 8,

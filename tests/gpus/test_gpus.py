@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.gpus import find_gpu, known_gpus
-from fx_explorer.gpus.gpu_files import HERE
+from fx_explorer.gpus import HERE, find_gpu, known_gpus
 from fx_explorer.model import CaptureRequest
 
 TRANSFERS_PER_CLOCK = {"nvidia": 2, "amd": 4}

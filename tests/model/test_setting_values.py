@@ -10,8 +10,15 @@ import pytest
 
 from fx_explorer.argument_types import option as option_of_the_command_line
 from fx_explorer.model import Setting
-from fx_explorer.model.setting_types import choices_of, declared, fits, plain_type
-from fx_explorer.model.setting_values import parse_value, problem_of, python_text
+from fx_explorer.model.setting_values import (
+    choices_of,
+    declared,
+    fits,
+    parse_value,
+    plain_type,
+    problem_of,
+    python_text,
+)
 
 
 def option(type_text: str, name: str = "x", choices: tuple[str, ...] = ()) -> Setting:

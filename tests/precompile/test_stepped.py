@@ -13,7 +13,7 @@ from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.model import CaptureRequest, Changes, Command, Compilation, Graph, Kernel, Pause
 from fx_explorer.precompile import Precompile
-from fx_explorer.precompile.compilers import Compiler
+from fx_explorer.precompile.phases import Compiler
 from tests.capture.stepping.driving import STEPS, Driven, Net, drive
 
 

@@ -13,9 +13,14 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.client.session_files import copy_session, session_file
-from fx_explorer.client.trust import remember_session
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.ownership import MARK, is_captured_here, mark_as_captured_here, secret_path
+from fx_explorer.session.ownership import (
+    MARK,
+    is_captured_here,
+    mark_as_captured_here,
+    remember_session,
+    secret_path,
+)
 from fx_explorer.session.writer import finish_session
 from fx_explorer.tui.controllers.leaving import save_session
 

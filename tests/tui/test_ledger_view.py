@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client.trust import remember_session
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.ledger.trial import Ledger
 from fx_explorer.model import CaptureRequest, LedgerOperator, LedgerStep, Outcome
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.ownership import remember_session
 from fx_explorer.tui.controllers.measurements import Measurements
 from fx_explorer.tui.panes.around_table import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane

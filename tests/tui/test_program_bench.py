@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.client.trust import remember_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.ownership import remember_session
 from fx_explorer.tui.controllers.measurements import Measurements
 from tests.bench.test_verdict import INDUCTOR, UNCOMPILED, about, at
 from tests.tui.conftest import OpenApp

@@ -18,7 +18,7 @@ import pytest
 
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.errors import WorkerError
-from fx_explorer.gpus.gpu_files import find_gpu
+from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.assembly_text import without_encoding
 from fx_explorer.instruments.kernels.builder_pool import Builder, BuilderPool, how_it_ended, rows_of
 from fx_explorer.instruments.kernels.live_registers import control_words
@@ -297,7 +297,7 @@ def test_how_a_builder_ended_is_said_in_words() -> None:
 CLIENT = """
 import asyncio, sys
 from fx_explorer.instruments.kernels.builder_pool import Builder
-from fx_explorer.gpus.gpu_files import find_gpu
+from fx_explorer.gpus import find_gpu
 async def stay():
     await Builder(find_gpu("h100"), sys.executable).start()
     print("warm", flush=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.client import Capture, leftovers
+from fx_explorer.client import Capture, session_files
 from fx_explorer.client.session_files import is_a_session
 from fx_explorer.folders import IN_USE_PREFIX
 from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine
@@ -109,16 +109,16 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
         try:
             assert client.stdout is not None
             assert client.stdout.readline() == b"running\n"
-            assert leftovers.leftovers() == [], "it is held while it runs"
+            assert session_files.leftovers() == [], "it is held while it runs"
             session = next(tmp_path.glob(f"{IN_USE_PREFIX}*/session.fxs"))
             assert wait_until(lambda: _console(session) == ["waiting"])
         finally:
             client.kill()
     assert wait_until(lambda: processes_with(MARK) == [])
-    (line,) = leftovers.news()
+    (line,) = session_files.news_of_leftovers()
     assert str(tmp_path / "target.py") in line
     assert line.endswith("Get or remove it: fx-explorer recover")
-    assert leftovers.news() == [], "told once"
+    assert session_files.news_of_leftovers() == [], "told once"
 
     monkeypatch.chdir(tmp_path)
     assert cli.main(["recover"]) == 0
@@ -130,7 +130,7 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
     assert f"still in {session}" in said
     assert cli.main(["recover", "1", "-o", "got.fxs"]) == 0
     assert _console(tmp_path / "got.fxs") == ["waiting"]
-    assert leftovers.leftovers() == []
+    assert session_files.leftovers() == []
     assert cli.main(["recover", "1"]) == 2
 
 
@@ -143,7 +143,7 @@ def test_what_was_left_is_listed_by_what_is_in_it_and_removed_only_when_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    empty, kept, damaged, held = (leftovers.new_directory() for _ in range(4))
+    empty, kept, damaged, held = (session_files.new_capture_directory() for _ in range(4))
     with SessionWriter(empty[0] / "session.fxs") as writer:
         writer.set_meta("progress", "importing torch")
     for directory, _ in (kept, held):
@@ -153,9 +153,9 @@ def test_what_was_left_is_listed_by_what_is_in_it_and_removed_only_when_told_to(
     (tmp_path / f"{IN_USE_PREFIX}link").symlink_to(kept[0])
     for _, lock in (empty, kept, damaged):
         lock.release()
-    old = time.time() - 2 * leftovers.SETTLED_S
+    old = time.time() - 2 * session_files.SETTLED_S
     os.utime(empty[0], (old, old))
-    assert {one.directory for one in leftovers.leftovers()} == {kept[0], damaged[0]}
+    assert {one.directory for one in session_files.leftovers()} == {kept[0], damaged[0]}
     assert not empty[0].exists(), "nothing was in it"
     assert cli.main(["recover", "--remove"]) == 0
     assert capsys.readouterr().out.count("removed") == 2
@@ -184,8 +184,8 @@ def test_what_was_read_of_a_log_goes_at_the_next_start_when_its_reader_was_kille
     log.write_text("nothing of torch's\n")
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(leftovers, "SETTLED_S", -1)
+    monkeypatch.setattr(session_files, "SETTLED_S", -1)
     command = [sys.executable, "-c", READING_A_LOG, str(log)]
     assert subprocess.run(command, check=False).returncode == 9
     (folder,) = temporary.glob(f"{IN_USE_PREFIX}*")
-    wait_until(lambda: leftovers.leftovers() == [] and not folder.exists())
+    wait_until(lambda: session_files.leftovers() == [] and not folder.exists())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.folders import Lock, temporary_folder
 
 LOOKS_S = 0.3
@@ -59,7 +59,7 @@ def test_a_temporary_folder_is_locked_although_another_looked_at_it_first(
 
 @pytest.mark.usefixtures("looked_at_when_made")
 def test_the_directory_of_a_capture_is_made_although_another_looked_at_it_first() -> None:
-    directory, lock = leftovers.new_directory()
+    directory, lock = session_files.new_capture_directory()
     assert is_locked(directory)
     lock.release()
 

@@ -12,12 +12,12 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.client import Capture
-from fx_explorer.client.trust import whole_request
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name, without_secrets
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
+from fx_explorer.session.ownership import whole_request
 
 
 @pytest.mark.parametrize(

@@ -27,19 +27,21 @@ from typing import Any, NamedTuple
 import torch
 from torch._dynamo.guards import CheckFunctionManager
 
-from fx_explorer.capture.dynamo.guard_leaves import (
+from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
+from fx_explorer.capture.dynamo.what_if import check_keys
+from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.live_guards import (
+    CallState,
     ExampleValues,
     Leaf,
+    LiveTree,
     Unreachable,
     cost_ns,
+    held,
     leaves,
     less_the_call,
     tree_cost_ns,
 )
-from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
-from fx_explorer.capture.dynamo.what_if import check_keys
-from fx_explorer.capture.recording.described import described
-from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.shared_names import strip_local_scope

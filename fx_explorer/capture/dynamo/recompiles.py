@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch._dynamo import guards
 
-from fx_explorer.capture.dynamo.guard_leaves import leaves
 from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.live_guards import leaves
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

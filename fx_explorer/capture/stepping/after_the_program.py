@@ -25,7 +25,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.dynamo.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.inspecting import backward_at_once, building
-from fx_explorer.capture.options.settings import compiler_for
+from fx_explorer.capture.option_settings import compiler_for
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.noting import patched_in_programs
 from fx_explorer.capture.recording.state import Recording, unrecorded

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch.fx import GraphModule
 
+from fx_explorer.capture import option_settings
 from fx_explorer.capture.aot.regional import KEY, region_name
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.node_links import copied_links
-from fx_explorer.capture.options import settings
 from fx_explorer.capture.recording.graphs import CALLS, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variant import Variant
@@ -331,7 +331,7 @@ def _check_configs(mark: Mark) -> None:
 
 def _check_config_types(mark: Mark) -> None:
     try:
-        settings.check({f"inductor.{key}": value for key, value in mark.configs.items()})
+        option_settings.check({f"inductor.{key}": value for key, value in mark.configs.items()})
     except UsageError as error:
         raise UsageError(f"region {mark.name!r}: {error}") from error
 

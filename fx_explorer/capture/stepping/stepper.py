@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from fx_explorer.capture import option_settings
 from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.users_backend import backend_name
-from fx_explorer.capture.options import settings
-from fx_explorer.capture.options.settings import SETTING, Compiler, DynamicShapes, compiler_for
+from fx_explorer.capture.option_settings import SETTING, Compiler, DynamicShapes, compiler_for
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.compilation_state import Segment
@@ -101,7 +101,7 @@ class Stepper:
                 variant.lowered_with[key] = self.settings.for_variant(variant)
             yield
             return
-        restore = settings.apply(variant.settings_again(key))
+        restore = option_settings.apply(variant.settings_again(key))
         try:
             yield
         finally:
@@ -250,8 +250,8 @@ class VariantSettings:
         """Set options for everything that is compiled from now on, and describe them. Raises
         UsageError with none of them set.
         """
-        settings.check_at_gate(wanted)
-        self._restore.append(settings.apply(wanted))
+        option_settings.check_at_gate(wanted)
+        self._restore.append(option_settings.apply(wanted))
         if SETTING in wanted:
             self.dynamic_shapes.want(wanted[SETTING])
         self.changes = self.changes.plus(Changes(wanted))
@@ -267,7 +267,7 @@ class VariantSettings:
         """Keep the user's settings in force inside the block, including those set in it. Afterwards
         torch's settings are as before.
         """
-        self._restore.append(settings.apply(self.changes.settings))
+        self._restore.append(option_settings.apply(self.changes.settings))
         try:
             with self.dynamic_shapes.in_frames():
                 yield
@@ -282,7 +282,7 @@ class VariantSettings:
         outside, known = self._restore, self.changes
         try:
             with block:
-                self._restore = [settings.apply(known.settings)]
+                self._restore = [option_settings.apply(known.settings)]
                 try:
                     yield
                 finally:
@@ -291,7 +291,7 @@ class VariantSettings:
             self._restore = outside
             # What was set in the block was undone with the block.
             if self.changes != known:
-                outside.append(settings.apply(self.changes.settings))
+                outside.append(option_settings.apply(self.changes.settings))
 
     def _put_back(self) -> None:
         while self._restore:
@@ -300,7 +300,7 @@ class VariantSettings:
     @contextlib.contextmanager
     def of(self, variant: Variant) -> Iterator[None]:
         """Apply the variant's own settings inside the block."""
-        restore = settings.apply(variant.changes.settings)
+        restore = option_settings.apply(variant.changes.settings)
         try:
             yield
         finally:

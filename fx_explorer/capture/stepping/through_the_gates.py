@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 import torch
 
+from fx_explorer.capture import option_settings
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import runnable_copy
-from fx_explorer.capture.options import settings
-from fx_explorer.capture.options.settings import SETTING, THROUGH, compiler_for
+from fx_explorer.capture.option_settings import SETTING, THROUGH, compiler_for
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.editing import cut_out, marked, passed
 from fx_explorer.capture.stepping.gates import AnotherVariant, GateReached, LeftAtGate, Skipped
@@ -156,7 +156,7 @@ def compile_as_asked(
     except AnotherVariant as other:
         stepper.rows.leave(variant, "the user chose another variant")
         # Only Dynamo can do this: ``stepped_boundary.py`` has it restart the frame.
-        if settings.SETTING in other.command.changes.settings:
+        if option_settings.SETTING in other.command.changes.settings:
             raise
         other_variant, graph = new_variant(stepper, kept, other.command, variant)
         made = run_variant(
@@ -434,8 +434,8 @@ def check_new_variant(
     """Raise UsageError for a command that cannot be carried out, before anything is changed."""
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
     stepper.check_source(kept)
-    settings.check_at_gate(command.changes.settings)
-    settings.check(command.changes.settings)
+    option_settings.check_at_gate(command.changes.settings)
+    option_settings.check(command.changes.settings)
     compiler_for(
         {**stepper.settings.for_variant(origin), **command.changes.settings}, kept.compiler
     )
@@ -450,10 +450,10 @@ def check_new_variant(
     _check_passes(gate, command.changes.passes)
     if command.changes.marks and gate != "dynamo":
         raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
-    if settings.SETTING in command.changes.settings:
+    if option_settings.SETTING in command.changes.settings:
         if kept is not stepper.in_dynamo:
-            raise UsageError(settings.THROUGH)
-        settings.check_changes(gate, command.changes)
+            raise UsageError(option_settings.THROUGH)
+        option_settings.check_changes(gate, command.changes)
     marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
 
 

@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import is_fake
 
 from fx_explorer.capture.aot.regional import configs_in_force
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.options.catalogue import (
+from fx_explorer.capture.option_catalogue import (
     MODULES,
     names,
     set_entry,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.argument_types import option
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.command_line.capture_options import (
     add_call_arguments,
@@ -176,8 +176,8 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
         place = None
     if place:
         place.check()
-    folder, lock = leftovers.new_directory()
-    session, narration = folder / leftovers.SESSION, _Narration()
+    folder, lock = session_files.new_capture_directory()
+    session, narration = folder / session_files.SESSION, _Narration()
     try:
         with SessionWriter(session) as writer:
             begin_session(writer, plan)

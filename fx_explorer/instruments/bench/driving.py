@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
@@ -102,7 +102,7 @@ class Bench:
         with self._writer.transaction():
             self._write(state="running")
             cells = [self._cells(sizes, contenders) for sizes in combinations]
-        folder, lock = leftovers.new_directory()
+        folder, lock = session_files.new_capture_directory()
         state = "stopped"
         try:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):

@@ -24,7 +24,6 @@ from itertools import count
 from pathlib import Path
 
 from fx_explorer.client.process import WorkerProcess, next_line
-from fx_explorer.client.trust import is_own_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import (
     NVDISASM_OPTIONS,
@@ -37,6 +36,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
+from fx_explorer.session.ownership import is_own_session
 
 MOST_BUILDERS = 2
 """Maximum number of builders. Each holds torch, which takes some 500 MB."""

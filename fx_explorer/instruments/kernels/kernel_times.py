@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fx_explorer.client.process import WorkerProcess, next_line
-from fx_explorer.client.trust import is_own_session
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.instruments.kernels.gpu_limits import microseconds, number_kind, roofline
 from fx_explorer.model import (
@@ -26,6 +25,7 @@ from fx_explorer.model import (
     KernelTime,
 )
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.ownership import is_own_session
 
 TIMEOUT_S = 300.0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.argument_types import seconds
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.command_line.capture_options import (
     add_call_arguments,
     add_compile_arguments,
@@ -254,10 +254,10 @@ async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
         plan,
         others=tuple(Contender(name, _with(request, remedy)) for name, remedy in names.items()),
     )
-    folder, lock = leftovers.new_directory()
+    folder, lock = session_files.new_capture_directory()
     narration = CaptureNarration(sys.stderr, pass_through=False)
     try:
-        session = folder / leftovers.SESSION
+        session = folder / session_files.SESSION
         with SessionWriter(session) as writer:
             begin_session(writer, plan)
             await Bench(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, size
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.drawing.view_table import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
@@ -159,7 +159,7 @@ async def measured_steps(
     it fails, none is measured. A way that fails has a message. Raises WorkerError when the
     interpreter cannot be started.
     """
-    folder, lock = leftovers.new_directory()
+    folder, lock = session_files.new_capture_directory()
     try:
         return await _Measuring(folder, worker, tell).all(ways)
     finally:

@@ -19,8 +19,7 @@ from fx_explorer.analysis.other_variants import VariantStart, variant_starts
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.options.option_words import GROUPS, WORDS, OptionWords
 from fx_explorer.model import Gate, OptionInForce, Setting
-from fx_explorer.model.setting_types import plain_type
-from fx_explorer.model.setting_values import as_python, python_text
+from fx_explorer.model.setting_values import as_python, plain_type, python_text
 from fx_explorer.session import SessionReader
 
 OTHERS = "all other options of torch"

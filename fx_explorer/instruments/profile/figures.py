@@ -22,8 +22,8 @@ from fx_explorer.instruments.kernels.launched import ProfiledKernel, last_profil
 from fx_explorer.instruments.modules.tree import ModuleRow, module_tree
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.kernels import lines_of_nodes, nodes_of_calls, places_of_calls
 from fx_explorer.session.queries.links import computed_from
-from fx_explorer.session.queries.profiles import lines_of_nodes, nodes_of_calls, places_of_calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from fx_explorer.instruments.profile.event_names import (
 from fx_explorer.model import ProfileJoin
 from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.profiles import calls_in_order
+from fx_explorer.session.queries.kernels import calls_in_order
 
 
 @dataclass(frozen=True, slots=True)

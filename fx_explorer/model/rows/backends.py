@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.repeated_text import RepeatedText
-from fx_explorer.model.stage import Direction
+from fx_explorer.model.column_types import Direction, RepeatedText
 
 
 @dataclass(frozen=True, slots=True)

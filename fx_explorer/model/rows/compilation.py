@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fx_explorer.model.column_types import Direction, Stage
 from fx_explorer.model.rows.stepping import Gate
-from fx_explorer.model.stage import Direction, Stage
 
 Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
 """State of a compilation. ``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo

@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from fx_explorer.model.repeated_text import RepeatedName
-from fx_explorer.model.stage import Direction, Stage
+from fx_explorer.model.column_types import Direction, RepeatedName, Stage
 
 
 class Frame(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from fx_explorer.model.checked_json import checked
-from fx_explorer.model.stage import Direction
+from fx_explorer.model.column_types import Direction
 
 Argument = dict[str, object]
 """Description of an argument. A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.stage import Direction
+from fx_explorer.model.column_types import Direction
 
 NOT_KNOWN = -1
 

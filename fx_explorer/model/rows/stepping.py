@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fx_explorer.model.checked_json import checked
-from fx_explorer.model.stage import Direction, Stage
+from fx_explorer.model.column_types import Direction, Stage
 
 Gate = Literal[
     "dynamo", "pre_grad", "joint", "partition", "backend", "post_grad", "pre_fusion", "post_fusion",

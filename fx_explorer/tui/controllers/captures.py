@@ -268,12 +268,13 @@ class EarlierSessions:
             self._before.append((coming, earlier))
 
     def _copy(self, session: Path) -> Path:
-        from fx_explorer.client.leftovers import (
-            new_directory,
-        )  # not needed for the first paint, both
-        from fx_explorer.client.session_files import copy_session, session_file
+        from fx_explorer.client.session_files import (
+            copy_session,
+            new_capture_directory,  # not needed for the first paint, both
+            session_file,
+        )
 
-        directory, lock = new_directory()
+        directory, lock = new_capture_directory()
         self._copies[directory] = lock
         copy = directory / COPY
         copy_session(session, session_file(copy))

@@ -253,7 +253,7 @@ class SourceFiles:
         return self._files
 
     def _is_own(self, session: Path) -> bool:
-        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+        from fx_explorer.session.ownership import RUNS  # not needed for the first paint
 
         return self._services.consents.is_needless(session, RUNS)
 

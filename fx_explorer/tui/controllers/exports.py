@@ -218,7 +218,7 @@ def _write_script(session: Path, shown: Document, path: Path) -> None:
     there.
     """
     from fx_explorer.analysis.graph_code.written import written_graph
-    from fx_explorer.client.trust import is_own_session
+    from fx_explorer.session.ownership import is_own_session
 
     output = OutputFile(path, "script", never_ours, option="another name")
     output.check()

@@ -88,7 +88,7 @@ class KernelBuilds:
         """Start builders for a session that may be built without asking; for another user's
         session, none are started.
         """
-        from fx_explorer.client.trust import COMPILES
+        from fx_explorer.session.ownership import COMPILES
 
         may_build = await asyncio.to_thread(
             self._services.consents.is_needless, reader.path, COMPILES
@@ -180,8 +180,8 @@ class KernelBuilds:
 
     async def _disassemble(self, build: model.KernelBuild) -> str:
         """Add SASS, the one level that a session of a real GPU lacks. Returns the error, if any."""
-        from fx_explorer.client.trust import DISASSEMBLES
         from fx_explorer.instruments.kernels.builder_pool import with_sass
+        from fx_explorer.session.ownership import DISASSEMBLES
 
         try:
             reader = await self.writable(DISASSEMBLES)
@@ -198,7 +198,7 @@ class KernelBuilds:
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after
         Escape.
         """
-        from fx_explorer.client.trust import COMPILES
+        from fx_explorer.session.ownership import COMPILES
 
         reader = await self.writable(COMPILES)
         gpu = session_gpu(reader)

@@ -206,7 +206,7 @@ class KernelLevels:
         """Ask a builder without a message; ``among`` is the work that Escape stops. Raises
         WorkerError if it failed; a compiler's refusal is stored.
         """
-        from fx_explorer.client.trust import COMPILES  # not needed for the first paint
+        from fx_explorer.session.ownership import COMPILES  # not needed for the first paint
 
         reader = await self._builds.writable(COMPILES)
         asked = asyncio.create_task(self._builds.ask_builder(reader, task, kernel, position))

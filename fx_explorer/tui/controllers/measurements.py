@@ -179,7 +179,7 @@ class Measurements:
         return None
 
     async def _bench_program(self, plan: BenchPlan) -> None:
-        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+        from fx_explorer.session.ownership import RUNS  # not needed for the first paint
 
         self._is_benching_program = True
         try:
@@ -199,8 +199,8 @@ class Measurements:
     @conversation("ledger", "account for a call")
     async def account_for_call(self) -> None:
         """Measure with a worker of its own, and add the ledger to the shown session."""
-        from fx_explorer.client.trust import RUNS
         from fx_explorer.instruments.ledger import trial  # not needed for the first paint
+        from fx_explorer.session.ownership import RUNS
         from fx_explorer.trials import why_not_measured
         from fx_explorer.tui.dialogs.measuring_screen import OF_A_CALL, MeasuringScreen
 
@@ -310,7 +310,7 @@ class Measurements:
         """Measure a kernel alone on this machine's GPU, and show the result or why there is
         none.
         """
-        from fx_explorer.client.trust import MEASURES  # not needed for the first paint
+        from fx_explorer.session.ownership import MEASURES  # not needed for the first paint
 
         self._is_benching_kernel = True
         try:

@@ -47,7 +47,7 @@ class Consents:
         """Return whether no consent is needed. It reads the texts of the session, so it is not
         called in the thread that draws.
         """
-        from fx_explorer.client.trust import is_own_session  # not needed for the first paint
+        from fx_explorer.session.ownership import is_own_session  # not needed for the first paint
 
         return (
             self._trusts_sessions
@@ -70,7 +70,7 @@ class Consents:
         """Ask once whether a target program may be loaded. Raises UsageError if the user does not
         agree.
         """
-        from fx_explorer.client.trust import LOADS  # not needed for the first paint
+        from fx_explorer.session.ownership import LOADS  # not needed for the first paint
 
         if self._trusts_sessions or (program, LOADS) in self._agreed:
             return
@@ -145,7 +145,7 @@ class Services:
         """Ask whether the program of the session may be run. Raises UsageError when the user does
         not want that.
         """
-        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+        from fx_explorer.session.ownership import RUNS  # not needed for the first paint
 
         reader = self.stepped_session
         if reader:

@@ -226,7 +226,7 @@ class TryingDialog(Dialog[Chosen]):
         """Choose a value. A value that is in force everywhere is not a change."""
         option = self._option(setting)
         values = option.values if option else (setting.value,)
-        # Written as the session has it (capture/options/catalogue.py, as_json).
+        # Written as the session has it (capture/option_catalogue.py, as_json).
         if values == (json.dumps(value, sort_keys=True, ensure_ascii=False),):
             self._chosen.pop(setting.full_name, None)
         else:

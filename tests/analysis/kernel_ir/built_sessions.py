@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.gpus.gpu_files import find_gpu
+from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import mark_as_captured_here
 from tests.analysis.kernel_ir.samples import Sample

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.gpus.gpu_files import find_gpu
+from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.kernel_facts import in_short, kernel_facts
 from fx_explorer.session import SessionReader
 from tests.analysis.kernel_ir.built_sessions import ESTIMATED_BYTES, write_kernel

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from fx_explorer.gpus.gpu_files import find_gpu
+from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.gpu_limits import LIMITS, PARTS, describe_occupancy, occupancy
 from tests.analysis.kernel_ir.samples import DATA, sample
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.gpus.gpu_files import find_gpu
+from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.gpu_limits import (
     FLOPS_COUNTED,
     NO_SIZES,

@@ -18,7 +18,7 @@ import torch
 from torch._dynamo import eval_frame
 
 import fx_explorer
-from fx_explorer.capture.options.in_force import with_those_wanted
+from fx_explorer.capture.options_in_force import with_those_wanted
 from fx_explorer.capture.torch_compat import versions
 from fx_explorer.model import CONSOLE, STANCE, OptionInForce
 from fx_explorer.session import SessionReader

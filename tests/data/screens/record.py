@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import fx_explorer
-from fx_explorer.capture.options.catalogue import list_settings
+from fx_explorer.capture.option_catalogue import list_settings
 from fx_explorer.model import CONSOLE
 from fx_explorer.session import SessionWriter
 

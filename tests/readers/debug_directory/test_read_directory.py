@@ -16,8 +16,7 @@ import pytest
 from fx_explorer import cli, model
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.overview.overview import overview
-from fx_explorer.readers.debug_directory import read_directory
-from fx_explorer.readers.debug_folders import is_debug_directory
+from fx_explorer.readers.debug_directory import is_debug_directory, read_directory
 from fx_explorer.session import SessionReader
 
 PACKED = Path(__file__).parents[2] / "data" / "debug_directory" / "forward_and_backward.tar.gz"

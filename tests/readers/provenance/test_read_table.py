@@ -18,12 +18,10 @@ from fx_explorer import cli, model
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.errors import SessionError
 from fx_explorer.overview.overview import overview
-from fx_explorer.readers.debug_directory import read_directory
-from fx_explorer.readers.debug_folders import is_debug_directory
-from fx_explorer.readers.provenance_table import format_provenance, read_table
+from fx_explorer.readers.debug_directory import is_debug_directory, read_directory
+from fx_explorer.readers.provenance_table import format_provenance, read_provenance, read_table
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
-from fx_explorer.torch_texts.provenance import read_provenance
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -19,7 +19,7 @@ from fx_explorer.analysis.links.chain import lines_of_level
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.instruments.kernels.launched import describe_launches
 from fx_explorer.overview.overview import overview
-from fx_explorer.readers.tritonparse import read_tritonparse
+from fx_explorer.readers.tritonparse_log import read_tritonparse
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 

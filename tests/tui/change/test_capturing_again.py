@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.client import leftovers
+from fx_explorer.client import session_files
 from fx_explorer.instruments.diff import since_last
 from fx_explorer.instruments.diff.kernel_pairs import KernelPair, kernel_pairs
 from fx_explorer.model import Notice
@@ -305,7 +305,7 @@ async def test_a_session_in_a_file_of_the_users_is_copied_before_it_is_replaced_
             (copy,) = temporary.glob("*/*.fxs")
             with SessionReader(copy) as reader:
                 assert reader.count(model.GraphBreak) == int(breaks[0])
-            assert leftovers.leftovers() == []
+            assert session_files.leftovers() == []
         await driver.press("q")
     assert list(temporary.iterdir()) == []
     with SessionReader(kept) as reader:

@@ -223,7 +223,7 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
 
 def _apply(settings: dict[str, Any]) -> None:
     if settings:
-        from fx_explorer.capture.options.settings import apply
+        from fx_explorer.capture.option_settings import apply
 
         apply(settings)  # for good: the process ends with this cell
 

@@ -175,7 +175,7 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
     from fx_explorer.capture.torch_compat.shared_names import inductor_config
 
     if request.settings:
-        from fx_explorer.capture.options.settings import apply
+        from fx_explorer.capture.option_settings import apply
 
         apply(request.settings)
     until.enter_context(our_files_skipped(None))

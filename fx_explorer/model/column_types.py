@@ -1,4 +1,6 @@
-"""A frame goes through these stages, in this order."""
+"""This module names the types of columns that several tables have: the stages of a frame, in their
+order, directions, and texts that repeat.
+"""
 
 from __future__ import annotations
 
@@ -33,3 +35,14 @@ STAGES: tuple[Stage, ...] = (
 """The stages of a compilation: all but ``front_end``."""
 
 DIRECTIONS: tuple[Direction, ...] = ("", "forward", "backward", "inference")
+
+
+RepeatedText = str
+"""Type of a field whose texts repeat. A long text is stored once, and a text similar to another one
+as its difference.
+"""
+
+RepeatedName = str
+"""Type of a field with few different values (a path, the name of a phase). From a certain length
+on, each value is stored once.
+"""

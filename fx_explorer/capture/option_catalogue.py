@@ -44,7 +44,7 @@ from fx_explorer.capture.torch_compat.versions import (
     stances,
 )
 from fx_explorer.model import STANCE, CaptureRequest, Setting, SettingGroup
-from fx_explorer.model.setting_types import choices_of, fits, is_plain, plain_type
+from fx_explorer.model.setting_values import choices_of, fits, is_plain, plain_type
 from fx_explorer.session import SessionWriter
 
 _written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()

@@ -23,7 +23,7 @@ import torch
 from torch._dynamo import convert_frame
 from torch._dynamo.backends import registry
 
-from fx_explorer.capture.options.catalogue import (
+from fx_explorer.capture.option_catalogue import (
     MODULES,
     Restore,
     list_settings,
@@ -34,8 +34,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.shared_names import dynamo_config
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting
-from fx_explorer.model.setting_types import declared
-from fx_explorer.model.setting_values import one_of, problem_of
+from fx_explorer.model.setting_values import declared, one_of, problem_of
 
 
 def check(settings: Mapping[str, object]) -> None:

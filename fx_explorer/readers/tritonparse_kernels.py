@@ -17,7 +17,7 @@ from fx_explorer.model.rows.kernels import NOT_KNOWN, Argument
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
-from fx_explorer.readers.tritonparse.events import (
+from fx_explorer.readers.tritonparse_events import (
     Event,
     Given,
     as_text,

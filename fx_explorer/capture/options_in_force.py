@@ -25,7 +25,7 @@ import torch
 from torch._dynamo import decorators, eval_frame
 from torch._dynamo.callback import callback_handler
 
-from fx_explorer.capture.options.catalogue import (
+from fx_explorer.capture.option_catalogue import (
     MODULES,
     as_json,
     default_of,

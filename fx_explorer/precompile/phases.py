@@ -1,19 +1,33 @@
-"""A compiler makes of a captured graph something that runs: Inductor, or a compiler of the user's
-under AOTAutograd, which is watched.
+"""This module has two phases of a precompile: Dynamo runs once over a whole model, and a compiler
+makes of the captured graph something that runs.
+
+Dynamo computes nothing; the first graph break is returned, not raised. The compiler is Inductor, or
+one of the user's under AOTAutograd, which is watched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo import convert_frame
+from torch._dynamo.exc import (
+    TensorifyScalarRestartAnalysis,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+)
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.aot.regional import KEY, keep_regions_separate
+from fx_explorer.capture.torch_compat.shared_names import (
+    _get_frame,
+    dynamo_timed,
+    get_metrics_context,
+)
 from fx_explorer.precompile.errors import CompilerError, PrecompileError, PrecompileWarning
 
 Compiler = Callable[..., Any]
@@ -180,3 +194,41 @@ def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     copied = torch.fx.GraphModule(gm, graph)
     copied.meta = {key: value for key, value in gm.meta.items() if key != "precompile"}
     return copied
+
+
+def captured_or_broken(
+    model: Callable[..., Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    dynamic: bool | None,
+) -> Any:
+    """Return torch's ``CaptureOutput``, or the exception of the first graph break."""
+    from torch._dynamo.eval_frame import set_enable_dynamic
+    from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+
+    _check_call(model, args, kwargs)
+    if dynamic is None:
+        sizes = contextlib.nullcontext()
+    else:
+        sizes = set_enable_dynamic(dynamic)
+    try:
+        with measured("fullgraph_capture"), torch_function_mode_stack_state_mgr, sizes:
+            return convert_frame.fullgraph_capture(model, args, kwargs)
+    except (Unsupported, UncapturedHigherOrderOpError) as error:
+        return error
+
+
+@contextlib.contextmanager
+def measured(phase: str) -> Iterator[None]:
+    """Run torch's own clock for ``phase`` inside the block; its phases do not run without one."""
+    with get_metrics_context(), dynamo_timed(phase):
+        yield
+
+
+def _check_call(
+    model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    try:
+        _get_frame(model, args, kwargs)
+    except TypeError as error:
+        raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None

@@ -125,9 +125,11 @@ SHORTEST_S = 0.05
 CORNER_STYLE = """
 ToastRack { margin-bottom: 3; }
 Toast { padding: 0 1; }
+ModalScreen { background: $background 20%; }
+ModalScreen > * { border-title-color: $foreground; border-subtitle-color: $text-muted; }
 """
-"""Messages stand above the footer's keys, which take two rows of a narrow terminal, and the line on
-the selection.
+"""What is behind a dialog is dimmed only as far as it can still be read. Messages stand above the
+footer's keys, which take two rows of a narrow terminal, and the line on the selection.
 """
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from rich.style import Style
@@ -31,6 +32,50 @@ class Look(NamedTuple):
     """
 
 
+TEXT_CONTRAST = 4.5
+"""Least contrast of text with its background (WCAG 2, level AA)."""
+
+DISABLED_CONTRAST = 3.0
+"""Least contrast of what is disabled, and of signs that are no text, such as the scroll track."""
+
+
+def contrast(colour: Color, ground: Color) -> float:
+    """Return the contrast of two opaque colours, from 1 to 21 (WCAG 2, "contrast ratio")."""
+    darker, lighter = sorted((_luminance(colour), _luminance(ground)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    """Return the relative luminance, from 0 (black) to 1 (white), as WCAG 2 defines it."""
+    red, green, blue = (_linear(channel) for channel in colour.normalized)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _linear(channel: float) -> float:
+    if channel <= 0.04045:
+        return channel / 12.92
+    return float(((channel + 0.055) / 1.055) ** 2.4)
+
+
+_WHITE, _BLACK = Color(255, 255, 255), Color(0, 0, 0)
+
+
+@cache
+def readable(colour: Color, ground: Color, least: float = TEXT_CONTRAST) -> Color:
+    """Return the colour, moved towards white or black as far as it must be to have ``least``
+    contrast with the ground. Its hue stays, so that kinds of text can still be told apart.
+    """
+    if contrast(_WHITE, ground) >= contrast(_BLACK, ground):
+        end = _WHITE
+    else:
+        end = _BLACK
+    for percent in range(0, 100, 5):
+        moved = colour.blend(end, percent / 100, 1)
+        if contrast(moved, ground) >= least:
+            return moved
+    return end
+
+
 KINDS: Mapping[str, Look] = {
     "text": Look("foreground"),
     "keyword": Look("text-accent"),
@@ -41,14 +86,14 @@ KINDS: Mapping[str, Look] = {
     "variable": Look("foreground", 100, "italic"),
     "string": Look("text-success"),
     "number": Look("text-warning"),
-    "comment": Look("foreground", 50, "italic"),
+    "comment": Look("foreground", 70, "italic"),
     "decorator": Look("text-accent"),
     "label": Look("text-primary"),
-    "offset": Look("foreground", 45),
+    "offset": Look("foreground", 65),
     # Tones: what rows of a list say besides code.
-    "gutter": Look("foreground", 35),
+    "gutter": Look("foreground", 60),
     "annotation": Look("text-secondary"),
-    "muted": Look("foreground", 55),
+    "muted": Look("foreground", 75),
     "strong": Look("foreground", 100, "bold"),
     "link": Look("text-primary", 100, "underline"),
     "good": Look("text-success"),
@@ -78,13 +123,16 @@ KINDS: Mapping[str, Look] = {
     # Parts of the view itself.
     "pointer": Look("primary", 100, "bold"),
     "mark-glyph": Look("warning"),
-    "header": Look("foreground", 55, "bold"),
-    "placeholder": Look("foreground", 55, "italic"),
+    "header": Look("foreground", 75, "bold"),
+    "placeholder": Look("foreground", 75, "italic"),
     "thumb": Look("foreground", 50),
     "tick-mark": Look("warning", 100, "bold"),
     "tick-match": Look("accent", 100, "bold"),
 }
 """Kind or tone → its foreground. The kinds are those of highlight.py."""
+
+_SIGNS = {"thumb", "tick-mark", "tick-match"}
+"""Kinds that are no text."""
 
 CURSOR, MARKED, HOVERED, SELECTED = 1, 2, 4, 8
 """Bits of a line's state."""
@@ -94,10 +142,10 @@ MATCH = Look("text-warning", 100, "bold underline")
 _BACKGROUNDS: Mapping[int, Look] = {
     HOVERED: Look("foreground", 6),
     MARKED: Look("warning", 18),
-    SELECTED: Look("secondary", 30),
+    SELECTED: Look("secondary", 25),
     CURSOR: Look("foreground", 10),
 }
-_FOCUSED_CURSOR = Look("primary", 40)
+_FOCUSED_CURSOR = Look("primary", 30)
 
 _ATTRIBUTES: Mapping[int, str] = {
     HOVERED: "",
@@ -146,9 +194,12 @@ class Palette:
         look_of_kind = KINDS.get(kind, KINDS["text"])
         look = MATCH if is_match else look_of_kind
         colour = self._mixed(look, background)
+        if self._mixes:
+            least = DISABLED_CONTRAST if kind in _SIGNS else TEXT_CONTRAST
+            colour = readable(colour, background, least)
         style = Style(color=colour.rich_color, bgcolor=background.rich_color)
         attributes += f" {look_of_kind.attributes} {look.attributes}"
-        if self._is_ansi and look.percent < 60:
+        if self._is_ansi and look.percent < 80:
             attributes += " dim"
         return style + Style.parse(" ".join(dict.fromkeys(attributes.split())))
 
@@ -175,12 +226,14 @@ DARK = Theme(
     surface="#1c1e2a",
     panel="#262a3a",
     variables={
-        "text-primary": "#7aa2f7",
+        "text-primary": "#7fa6f8",
         "text-secondary": "#7dcfff",
         "text-accent": "#bb9af7",
         "text-warning": "#ff9e64",
-        "text-error": "#f7768e",
+        "text-error": "#fa8da1",
         "text-success": "#9ece6a",
+        "text-muted": "#a0a8c2",
+        "text-disabled": "#8389a4",
         "border": "#3b4261",
         "border-blurred": "#2a2e42",
         "footer-key-foreground": "#7aa2f7",
@@ -202,12 +255,14 @@ LIGHT = Theme(
     surface="#ededf2",
     panel="#e1e2ea",
     variables={
-        "text-primary": "#2e5aac",
-        "text-secondary": "#006a8e",
-        "text-accent": "#7a3e9d",
-        "text-warning": "#a34e00",
-        "text-error": "#c4314b",
-        "text-success": "#33691e",
+        "text-primary": "#28519e",
+        "text-secondary": "#005f80",
+        "text-accent": "#733893",
+        "text-warning": "#8f4400",
+        "text-error": "#ad243d",
+        "text-success": "#2f611b",
+        "text-muted": "#50566f",
+        "text-disabled": "#70758c",
         "border": "#a8aecb",
         "border-blurred": "#cfd2e0",
         "footer-key-foreground": "#2e5aac",

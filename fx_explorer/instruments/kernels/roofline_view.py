@@ -230,7 +230,7 @@ SHORT_SCREEN, SHORT_ROWS = 36, 9
 leave room for the list.
 """
 
-LIT = "$accent"
+LIT = "$accent-muted"
 
 
 class RooflineChart:

@@ -121,7 +121,7 @@ def _content(line: Sequence[ChartPiece]) -> Content:
 
 def _style(piece: ChartPiece) -> str:
     if not piece.tone:
-        return "$foreground 70%"
+        return "$text-muted"
     style = f"$foreground on {piece.tone}"
     if piece.is_marked:
         style += " bold reverse"

@@ -391,7 +391,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         if pane is self.active:
             style = "bold reverse"
         elif not pane.display:
-            style = "$foreground 60%"
+            style = "$text-muted"
         else:
             style = "$foreground"
         title = title_text(pane.document, pane.slot)

@@ -44,15 +44,15 @@ class StartProgress(Cached):
         phases = []
         for at, phase in enumerate(PHASES):
             if at < self._phase:
-                phases.append(Content.styled(f"✓ {phase}", "$success"))
+                phases.append(Content.styled(f"✓ {phase}", "$text-success"))
             elif at == self._phase:
-                phases.append(Content.styled(f"▷ {phase}", "bold $accent"))
+                phases.append(Content.styled(f"▷ {phase}", "bold $text-accent"))
             else:
                 phases.append(Content.styled(f"· {phase}", "$text-muted"))
         names = Content("  ").join(phases)
         cells = max(8, min(MOST_BAR_CELLS, self.size.width - names.cell_length - 2))
         done = round(self._share * cells)
-        bar = Content.styled("━" * done, "$accent") + Content.styled(
+        bar = Content.styled("━" * done, "$text-accent") + Content.styled(
             "─" * (cells - done), "$border"
         )
         width = self.size.width

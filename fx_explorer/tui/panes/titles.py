@@ -57,7 +57,7 @@ def position_text(
         at = "0"
     if region is None:
         return Content("  ".join(part for part in (lit_words, at) if part))
-    parts = [Content.styled(f"only {shortened(region[1])}", "$warning")]
+    parts = [Content.styled(f"only {shortened(region[1])}", "$text-warning")]
     if lit_words:
         parts.append(Content(lit_words))
     parts.append(Content(f"{at} of {document.line_count:,}"))
@@ -85,7 +85,7 @@ class TableNotes(Widget):
 
     def show(self, table: views.ViewTable, old: str) -> None:
         """``old`` says that the rows are outdated; empty if they are not."""
-        origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
+        origin = Content.styled(f"  From {table.origin}.", "$text-muted")
         notice = Content.styled(printable(table.notice), "$text-secondary")
         if old:
             notice = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + notice
@@ -154,7 +154,7 @@ class StageWords(Widget):
         if self.text is None:
             return Content("")
         sentences = [_sentence_content(sentence) for sentence in self.text.sentences]
-        explained = Content.styled(self.text.explained, "$foreground 60%")
+        explained = Content.styled(self.text.explained, "$text-muted")
         if self.text.explained and self.app.size.height > SHORT_ROWS:
             further = [explained]
         else:

@@ -200,7 +200,7 @@ def inspector_content(parts: Sequence[str]) -> Content:
     """Return ``erf · aten.erf.default · f32[4, 64] …`` with the first part standing out."""
     if not parts:
         return Content("")
-    separator = Content.styled(" · ", "$foreground 30%")
+    separator = Content.styled(" · ", "$text-disabled")
     return separator.join(
         [
             Content.styled(printable(parts[0]), "bold $foreground"),

@@ -26,11 +26,11 @@ from fx_explorer.tui.widgets.one_line import OneLine
 Tone = Literal["muted", "running", "good", "notice", "problem"]
 
 COLOURS: dict[Tone, str] = {
-    "muted": "$foreground 60%",
-    "running": "$accent",
-    "good": "$success",
-    "notice": "$warning",
-    "problem": "$error",
+    "muted": "$text-muted",
+    "running": "$text-accent",
+    "good": "$text-success",
+    "notice": "$text-warning",
+    "problem": "$text-error",
 }
 
 
@@ -191,7 +191,7 @@ def _exception(message: str) -> str:
     return ""
 
 
-NAME = Content.styled("fx-explorer", "bold $primary")
+NAME = Content.styled("fx-explorer", "bold $text-primary")
 
 
 class HeaderLine(OneLine):
@@ -228,13 +228,13 @@ class HeaderLine(OneLine):
             return
         left, conditions, state = self._shown
         if self.only:
-            only = Content.styled(f"  {only_region(self.only[1])}", "bold $warning")
+            only = Content.styled(f"  {only_region(self.only[1])}", "bold $text-warning")
         else:
             only = Content("")
         name = NAME + only + Content.styled(f"  {left}", "bold")
         colour = COLOURS[state.tone]
         self.show(
-            name + Content.styled(f"   {conditions}", "$foreground 60%"),
+            name + Content.styled(f"   {conditions}", "$text-muted"),
             Content.styled(state.text, colour)
             + Content.styled(state.describe_keys(self.app.size.width), "$foreground"),
         )

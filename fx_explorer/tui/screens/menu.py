@@ -154,9 +154,9 @@ def _entry(entry: tuple[str, str, bool], keys: int, cells: int) -> Content:
         shown = set_cell_size(words, max(0, room - 1)) + "…"
     padded = " " * (keys - cell_len(label)) + label
     if does_something:
-        style, key_style = "", "bold $accent"
+        style, key_style = "", "bold $text-accent"
     else:
-        style = key_style = "$foreground 45%"
+        style = key_style = "$text-disabled"
     title = Content.styled(f" {set_cell_size(shown, max(0, room))}", style)
     content = Content.styled(padded, key_style) + title
     return content.stylize(Style.from_meta({"menu_key": key}))

@@ -46,12 +46,12 @@ name or the text after it.
 """
 
 COLOURS: dict[State, str] = {
-    "waiting": "$foreground 60%",
-    "running": "$accent",
-    "paused": "$warning",
-    "done": "$success",
-    "failed": "$error",
-    "missing": "$foreground 60%",
+    "waiting": "$text-muted",
+    "running": "$text-accent",
+    "paused": "$text-warning",
+    "done": "$text-success",
+    "failed": "$text-error",
+    "missing": "$text-muted",
 }
 
 
@@ -357,7 +357,7 @@ class PipelineBar(Cached):
 def bar_content(states: Sequence[StepState], room: int) -> Content:
     bar = bar_for(states, room)
     steps = [_step_content(state, text) for state, text in zip(states, bar.texts, strict=True)]
-    return Content.styled(bar.separator, "$foreground 30%").join(steps)
+    return Content.styled(bar.separator, "$text-disabled").join(steps)
 
 
 def _step_content(state: StepState, text: str) -> Content:
@@ -365,5 +365,5 @@ def _step_content(state: StepState, text: str) -> Content:
     style = f"bold {colour}" if state.state != "waiting" else colour
     name = Content.styled(f"{GLYPHS[state.state]} {state.name}", style)
     if text:
-        return name + Content.styled(f" {text}", "$foreground 60%")
+        return name + Content.styled(f" {text}", "$text-muted")
     return name

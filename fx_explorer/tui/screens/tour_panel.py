@@ -67,7 +67,7 @@ class TourPanel(Widget):
 
     def render(self) -> Content:
         text = self._text
-        counted = Content.styled(f"Tour {text.number} of {text.count}", "bold $primary")
+        counted = Content.styled(f"Tour {text.number} of {text.count}", "bold $text-primary")
         press = _press(text)
         width, height = self.app.size
         if height < FEW_ROWS or (width < FEW_COLUMNS and height < 2 * FEW_ROWS):
@@ -88,5 +88,5 @@ def _press(text: PanelText) -> Content:
 
 
 def _clickable(key: str, words: str, command: str) -> Content:
-    content = Content.styled(f"{key} {words}", "$foreground 60%")
+    content = Content.styled(f"{key} {words}", "$text-muted")
     return content.stylize(Style.from_meta({"tour_command": command}))

@@ -130,14 +130,14 @@ def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:
     for name, label, _ in VIEWS:
         command = by_id(f"view.{name}")
         style = "bold reverse" if name == active else ""
-        number = Content.styled(f"{first_key(command, keymap)}{gap}", style or "bold $accent")
+        number = Content.styled(f"{first_key(command, keymap)}{gap}", style or "bold $text-accent")
         tab = number + Content.styled(label, style)
         parts.append(_clickable(tab, command))
     return Content(" ").join(parts)
 
 
 def key_content(command: AppCommand, keymap: Keymap) -> Content:
-    key = Content.styled(first_key(command, keymap), "bold $accent")
+    key = Content.styled(first_key(command, keymap), "bold $text-accent")
     return _clickable(key + Content(f" {command.title}"), command)
 
 
@@ -189,7 +189,7 @@ class FindBar(Horizontal):
         yield self._count
 
     def on_mount(self) -> None:
-        self._prompt.show(Content.styled("/", "bold $accent"))
+        self._prompt.show(Content.styled("/", "bold $text-accent"))
 
     def open(self, view: LineView) -> None:
         """Find in ``view``, beginning with its last search text."""

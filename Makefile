@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NEWEST := .venv-newest
+SITE := .venv-site
 TORCH ?= torch
 TORCH_TESTS := tests/capture tests/precompile tests/sample_backends tests/stages tests/worker tests/golden_gpu tests/test_generated_code.py
 VIRTUAL_GPUS := virtual-gpu-h100 virtual-gpu-a100 virtual-gpu-mi300x
@@ -14,7 +15,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz fuzz-logs fuzz-profiles fuzz-folders fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
+.PHONY: help demo test quick fuzz fuzz-logs fuzz-profiles fuzz-folders fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs site snapshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,16 +82,25 @@ contracts: $(READY) ## who may import whom
 wheel: $(READY) ## build the wheel and use it without the source tree
 	bash .ci/check_wheel $(BIN)/python
 
-docs: $(READY) ## the generated parts of docs/: key table, screenshots, the recording of the tour
+docs: $(READY) ## draw the generated parts of docs/: key table, screenshots, the recording of the tour
 	$(BIN)/python docs/write_keys.py
 	$(BIN)/python docs/take_screenshots.py
 	$(BIN)/python docs/record_tour.py
 
+site: $(SITE)/.ready ## build the site of docs/ into site/, with its links checked
+	$(SITE)/bin/python docs/build_site.py
+
+# A venv of its own: the generator needs an older markdown-it-py than the tests were run with.
+$(SITE)/.ready: pyproject.toml
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --upgrade -e '.[docs]'
+	touch $@
+
 snapshots: $(READY) ## draw the kept screens anew; then look at them with git diff (tests/tui/screens)
 	$(BIN)/python -m pytest tests/tui/screens -n 2 --update-screens $(ARGS)
 
-clean: ## forget .venv, .venv-newest and everything built or cached
-	rm -rf $(VENV) $(NEWEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+clean: ## forget .venv, .venv-newest, .venv-site and everything built or cached
+	rm -rf $(VENV) $(NEWEST) $(SITE) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone: it is by far the largest, and a plain requirement lets pip take a CPU build where one is offered.

@@ -61,6 +61,15 @@ def test_anchors_of_links_are_headings(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_code_after_a_list_is_not_a_part_of_its_last_item(page: Path) -> None:
+    """Markdown takes indented text after a list for a paragraph of the list."""
+    after_list = re.findall(
+        r"^(?:[-*]|\d+\.) .*\n(?:  .*\n)*\n+ {4}(?! ).*", page.read_text(), re.M
+    )
+    assert after_list == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
     text = page.read_text()
     assert [

@@ -47,17 +47,17 @@ async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
         capture.leave("pre_grad")
         capture.pause("joint")
         await driver.until(lambda: driver.explorer.linked.stage_words.sentences == [AOTAUTOGRAD])
-        await driver.until(lambda: "< hidden         decomposed" in driver.screen)
+        await driver.until(lambda: "< hidden decomposed" in in_one_line(driver))
         assert [pane.document.title for pane in driver.panes] == ["Pre-grad graph", "Joint graph"]
-        assert "← mm             backward" in driver.screen
-        assert "· permute        view" in driver.screen
+        assert "← mm backward" in in_one_line(driver)
+        assert "· permute view" in in_one_line(driver)
         assert ". continues to the partitioner" in " ".join(driver.screen.split())
         await driver.press("full_stop")
         capture.leave("joint")
         await driver.until(lambda: "continues to" not in driver.screen)  # nothing waits meanwhile
         capture.pause("partition", "forward")
         await driver.until(lambda: len(driver.explorer.linked.stage_words.sentences) == 2)
-        await driver.until(lambda: "↔ mul_1          in both" in driver.screen)
+        await driver.until(lambda: "↔ mul_1 in both" in in_one_line(driver))
         titles = [pane.document.title for pane in driver.panes]
         assert titles == ["Joint graph · after passes", "Forward graph", "Backward graph"]
         await driver.press("full_stop")
@@ -95,6 +95,11 @@ async def test_a_stage_of_which_nothing_was_recorded_leaves_the_screen_as_it_is(
         capture.end()
 
 
+def in_one_line(driver: Driver) -> str:
+    """The screen without its line ends and with one space between words."""
+    return " ".join(driver.screen.split())
+
+
 async def opened_stage(driver: Driver, row: int) -> None:
     await driver.press("v", "t", *["down"] * row, "enter")
     await driver.until(lambda: driver.explorer.linked.stage_words.sentences)
@@ -109,7 +114,7 @@ async def test_the_stages_of_a_saved_session_open_before_beside_after(
         assert "Enter shows what stood before a stage" in driver.screen
         await opened_stage(driver, 2)
         assert "AOTAutograd: 3 operations became 34: 7 by decomposition" in driver.screen
-        assert "< hidden         decomposed" in driver.screen
+        assert "< hidden decomposed" in in_one_line(driver)
         assert "continues" not in driver.screen  # nothing waits
         await driver.press("v", "t", "end", "enter")
         assert [pane.document.title for pane in driver.panes] == [
@@ -123,11 +128,11 @@ async def test_going_elsewhere_leaves_the_stage_and_its_marks(
 ) -> None:
     async with open_app(captured("mlp")) as driver:
         await opened_stage(driver, 2)
-        assert driver.panes[1].fates
+        assert driver.panes[1].work
         await driver.press("6", "enter")
         assert driver.explorer.linked.stage_words.sentences == []
         assert "AOTAutograd:" not in driver.screen
-        assert not any(pane.fates for pane in driver.panes)
+        assert not any(pane.work for pane in driver.panes)
         await opened_stage(driver, 2)
         await driver.press("p", "s")
         assert driver.explorer.linked.stage_words.sentences == []
@@ -196,3 +201,38 @@ async def test_levels_below_a_kernel_that_is_not_compiled_yet_are_asked_for_when
         )  # the kernel that is there then is none of Triton's
         assert capture.sent == [Command("go")]
         capture.end()
+
+
+async def test_a_changed_operation_says_what_changed_and_those_kept_are_folded(
+    open_app: OpenApp, captured: Captured
+) -> None:
+    """Inductor's post-grad passes write aten.view as aten.reshape, in both panes on one row."""
+    session = captured("transformer")
+    async with open_app(session, size=(120, 40)) as driver:
+        await driver.press("v", "t")
+        table = driver.explorer.views.table
+        assert table
+        rows = [
+            row for row in range(len(table.rows.source)) if "post-grad" in table.rows.line_text(row)
+        ]
+        await opened_stage(driver, rows[0])
+        assert [pane.document.title for pane in driver.panes] == [
+            "Forward graph",
+            "Forward · post-grad",
+        ]
+        assert "changed    view → reshape" in driver.screen
+        assert "aten.view → aten.reshape" not in driver.screen
+        assert " kept" in driver.screen
+        shown = [len(pane.body.source) for pane in driver.panes]
+        nodes = [pane.document.line_count for pane in driver.panes]
+        assert all(rows < count for rows, count in zip(shown, nodes, strict=True))
+        assert "view → reshape ·" in driver.screen  # the line below the panes, about the cursor
+        folded = next(
+            row
+            for row in range(shown[0])
+            if " kept" in driver.panes[0].body.line_text(row)
+            and "▸" in driver.panes[0].body.line_text(row)
+        )
+        driver.panes[0].body.move_to(folded)
+        await driver.press("enter")
+        assert len(driver.panes[0].body.source) == nodes[0]

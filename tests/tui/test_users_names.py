@@ -186,7 +186,9 @@ def test_the_inputs_of_a_graph_are_folded_to_a_row_that_counts_them(captured: Ca
     assert len(rows) == len(nodes) - inputs + 1
     # The weight of the embedding is that of lm_head: named_parameters has it once, and so has the
     # graph.
-    assert first[0] == (f"▸ {len(list(module.parameters()))} parameters", "muted")
+    assert first[0] == ("▸ inputs", "muted")
+    parameters = len(list(module.parameters()))
+    assert first[1] == (f"{parameters} parameters and 1 input", "muted")
     assert second[0] == (nodes[inputs].name, "strong")
     assert ("transformer.wte.weight", "strong") in shown
     assert ("input_ids", "strong") in shown

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import first_variant, saving_variant
 from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.node_text import operation, value_text
 from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model.rows.graph import LeftOutReason
@@ -91,7 +93,72 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
         text = f" changed nothing: {counted(before, 'operation')}"
     else:
         text = f": {_became(before, after)}: {amounts}"
-    return StageWork(point, before, after, was, made, f"{point.title}{text}.", fates)
+    changed = {child: link.parent for child, link in pair.same.items() if link.differs}
+    return StageWork(point, before, after, was, made, f"{point.title}{text}.", fates, changed)
+
+
+class NodeChange(NamedTuple):
+    """The texts of an operation before and after a stage; empty strings where they are equal."""
+
+    name: str
+    """The name before; the name after is the node's own."""
+    operation: str
+    """``view → reshape``."""
+    value: str
+    """``f32[4] → f32[4, 1]``."""
+    arguments: str
+    """``x, 2 → x, 3``."""
+
+    @property
+    def text(self) -> str:
+        """Everything that changed, in one line."""
+        name = f"was called {self.name}" if self.name else ""
+        return "; ".join(filter(None, (self.operation, self.arguments, self.value, name)))
+
+
+def node_change(before: model.Node, after: model.Node) -> NodeChange:
+    """Compare an operation before a stage with the same one after it."""
+    return NodeChange(
+        before.name if before.name != after.name else "",
+        _arrow(_within_aten(before), _within_aten(after)),
+        _arrow(value_text(before), value_text(after)),
+        _arrow(before.arguments, after.arguments),
+    )
+
+
+def node_changes(
+    reader: SessionReader, work: StageWork, graph: model.Graph
+) -> dict[int, NodeChange]:
+    """Return the changes of a graph's operations in a stage, by the id of the node: for the graph
+    before the stage as for the one after it.
+    """
+    nodes = range(graph.first_node, graph.first_node + graph.node_count)
+    pairs = [(was, now) for now, was in work.changed.items() if was in nodes or now in nodes]
+    ids = {node for pair in pairs for node in pair}
+    by_id = {node.id: node for node in reader.by_ids(model.Node, sorted(ids))}
+    changes = {}
+    for was, now in pairs:
+        change = node_change(by_id[was], by_id[now])
+        changes[was] = changes[now] = change
+    return changes
+
+
+def describe_change(reader: SessionReader, work: StageWork, node: int) -> str:
+    """Return what a stage changed in an operation, by its id before or after the stage; empty for
+    one that it did not change.
+    """
+    for now, was in work.changed.items():
+        if node in (now, was):
+            return node_change(reader.get(model.Node, was), reader.get(model.Node, now)).text
+    return ""
+
+
+def _within_aten(node: model.Node) -> str:
+    return operation(node).removeprefix("aten.")
+
+
+def _arrow(before: str, after: str) -> str:
+    return f"{before} → {after}" if before != after else ""
 
 
 def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:

@@ -141,6 +141,8 @@ class StageWork:
     sentence: str
     fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
     """Id of an operation, in the graphs before and after → what happened to it."""
+    changed: Mapping[int, int] = field(default_factory=dict, repr=False)
+    """Id of a changed operation after the stage → the id of the same operation before it."""
 
     @property
     def is_as_before(self) -> bool:

@@ -16,12 +16,19 @@ from fx_explorer.analysis.input_names import InputName, InputNames, tangent_name
 from fx_explorer.analysis.node_text import operation, value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.regions.segment_regions import FALLS_BACK, regions_of_nodes
-from fx_explorer.analysis.stages.work import Fate
+from fx_explorer.analysis.stages.graph_stages import NodeChange, node_changes
+from fx_explorer.analysis.stages.work import Fate, StageWork
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_numbers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each, last_kernel
-from fx_explorer.tui.content.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
+from fx_explorer.tui.content.shown_lines import (
+    EVERY_LINE,
+    FOLDED_SIGN,
+    FoldedInputs,
+    FoldedRuns,
+    ShownLines,
+)
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
@@ -71,9 +78,17 @@ FATE_COLUMN = ListColumn("became", min_width=10, max_width=10)
 NAME_CELLS = 28
 
 COLUMNS = (
-    ListColumn("name", "strong", min_width=15, max_width=NAME_CELLS, keeps="name"),
-    ListColumn("value", "type", min_width=16, max_width=24),
-    ListColumn("operation", "function", min_width=11, max_width=34, priority=1),
+    ListColumn("name", "strong", min_width=15, max_width=NAME_CELLS, keeps="name", narrow_width=9),
+    ListColumn(
+        "operation",
+        "function",
+        min_width=11,
+        max_width=34,
+        priority=1,
+        narrow_width=9,
+        omits=("aten.", "prims.", "operator.", "torch.nn.functional.", "torch._C._nn.", "torch."),
+    ),
+    ListColumn("value", "type", min_width=16, max_width=24, narrow_width=11),
     ListColumn("region", "annotation", min_width=8, max_width=18, priority=4),
     ListColumn("module", "muted", min_width=12, max_width=26, priority=3, keeps="end"),
     ListColumn("arguments", "muted", min_width=16, max_width=200, priority=2),
@@ -82,9 +97,13 @@ COLUMNS = (
 STAGE_COLUMNS = (
     replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2),
     FATE_COLUMN,
-    *COLUMNS[1:],
+    COLUMNS[1],
+    replace(COLUMNS[2], priority=1),
+    *COLUMNS[3:],
 )
-"""The columns with a column for what happened to each node in a stage."""
+"""The columns with a column for what happened to each node in a stage. In a narrow pane the value is
+left out.
+"""
 
 
 TIME_TITLE = "profiled"
@@ -107,12 +126,13 @@ def columns_of(
     """
     columns: tuple[ListColumn, ...] = STAGE_COLUMNS if has_fates else COLUMNS
     if has_times:
-        at = next(at for at, column in enumerate(columns) if column.title == "value")
-        time, value = (
-            replace(TIME_COLUMN, arrow=SORTED * is_sorted),
-            replace(columns[at], priority=1),
-        )
-        columns = (*columns[:at], time, value, *columns[at + 1 :])
+        time = replace(TIME_COLUMN, arrow=SORTED * is_sorted)
+        names = 2 if has_fates else 1
+        others = [
+            replace(column, priority=1) if column.title == "value" else column
+            for column in columns[names:]
+        ]
+        columns = (*columns[:names], time, *others)
     if not marks_kernels:
         return columns
     cells = len(str(last_kernel(reader))) + len(MORE)
@@ -139,22 +159,23 @@ class GraphRows:
         reader: SessionReader,
         document: Document,
         shown: ShownLines = EVERY_LINE,
-        fates: Mapping[int, Fate] | None = None,
+        work: StageWork | None = None,
         *,
         marks_kernels: bool = False,
         times: GraphTimes | None = None,
     ) -> None:
-        """``shown`` are the nodes with a row; ``fates`` is what happened to them in a stage;
+        """``shown`` are the nodes with a row; ``work`` is the stage whose effect on them is shown;
         ``marks_kernels`` puts the numbers of kernels first; ``times`` are the nodes' times in a
         profile.
         """
         self._times = times
         self._marks_kernels = marks_kernels
-        self._fates = fates
+        self._work = work
         self._reader = reader
         self._graph = reader.get(model.Graph, document.id)
         self._positions = shown.lines
         self._folded = shown.count if isinstance(shown, FoldedInputs) else 0
+        self._runs = shown.words if isinstance(shown, FoldedRuns) else {}
 
     def __len__(self) -> int:
         if self._folded:
@@ -166,15 +187,22 @@ class GraphRows:
     def page(self, start: int, stop: int) -> Sequence[Row]:
         if self._folded and start == 0 < stop:
             inputs = self._reader.nodes(self._graph, 0, self._folded)
-            folded: Row = folded_row(inputs, self._names.of(inputs))
-            if self._times is not None:
-                folded = (folded[0], "", *folded[1:])
-            if self._fates is not None:
-                folded = (folded[0], "", *folded[1:])
-            if self._marks_kernels:
-                folded = ("", *folded)
+            folded = self._folded_cells(folded_row(inputs, self._names.of(inputs)))
             return [folded, *self._page(1, stop)]
-        return self._page(start, stop)
+        rows = self._page(start, stop)
+        for row, words in self._runs.items():
+            if start <= row < start + len(rows):
+                name, count = (f"{FOLDED_SIGN} {words}", "muted"), ("⏎ shows them", "muted")
+                rows[row - start] = self._folded_cells((name, count))
+        return rows
+
+    def _folded_cells(self, row: Row) -> Row:
+        """Return the row of what is folded, with empty cells for the columns it has nothing in."""
+        if self._times is not None:
+            row = (row[0], "", *row[1:])
+        if self._work is not None:
+            row = (row[0], "", *row[1:])
+        return ("", *row) if self._marks_kernels else row
 
     def _page(self, start: int, stop: int) -> list[Row]:
         nodes = self._nodes(start, stop)
@@ -187,7 +215,7 @@ class GraphRows:
             colours = self._colours
         else:
             colours = self._segment_colours
-        rows = [
+        rows: list[Row] = [
             node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours)
             for node in nodes
         ]
@@ -196,9 +224,9 @@ class GraphRows:
                 (row[0], time_cell(self._times.of_node(node.id)), *row[1:])
                 for row, node in zip(rows, nodes, strict=True)
             ]
-        if self._fates is not None:
+        if self._work is not None:
             rows = [
-                _with_fate(row, self._fates.get(node.id))
+                _with_fate(row, self._work.fates.get(node.id), self._changes.get(node.id))
                 for row, node in zip(rows, nodes, strict=True)
             ]
         if not self._marks_kernels:
@@ -212,6 +240,12 @@ class GraphRows:
     @cached_property
     def _colours(self) -> RegionColours:
         return colours_of(self._reader)
+
+    @cached_property
+    def _changes(self) -> dict[int, NodeChange]:
+        if self._work is None:
+            return {}
+        return node_changes(self._reader, self._work, self._graph)
 
     @cached_property
     def _segment_colours(self) -> RegionColours:
@@ -240,20 +274,34 @@ def time_cell(time: PlaceTime | None) -> Piece:
     return (time.description, "text") if time else ("", "muted")
 
 
-def _with_fate(row: Row, fate: Fate | None) -> Row:
+def _with_fate(row: Row, fate: Fate | None, change: NodeChange | None = None) -> Row:
+    """Return a row with what happened to its node, and for a changed one the texts before and
+    after.
+    """
     sign = FATE_SIGNS[fate] if fate else NO_SIGN
+    if change is not None:
+        row = _with_change(row, change)
     name = row[0]
     pieces: list[Piece] = [name] if isinstance(name, tuple) else []
     return ([(f"{sign.sign} ", sign.kind), *pieces], (sign.word, sign.kind), *row[1:])
 
 
+def _with_change(row: Row, change: NodeChange) -> Row:
+    cells = list(row)
+    cell_texts = {1: change.operation, 2: change.value, 5: change.arguments}
+    for at, text in cell_texts.items():
+        if text:
+            cells[at] = (text, FATE_SIGNS["changed"].kind)
+    return cells
+
+
 def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> Row:
-    """Return the row that replaces the inputs of a graph: ``▸ 38 parameters, 2 inputs``."""
+    """Return the row that replaces the inputs of a graph: ``▸ inputs``, how many of each kind."""
     kinds = Counter(input_kind(node, names[node.id]) for node in inputs)
     parts = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
     return (
-        (f"{FOLDED_SIGN} {parts[0]}", "muted"),
-        (listed(parts[1:]), "muted"),
+        (f"{FOLDED_SIGN} inputs", "muted"),
+        (listed(parts), "muted"),
         ("⏎ shows them", "muted"),
     )
 
@@ -300,8 +348,8 @@ def node_row(
         name_cell = (f"{FALLS_BACK_SIGN} {node.name}", "warning")
     return (
         name_cell,
-        value_text(node),
         operation_cell,
+        value_text(node),
         region_cell(node, segment, colours),
         node.module,
         node.arguments,

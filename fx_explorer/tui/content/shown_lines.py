@@ -1,6 +1,7 @@
 """This module decides which lines of a document a pane shows: all, or only some of them: of a graph
-those of one region, or its inputs as one row; of a level below a kernel its code, with runs of
-directives as one row each.
+those of one region, or its inputs as one row; beside a stage, runs of operations that it left as
+they were as one row each; of a level below a kernel its code, with runs of directives as one row
+each.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where
 the pane shows it.
@@ -19,7 +20,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.kernels.assembly_text import LineRun
+    from fx_explorer.analysis.stages.work import Fate
     from fx_explorer.instruments.profile.figures import GraphTimes
 
 
@@ -97,20 +98,23 @@ class FoldedInputs(ShownLines):
         return EVERY_LINE
 
 
-class FoldedDirectives(ShownLines):
-    """Shows the code of a level, and each run of directives as one row."""
+class FoldedRuns(ShownLines):
+    """Shows runs of lines as one row each: directives of assembly, operations that a stage left as
+    they were.
+    """
 
-    def __init__(self, every: Sequence[int], runs: Sequence[LineRun]) -> None:
-        """``every``: the lines that are shown when all is open; the runs are places among them."""
-        starts = [run.start for run in runs]
-
-        def is_hidden(at: int) -> bool:
-            before = bisect_right(starts, at) - 1
-            return before >= 0 and runs[before].start < at < runs[before].stop
-
-        super().__init__([line for at, line in enumerate(every) if not is_hidden(at)])
+    def __init__(self, every: Sequence[int], runs: Sequence[tuple[int, int, str]]) -> None:
+        """``every``: the lines that are shown when all is open. ``runs``: (start, end, text) of
+        each, as places among them.
+        """
+        hidden: set[int] = set()
+        for start, end, _ in runs:
+            hidden.update(range(start + 1, end))
+        super().__init__([line for at, line in enumerate(every) if at not in hidden])
         self._every = every
-        self.words: Mapping[int, str] = {self.row_of(every[run.start]): run.words for run in runs}
+        self.words: Mapping[int, str] = {
+            self.row_of(every[start]): words for start, _, words in runs
+        }
         """Row of a run → its text."""
 
     def is_fold(self, row: int) -> bool:
@@ -156,12 +160,46 @@ def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:
     return EVERY_LINE
 
 
-def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
-    """Return the lines of a document that a pane shows while it is narrowed to ``region``."""
+FEWEST_UNCHANGED = 4
+"""Minimum number of neighbouring operations that a stage left as they were to be folded."""
+
+
+def folded_unchanged(
+    reader: SessionReader, document: Document, fates: Mapping[int, Fate]
+) -> ShownLines:
+    """Return the lines of a graph beside a stage: its inputs are folded, and each run of operations
+    that the stage left as they were.
+    """
+    graph = reader.get(Graph, document.id)
+    inputs = leading_placeholders(reader, graph)
+    runs = [(0, inputs, f"{inputs} inputs")] if inputs >= FEWEST_FOLDED else []
+    start = inputs
+    for line in range(inputs, graph.node_count + 1):
+        if fates.get(graph.first_node + line) == "kept" and line < graph.node_count:
+            continue
+        if line - start >= FEWEST_UNCHANGED:
+            runs.append((start, line, f"{line - start:,} kept"))
+        start = line + 1
+    if runs:
+        return FoldedRuns(range(graph.node_count), runs)
+    return EVERY_LINE
+
+
+def lines_in(
+    reader: SessionReader,
+    document: Document,
+    region: RegionKey | None,
+    fates: Mapping[int, Fate] | None = None,
+) -> ShownLines:
+    """Return the lines of a document that a pane shows while it is narrowed to ``region``, or
+    compares what a stage did to operations (``fates``).
+    """
     if document.language in LEVELS and document.stage != "backend":
         return _lines_of_code(document.language, text_of(reader, document))
     if document.kind != "graph":
         return EVERY_LINE
+    if region is None and fates is not None:
+        return folded_unchanged(reader, document, fates)
     if region is None:
         return folded_inputs(reader, document)
     return ShownLines(positions_in(reader, document, region))
@@ -179,7 +217,7 @@ def _lines_of_code(language: str, text: str) -> ShownLines:
     every = text.split("\n")
     directives = runs(level, [every[line] for line in code])
     if directives:
-        return FoldedDirectives(code, directives)
+        return FoldedRuns(code, directives)
     return ShownLines(code)
 
 
@@ -188,7 +226,7 @@ def code_of(level: str, text: str, shown: ShownLines) -> str:
     from fx_explorer.instruments.kernels.assembly_text import without_margin
 
     every = text.split("\n")
-    folded = shown.words if isinstance(shown, FoldedDirectives) else {}
+    folded = shown.words if isinstance(shown, FoldedRuns) else {}
     lines = [every[line] for line in shown.lines or ()]
     for row, words in folded.items():
         lines[row] = f"{FOLDED_SIGN} {words}  ⏎ shows them"

@@ -183,7 +183,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Stop showing a stage: remove its sentence, and its marks from the panes."""
         self.stage_words.show(None)
         for pane in self.panes:
-            pane.fates = None
+            pane.work = None
 
     async def add(self) -> Pane:
         """Add a pane right of the active one."""

@@ -7,7 +7,7 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 
 from fx_explorer.analysis.documents import (
@@ -23,7 +23,7 @@ from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import same_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
-from fx_explorer.analysis.stages.work import Fate, StagePoint
+from fx_explorer.analysis.stages.work import StageWork
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
 from fx_explorer.overview.own_file import own_place
 from fx_explorer.session import SessionReader
@@ -206,21 +206,22 @@ class LinkedSelection:
             file = self._chosen.document.id
         return self._chosen if file == own.place.document.id else None
 
-    async def show_stage(self, point: StagePoint, fates: Mapping[int, Fate]) -> None:
+    async def show_stage(self, work: StageWork) -> None:
         """Show the documents before and after a stage side by side, with what happened to each
         operation. The panes keep these documents.
         """
+        point = work.point
         sources = stage_sources(self._reader, point) if self._reader else ()
         documents = [*sources, *shown_parts(point)]
         panes = await self._linked.set_slots([""] * len(documents))
         self._was_touched, self._chosen = True, None
         for pane, document in zip(panes, documents, strict=True):
-            pane.fates = fates if fates and document.kind == "graph" else None
+            pane.work = work if work.fates and document.kind == "graph" else None
             self._show(pane, document)
         graph = next((document for document in documents if document.kind == "graph"), None)
         if self._reader and documents:
             if graph:
-                begins = Place(graph, first_marked(self._reader, graph, fates))
+                begins = Place(graph, first_marked(self._reader, graph, work.fates))
             else:
                 begins = Place(documents[0])
             self.select(begins)

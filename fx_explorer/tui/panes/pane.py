@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -10,14 +10,15 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 
-from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.documents import Document, Place, node_at
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.stages.work import Fate
+from fx_explorer.analysis.stages.graph_stages import describe_change
+from fx_explorer.analysis.stages.work import StageWork
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of
 from fx_explorer.tui.content.presets import MISSING, Slot
-from fx_explorer.tui.content.shown_lines import EVERY_LINE, SortedLines, lines_in
+from fx_explorer.tui.content.shown_lines import EVERY_LINE, ShownLines, SortedLines, lines_in
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.pane_text import PaneText
 from fx_explorer.tui.panes.titles import OLD_MARK, GraphWriting, OldFiles, position_text, title_text
@@ -83,13 +84,11 @@ class Pane(TellsUnreadable, Vertical):
         """The neighbourhood of a node, once the pane has shown it."""
         self._old = OldFiles()
         self._region: RegionKey | None = None
-        self._shown = EVERY_LINE
+        self._shown: ShownLines = EVERY_LINE
         self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
-        self.fates: Mapping[int, Fate] | None = None
-        """What happened to operations in the shown stage, by the id of the node; None without a
-        stage.
-        """
+        self.work: StageWork | None = None
+        """The stage whose effect on the operations is shown; None without one."""
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -173,7 +172,7 @@ class Pane(TellsUnreadable, Vertical):
         self.document = document
         self._region = region if document and document.kind == "graph" else None
         if document:
-            self._shown = lines_in(reader, document, region)
+            self._shown = self._lines_shown(reader, document)
         else:
             self._shown = EVERY_LINE
         if self._shown.folds(line):
@@ -205,6 +204,20 @@ class Pane(TellsUnreadable, Vertical):
             self._picture.display = self.body is self._picture
         self._show_title()
 
+    def _lines_shown(self, reader: SessionReader, document: Document) -> ShownLines:
+        fates = self.work.fates if self.work else None
+        return lines_in(reader, document, self._region, fates)
+
+    @property
+    def change(self) -> str:
+        """Return what the shown stage changed in the operation under the cursor; empty for other
+        lines.
+        """
+        if self.work is None or self._reader is None or self.place is None:
+            return ""
+        node = node_at(self._reader, self.place)
+        return describe_change(self._reader, self.work, node.id) if node else ""
+
     def _load_picture(self, reader: SessionReader, document: Document, line: int) -> None:
         if self._picture is None:
             from fx_explorer.tui.panes.neighbourhood import (
@@ -220,13 +233,13 @@ class Pane(TellsUnreadable, Vertical):
         times, marks_kernels = self._times.of_graph(reader, document), self._marks.is_on
         columns = columns_of(
             reader,
-            has_fates=self.fates is not None,
+            has_fates=self.work is not None,
             marks_kernels=marks_kernels,
             has_times=times is not None,
             is_sorted=self._times.is_sorted,
         )
         rows = GraphRows(
-            reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=times
+            reader, document, self._shown, self.work, marks_kernels=marks_kernels, times=times
         )
         self._rows.load(rows, columns, line=row)
 
@@ -248,7 +261,7 @@ class Pane(TellsUnreadable, Vertical):
             return True
         line, lit = self._line_of(self.body.cursor), self._lit
         self._times.stop()
-        self._shown = lines_in(reader, document, self._region)
+        self._shown = self._lines_shown(reader, document)
         if self._shown.folds(line):
             self._shown = self._shown.unfolded()
         self._load_rows(reader, document, self._shown.row_of(line))

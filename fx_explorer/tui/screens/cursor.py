@@ -189,8 +189,9 @@ class InspectorLine(OneLine):
                 )
 
                 here, *facts = summary(selection) or [""]
-                if costs:
-                    facts.insert(0, costs)
+                active = linked.active
+                change = active.change if active else ""
+                facts = [*filter(None, (change, costs)), *facts]
                 self.show(inspector_content([here, *facts]))
         else:
             self.show(Content(sentence_of(views.name_shown)))

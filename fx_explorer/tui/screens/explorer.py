@@ -284,7 +284,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.remember()
         await self.show_view("source")
         with explained(self):
-            await self.linked_selection.show_stage(works[-1].point, works[-1].fates)
+            await self.linked_selection.show_stage(works[-1])
         last = works[-1].point
         self.linked.stage_words.show(
             StageText([work.sentence for work in works], EXPLAINED[last.key], next_key)

@@ -5,10 +5,10 @@ page on screen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from math import ceil
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from rich.cells import cell_len
 from textual import events
@@ -34,6 +34,9 @@ it shows, instead of none and then four times as many.
 PAGES_KEPT = 32
 GAP = 2
 """Cells between two columns."""
+
+NARROW_GAP = 1
+"""Cells between two columns in a pane that is narrow for them."""
 
 
 class RowSource(Protocol):
@@ -84,6 +87,12 @@ class ListColumn:
     """
     arrow: str = ""
     """Shown after the title of the column by which the rows are sorted: ``▲`` or ``▼``."""
+    narrow_width: int = 0
+    """Minimum number of cells in a pane that is too narrow for ``min_width``: before this column is
+    left out, it and the others shrink to that. 0 for a column that does not.
+    """
+    omits: tuple[str, ...] = ()
+    """Prefixes of which a cell loses one when it does not fit: they are the same in most rows."""
 
     @property
     def heading(self) -> str:
@@ -136,7 +145,7 @@ class RowList(LineView):
         self._count = len(self._source)
         self._pages: dict[int, Sequence[Row]] = {}
         self._natural = [cell_len(column.heading) for column in self._columns]
-        self._layout: tuple[tuple[int, int], ...] | None = None
+        self._layout: ColumnLayout | None = None
         self._laid_out_for = 0
         """The cells that the columns share in this layout."""
 
@@ -185,22 +194,23 @@ class RowList(LineView):
 
     @property
     def content_width(self) -> int:
-        layout = self._widths()
-        if not layout:
+        widths, gap = self._widths()
+        if not widths:
             return 0
-        last, width = layout[-1]
-        return sum(width + GAP for _, width in layout[:-1]) + max(self._natural[last], width)
+        last, width = widths[-1]
+        return sum(width + gap for _, width in widths[:-1]) + max(self._natural[last], width)
 
     @property
     def has_header(self) -> bool:
         return self._wants_header and any(column.title for column in self._columns)
 
     def header_tokens(self) -> Sequence[Piece]:
-        layout = self._widths()
+        widths, gap = self._widths()
         cells: list[Piece] = []
-        for index, width in layout:
-            column = self._columns[index]
-            cells += _fit([(column.heading, "header")], width, column.align, index == layout[-1][0])
+        for index, width in widths:
+            heading: list[Piece] = [(self._columns[index].heading, "header")]
+            is_last = index == widths[-1][0]
+            cells += _fit(heading, width, self._columns[index], gap, is_last)
         return cells
 
     def title_of(self, column: int) -> str:
@@ -210,10 +220,11 @@ class RowList(LineView):
     def column_at(self, x: int) -> int | None:
         """Return the column at cell ``x`` of this widget; None outside of all columns."""
         left = self._margin - self.scroll_offset.x
-        for index, width in self._widths():
-            if left <= x < left + width + GAP:
+        widths, gap = self._widths()
+        for index, width in widths:
+            if left <= x < left + width + gap:
                 return index
-            left += width + GAP
+            left += width + gap
         return None
 
     def action_columns_by(self, columns: int) -> None:
@@ -235,15 +246,14 @@ class RowList(LineView):
             row = self.row(line)
         except IndexError:
             return [("this row is gone: the list changed", "muted")]
-        layout = self._widths()
+        widths, gap = self._widths()
         tokens: list[Piece] = []
-        for index, width in layout:
+        for index, width in widths:
             if index < len(row):
                 column = self._columns[index]
-                is_last = index == layout[-1][0]
-                tokens += _fit(
-                    _pieces(row[index], column.kind), width, column.align, is_last, column.keeps
-                )
+                pieces = _pieces(row[index], column.kind)
+                is_last = index == widths[-1][0]
+                tokens += _fit(pieces, width, column, gap, is_last, column.keeps)
         return tokens
 
     def line_text(self, line: int) -> str:
@@ -283,26 +293,49 @@ class RowList(LineView):
             else:
                 self.call_later(self.content_resized)
 
-    def _widths(self) -> tuple[tuple[int, int], ...]:
-        """Return (index, width) of the columns that are shown."""
+    def _widths(self) -> ColumnLayout:
         room = self.body_width
         if (
             self._layout is None or room != self._laid_out_for
         ):  # Textual paints before it tells of another size
             if self._count and not self._pages:
                 self._fetch(0)
-            self._layout, self._laid_out_for = (
-                column_widths(self._columns, self._natural, room),
-                room,
-            )
+            self._layout = column_layout(self._columns, self._natural, room)
+            self._laid_out_for = room
         return self._layout
 
 
+class ColumnLayout(NamedTuple):
+    """The columns that are shown, from left to right."""
+
+    widths: tuple[tuple[int, int], ...]
+    """(index, cells) of each."""
+    gap: int
+    """Cells between two of them."""
+
+
+def column_layout(columns: Sequence[ListColumn], natural: Sequence[int], room: int) -> ColumnLayout:
+    """Lay out columns in ``room`` cells. Where one with a ``narrow_width`` would be left out, they
+    are set closer, if that shows more of them.
+    """
+    widths = column_widths(columns, natural, room)
+    shown = {index for index, _ in widths}
+    missing = [column for at, column in enumerate(columns) if at not in shown]
+    if any(column.narrow_width for column in missing):
+        narrow = [
+            replace(column, min_width=column.narrow_width or column.min_width) for column in columns
+        ]
+        closer = column_widths(narrow, natural, room, NARROW_GAP)
+        if len(closer) > len(widths):
+            return ColumnLayout(closer, NARROW_GAP)
+    return ColumnLayout(widths, GAP)
+
+
 def column_widths(
-    columns: Sequence[ListColumn], natural: Sequence[int], room: int
+    columns: Sequence[ListColumn], natural: Sequence[int], room: int, gap: int = GAP
 ) -> tuple[tuple[int, int], ...]:
-    """Return (index, width) of the columns that fit in ``room`` cells. The least important are left
-    out, then the widest shrink.
+    """Return (index, width) of the columns that fit in ``room`` cells with ``gap`` between them.
+    The least important are left out, then the widest shrink.
     """
     shown = list(range(len(columns)))
     widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
@@ -310,10 +343,10 @@ def column_widths(
         return tuple((index, widths[index]) for index in shown)
 
     def excess() -> int:
-        return sum(widths[index] for index in shown) + GAP * (len(shown) - 1) - room
+        return sum(widths[index] for index in shown) + gap * (len(shown) - 1) - room
 
     least = {index: columns[index].min_width for index in shown}
-    while sum(least[index] for index in shown) + GAP * (len(shown) - 1) > room:
+    while sum(least[index] for index in shown) + gap * (len(shown) - 1) > room:
         droppable = [index for index in shown if columns[index].priority > 0]
         if not droppable:
             break
@@ -353,21 +386,37 @@ def _cells(cell: Cell) -> int:
 
 
 def _fit(
-    pieces: list[Piece], width: int, align: str, is_last: bool, keeps: Keeps = "start"
+    pieces: list[Piece],
+    width: int,
+    column: ListColumn,
+    gap: int,
+    is_last: bool,
+    keeps: Keeps = "start",
 ) -> list[Piece]:
     """Return ``pieces`` in ``width`` cells, with the gap after them. A ``…`` replaces the cut-off
     part.
     """
     cells = sum(cell_count(text) for text, _ in pieces)
+    if cells > width and column.omits:
+        pieces = _without_prefix(pieces, column.omits)
+        cells = sum(cell_count(text) for text, _ in pieces)
     if cells > width and not is_last:
         pieces, cells = _cut(pieces, width, keeps), width
-    gap = "" if is_last else " " * GAP
+    after = "" if is_last else " " * gap
     padding = " " * max(0, width - cells)
-    if align == "right":
-        return _filled(padding, pieces, gap)
+    if column.align == "right":
+        return _filled(padding, pieces, after)
     if is_last:
         return pieces
-    return _filled("", pieces, padding + gap)
+    return _filled("", pieces, padding + after)
+
+
+def _without_prefix(pieces: list[Piece], prefixes: tuple[str, ...]) -> list[Piece]:
+    text, kind = pieces[0]
+    for prefix in prefixes:
+        if text.startswith(prefix):
+            return [(text.removeprefix(prefix), kind), *pieces[1:]]
+    return pieces
 
 
 def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:

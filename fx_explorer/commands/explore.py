@@ -14,7 +14,7 @@ from fx_explorer.command_line.profile_files import add_profile_argument
 
 EPILOG = """\
 examples:
-  fx-explorer model.py                                   pauses after Dynamo: . steps, c c continues
+  fx-explorer model.py                                   pauses after Dynamo: . steps, r compiles to the end
   fx-explorer model.py --run                             straight to the end
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there

@@ -44,9 +44,9 @@ KERNELS_LOOKED_AT = 2_000
 command in a menu.
 """
 
-NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
+NEEDS_PAUSE = ("step.next", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
-NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights", "capture.built")
+NEEDS_PROGRAM = ("capture.run", "capture.watch", "capture.without_weights", "capture.built")
 NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks.try_all")
 """Commands that run the program again in a worker, by the session's request."""
 
@@ -67,7 +67,7 @@ OF_A_LIVE_PROGRAM = (
 """Commands that need a program, its values or a worker. A log has none of them."""
 
 NEEDS_NO_SESSION = (
-    "capture.again",
+    "capture.run",
     "capture.watch",
     "app.theme",
     "app.palette",

@@ -188,7 +188,7 @@ STEPS: tuple[TourStep, ...] = (
     TourStep(
         "again",
         "What is on screen is still the capture of before.",
-        "capture.again",
+        "capture.run",
         "to capture again; this time the compiler pauses after Dynamo",
         lambda before, now: now.captures > before.captures and now.gate == "dynamo",
         _is_compiled,
@@ -218,7 +218,7 @@ STEPS: tuple[TourStep, ...] = (
         "go",
         "AOTAutograd wrote your operations as simpler ones, and derived the backward "
         "from them; Inductor comes next.",
-        "capture.again",
+        "capture.run",
         "to continue to the end without pausing",
         lambda _, now: now.is_compiled,
         lambda now: bool(now.gate),

@@ -190,7 +190,7 @@ async def test_a_log_offers_no_command_that_needs_a_program(
     async with open_app(tmp_path / "s.fxs", size=(200, 50)) as driver:
         explorer = driver.explorer
         absent = absent_from_log(explorer.reader)
-        assert {*NEEDS_REQUEST, "capture.again", "step.what_if", "kernel.passes"} <= {*absent}
+        assert {*NEEDS_REQUEST, "capture.run", "step.what_if", "kernel.passes"} <= {*absent}
         why_not = driver.app.controllers.command_runs.why_not
         assert [command for command in absent if not why_not(command)] == []
         for view in sorted(name for name, *_ in (*VIEWS, *MORE_VIEWS)):

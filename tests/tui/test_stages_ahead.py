@@ -30,7 +30,7 @@ ONLY_SAYS_SO = re.compile(
 LEAVES = (
     "app.quit",
     "capture.cancel",
-    "capture.again",
+    "capture.run",
     "capture.watch",
     "capture.without_weights",
     "capture.built",

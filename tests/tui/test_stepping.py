@@ -39,7 +39,7 @@ async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_show
         )
         await driver.until(lambda: "‖ paused after the partition [0/0] backward" in driver.header)
         assert "‖ AOTAutograd" in driver.screen
-        assert ". step  c c continue  c o options" in driver.screen
+        assert ". step  r run  c o options" in driver.screen
         assert "⏎ go there  c t run to" in driver.screen
         await driver.pilot.press("full_stop")
         await driver.pilot.pause()
@@ -104,7 +104,7 @@ async def test_when_all_is_done_another_variant_can_be_compiled_and_saving_and_c
         captures[0].stay()
         captures[0].say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
-        await driver.press("c", "c")
+        await driver.press("r")
         assert captures[0].sent == []
         assert "Everything is compiled" in messages(driver)
         await driver.press("c", "a", *"the joint", "enter", *"the same", "enter")
@@ -252,7 +252,7 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
-    config = Config(keys={"step.go": ("C",)})
+    config = Config(keys={"capture.run": ("C",)})
     async with open_app(make_capture=lambda: capture, target="mlp.py", config=config) as driver:
         await driver.until(lambda: driver.explorer.reader)
         write_training_step(capture.session_path, finished=False)

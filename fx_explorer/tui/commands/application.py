@@ -1,7 +1,7 @@
 """This module has the commands for the capture as a whole, for a compiler that waits, for the app
 itself and for its guided tour.
 
-The keys of debuggers are taken: n is the next match, r captures again.
+r runs, as in gdb: to the end from a pause, else from the beginning.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from fx_explorer.tui.commands.command import Declaration, declared
 def _capture_commands() -> tuple[Declaration, ...]:
     return (
         Declaration(
-            "capture.again",
+            "capture.run",
             "r",
             lambda c: c.capturing.run(),
             "run",
-            "Run: at a pause, continue without pausing again; otherwise capture again.",
+            "Run: at a pause, compile to the end; otherwise capture again.",
         ),
         Declaration(
             "capture.without_weights",
@@ -120,13 +120,6 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "Continue to the next pause, after the next stage.",
         ),
         Declaration(
-            "step.go",
-            "c c",
-            lambda c: c.stepping.go_on(),
-            "continue",
-            "Continue without pausing again.",
-        ),
-        Declaration(
             "step.run_to",
             "c t",
             lambda c: c.stepping.run_to(),
@@ -168,7 +161,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "step.again",
             "c a",
             lambda c: c.variants.compile_again(),
-            "compile again",
+            "another variant",
             "Compile another variant, from a stage that is finished.",
         ),
         Declaration(
@@ -212,7 +205,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
 
 STEPPING_COMMANDS = declared("app", "Stepping", *_stepping_commands())
 
-_FIRST_AT_A_GATE = ("step.next", "step.go", "step.option")
+_FIRST_AT_A_GATE = ("step.next", "capture.run", "step.option")
 AT_A_GATE: tuple[str, ...] = (
     *_FIRST_AT_A_GATE,
     *(command.id for command in STEPPING_COMMANDS if command.id not in _FIRST_AT_A_GATE),
@@ -228,7 +221,7 @@ AT_HAND: tuple[str, ...] = (
 compiled.
 """
 
-GOES_ON: tuple[str, ...] = ("step.next", "step.go")
+GOES_ON: tuple[str, ...] = ("step.next", "capture.run")
 """Commands that come before those of the view in the footer: those that continue."""
 
 

@@ -146,7 +146,7 @@ AMONG_EVERYTHING: tuple[str, ...] = (
     "find.in_pane",
     "place.copy",
     "place.edit",
-    "capture.again",
+    "capture.run",
     "capture.watch",
     "capture.save",
     "step.next",

@@ -274,7 +274,7 @@ class Capturing:
             )
             if waiting:
                 message = (
-                    "The compiler is paused. Escape again stops the capture; c c continues, c x "
+                    "The compiler is paused. Escape again stops the capture; r continues, c x "
                     "aborts what it compiles."
                 )
             self._services.notify(message)

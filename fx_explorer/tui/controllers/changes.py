@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.diff.since_last import Differences
 
 NO_OTHER = (
-    "There is only one variant so far. Go again from a stage (c a) to have another one to "
-    "compare it with."
+    "There is only one variant so far. Compile another one from a stage (c a) to compare it with."
 )
 NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
 COMPARING = "Comparing this capture with the last one …"
@@ -144,7 +143,7 @@ class Comparisons:
         self.app.push_screen(CompareScreen(reader, left, right, self._services.explorer.keymap))
 
     def _nothing_before(self) -> str:
-        again = first_key(by_id("capture.again"), self._services.explorer.keymap)
+        again = first_key(by_id("capture.run"), self._services.explorer.keymap)
         if self._services.captures.can_run:
             return NOTHING_BEFORE.format(key=again)
         return SAVED
@@ -273,6 +272,6 @@ class SourceFiles:
         if captures.is_running and not captures.waiting:
             return IS_CAPTURED
         # While the compiler pauses, the other key continues.
-        command_id = "capture.watch" if captures.is_running else "capture.again"
+        command_id = "capture.watch" if captures.is_running else "capture.run"
         key = first_key(by_id(command_id), self._services.explorer.keymap)
         return CAPTURES_AGAIN.format(key=key)

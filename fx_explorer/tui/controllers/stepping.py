@@ -99,7 +99,7 @@ class Stepping:
     def keys_that_continue(self) -> tuple[tuple[str, str, str], ...]:
         """Return (key, words, fewer words) of the two commands that lead on from a pause."""
         keymap = self._services.explorer.keymap
-        step, go = key_of("step.next", keymap), key_of("step.go", keymap)
+        step, go = key_of("step.next", keymap), key_of("capture.run", keymap)
         return (step, "next stage", "step"), (go, "compile to the end", "continue")
 
     def show_finished_stage(self) -> None:

@@ -132,7 +132,7 @@ class Variants:
         )
         return await ask(self.app, dialog)
 
-    @conversation("compile again", "choose where to set out from")
+    @conversation("another variant", "choose where to set out from")
     async def compile_again(self) -> None:
         waiting = self._stepping.at_rest()
         if waiting is None:

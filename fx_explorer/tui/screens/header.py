@@ -49,7 +49,7 @@ class CaptureState:
         return f"{self.glyph} {self.words}"
 
     def describe_keys(self, width: int) -> str:
-        """Return `` · . next stage · c c compile to the end``, as it fits into a terminal of so
+        """Return `` · . next stage · r compile to the end``, as it fits into a terminal of so
         many columns; empty where there are no keys.
         """
         text = ""

@@ -15,7 +15,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz fuzz-logs fuzz-profiles fuzz-folders fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs site snapshots clean
+.PHONY: help demo test quick exhaustive fuzz fuzz-logs fuzz-profiles fuzz-folders fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs site snapshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,9 @@ test: $(READY) ## run the tests, three at a time (ARGS="-k breaks" for some of t
 
 quick: $(READY) ## the tests that your change concerns, the nearest first, in a minute (ARGS="--seconds 120")
 	$(BIN)/python -m tests.quick $(ARGS)
+
+exhaustive: $(READY) ## the tests with all cases of which make test has a sample, for hours (ARGS as for test)
+	FX_EXPLORER_EXHAUSTIVE=1 $(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 fuzz-logs: $(READY) ## damage logs of torch by chance for a long time (ARGS="--rounds 1000000 --seed 7")
 	$(BIN)/python -m tests.readers.torch_trace.mutating $(ARGS)

@@ -113,6 +113,17 @@ def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str
         yield python
 
 
+@pytest.fixture(scope="session")
+def bare_python(shared_folder: Path) -> Iterator[str]:
+    """The same for scripts that are run without fx-explorer: torch alone is imported."""
+    if sys.platform != "linux" or torch.cuda.is_available():
+        yield sys.executable
+        return
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with served(shared_folder / "warm-bare", environment, "bare") as python:
+        yield python
+
+
 @pytest.fixture(scope="session", autouse=True)
 def forks_nothing() -> Iterator[None]:
     """Workers of this process are started, not forked: what is forked has tests of its own."""

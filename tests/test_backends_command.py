@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import venv
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -39,28 +40,10 @@ def here() -> list[Backend]:
     return found
 
 
-def test_the_list_is_torchs(here: list[Backend]) -> None:
-    """Second source: a process of its own. In this one, other tests register backends of their own."""
-    program = "import torch._dynamo as d; print(*d.list_backends(())); print(*d.list_backends())"
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    every, stable = ended.stdout.splitlines()
-    assert [one.name for one in here] == every.split()
-    assert {one.name for one in here if not one.tags} == set(stable.split())
-
-
-def test_every_backend_of_torch_is_explained(here: list[Backend]) -> None:
-    assert [
-        one.name for one in here if not one.does and not one.is_for_tests and one.package == "torch"
-    ] == []
-    assert DOES.keys() >= {
-        one.name for one in here if one.package == "torch" and not one.is_for_tests
-    }
-
-
 BARE = """
 import json, sys, torch
+import torch._dynamo
+every, stable = torch._dynamo.list_backends(()), torch._dynamo.list_backends()
 x = torch.randn(4, 4)
 
 def is_usable(name):
@@ -74,15 +57,26 @@ def is_usable(name):
 
 usable = {name: is_usable(name) for name in sys.argv[1:]}
 assert not [name for name in sys.modules if name.startswith("fx_explorer")]
-print(json.dumps(usable))
+print(json.dumps([every, stable, usable]))
 """
 
 ASKED = ["eager", "aot_eager", "ts", "cudagraphs", "tvm"]
 
 
+@dataclass(frozen=True)
+class Bare:
+    """Bare has what a process without fx-explorer says. In this one, other tests register backends
+    of their own.
+    """
+
+    every: list[str]
+    stable: list[str]
+    usable: dict[str, bool]
+    """Whether it can compile with each backend."""
+
+
 @pytest.fixture(scope="module")
-def usable() -> dict[str, bool]:
-    """Whether a bare process can compile with each backend."""
+def bare() -> Bare:
     ended = subprocess.run(
         [sys.executable, "-c", BARE, *ASKED],
         capture_output=True,
@@ -90,16 +84,29 @@ def usable() -> dict[str, bool]:
         check=True,
         timeout=120,
     )
-    told: dict[str, bool] = json.loads(ended.stdout.splitlines()[-1])
-    return told
+    return Bare(*json.loads(ended.stdout.splitlines()[-1]))
+
+
+def test_the_list_is_torchs(here: list[Backend], bare: Bare) -> None:
+    assert [one.name for one in here] == bare.every
+    assert {one.name for one in here if not one.tags} == set(bare.stable)
+
+
+def test_every_backend_of_torch_is_explained(here: list[Backend]) -> None:
+    assert [
+        one.name for one in here if not one.does and not one.is_for_tests and one.package == "torch"
+    ] == []
+    assert DOES.keys() >= {
+        one.name for one in here if one.package == "torch" and not one.is_for_tests
+    }
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_what_is_said_to_be_usable_is_so_in_a_bare_process(
-    here: list[Backend], usable: dict[str, bool], name: str
+    here: list[Backend], bare: Bare, name: str
 ) -> None:
     (one,) = [one for one in here if one.name == name]
-    assert usable[name] == (not one.missing)
+    assert bare.usable[name] == (not one.missing)
 
 
 def test_inductor_is_usable_here(here: list[Backend]) -> None:

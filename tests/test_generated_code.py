@@ -17,9 +17,11 @@ import pytest
 from benchmarks.common import cold_environment
 from benchmarks.compare_code import difference, recorded_code, without_comments, written_code
 from tests.conftest import ROOT
+from tests.exhaustive import with_others
 from tests.shared_files import locked
 
-CHEAP_MODELS = ["mlp", "convnet", "transformer", "llama1", "regions"]
+MODELS = with_others(["mlp", "convnet", "regions"], ["transformer", "llama1"])
+"""The attention of the other two is in programs of tests/capture/undisturbed."""
 
 KERNEL_THAT_DOES_NOTHING = r"""
 #include <Python.h>
@@ -112,7 +114,7 @@ def bare(shared_folder: Path, quick_compiler: Path) -> Path:
                 "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
                 "TORCHINDUCTOR_COMPILE_THREADS": "1",  # or it starts processes to build kernels in
             }
-            folders = {model: str(begun / model) for model in CHEAP_MODELS}
+            folders = {model: str(begun / model) for model in MODELS}
             ended = subprocess.run(
                 [sys.executable, "-c", BARE, json.dumps(folders)],
                 env=environment,
@@ -126,7 +128,7 @@ def bare(shared_folder: Path, quick_compiler: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("model", CHEAP_MODELS)
+@pytest.mark.parametrize("model", MODELS)
 def test_the_code_of_a_bare_compile_is_the_code_in_the_session(
     model: str, captured_model: Callable[..., Path], bare: Path
 ) -> None:

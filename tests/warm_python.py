@@ -5,8 +5,11 @@ a worker is ready in 0.1 s instead of 4.
 write; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with the arguments,
 variables, directory and descriptors that it was given. ``serve NAME FIFO gpu`` is for virtual GPUs:
 it loads the C++ part before torch, and imports nothing of torch's compiler, which must find the GPU
-when it is imported. What a test claims of a process itself (what it imports and when, how it dies),
-or of variables that torch reads when it is imported, is to be seen with a real Python.
+when it is imported. ``serve NAME FIFO bare`` imports torch, and nothing of fx-explorer.
+
+What a test claims of a process itself (what it imports and when, how it dies), or of variables that
+torch reads when it is imported, is to be seen with a real Python. One such variable, which many
+trials set, is read anew.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 MODULES = (
@@ -62,6 +66,8 @@ def serve(name: str, fifo: str, kind: str = "") -> None:
     alive = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     if kind == "gpu":
         _import_for_virtual_gpus()
+    elif kind == "bare":
+        importlib.import_module("torch")
     else:
         _import_with_compiler()
     gc.set_threshold(
@@ -167,6 +173,7 @@ def _become(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(message["environment"])
     os.chdir(message["directory"])
+    _read_anew(os.environ)
     sys.argv = message["arguments"]
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
@@ -174,6 +181,14 @@ def _become(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     os._exit(0)
+
+
+def _read_anew(variables: Mapping[str, str]) -> None:
+    """Take over the variables that trials set and torch has read when it was imported."""
+    sources = variables.get("TORCH_COMPILE_DYNAMIC_SOURCES")
+    compiler = sys.modules.get("torch.compiler.config")
+    if sources and compiler is not None:
+        compiler._config["dynamic_sources"].env_value_default = sources
 
 
 def _put(descriptors: list[int], numbers: list[int]) -> None:

@@ -22,9 +22,10 @@ HONEST = sorted((FOLDER / "honest").glob("*.py"))
 AT_ONCE = 2
 
 
-def check(script: Path) -> subprocess.CompletedProcess[str]:
-    """``fx-explorer check SCRIPT --max-graph-breaks 0``."""
+def check(script: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    """``fx-explorer check SCRIPT --max-graph-breaks 0``, with another Python for the script."""
     command = [sys.executable, "-m", "fx_explorer", "check", str(script), "--max-graph-breaks", "0"]
+    command += ["--python", python]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

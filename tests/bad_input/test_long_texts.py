@@ -26,7 +26,9 @@ from fx_explorer.session.writer import finish_session
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.printed_graph import inputs_in
 from fx_explorer.torch_texts.reports import parse_reason, what_failed
-from tests.conftest import ROOT
+
+ROOT = Path(__file__).parents[2]
+"""Not that of conftest.py, with which each of the processes would import torch."""
 
 LENGTH = 100_000
 

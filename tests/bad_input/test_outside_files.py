@@ -28,8 +28,9 @@ from fx_explorer.outside_file import MOST_OF_A_TOML, open_outside, read_outside,
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.writer import finish_session
 from fx_explorer.tui.config import MOST_PROBLEMS, load_config
+from tests.exhaustive import rounds
 
-MUTATIONS = 10_000
+MUTATIONS = rounds(1_000, exhaustive=10_000)
 
 HOSTILE_TOML = {
     "brackets": "a = " + "[" * 100_000,

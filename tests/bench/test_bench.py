@@ -62,8 +62,11 @@ def make_few_rounds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(driving, "BenchTask", partial(BenchTask, round_s=0.02))
 
 
-BUDGET = ("--budget", "100")
-"""More seconds than a busy machine needs: the rounds of these programs end long before."""
+BUDGET = ("--budget", "100", "--threads", "1")
+"""More seconds than a busy machine needs: the rounds of these programs end long before. With several
+threads it is measured in each round how long they take to share an operation, which took three
+quarters of the time; the first test has as many as torch takes.
+"""
 
 ONE = ("--backends", "aot_eager", *BUDGET)
 
@@ -89,7 +92,7 @@ def test_every_cell_is_measured_in_turns_and_compared(
             "eager,aot_eager",
             "--batch",
             "2,8",
-            *BUDGET,
+            *BUDGET[:2],
             "-o",
             session,
         )
@@ -408,6 +411,8 @@ def test_a_budget_that_is_spent_by_getting_ready_still_measures_each_cell(
             "2,4",
             "--budget",
             "0.01",
+            "--threads",
+            "1",
             "--format",
             "json",
         )

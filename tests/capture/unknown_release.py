@@ -2,9 +2,9 @@
 still has it.
 
 ``python -m tests.capture.unknown_release [--every N] [NAME …]`` hides every name of torch's that a
-capture replaces or imports, one after the other, and captures a small program each time. A line for
-each says whether the program gave its result, and whether the session names what is missing. All of
-them take an hour on two processors.
+capture replaces or imports, one after the other, and captures a small program each time; with
+names, those, and every Nth where that is given. A line for each says whether the program gave its
+result, and whether the session names what is missing. All of them take an hour on two processors.
 """
 
 from __future__ import annotations
@@ -358,17 +358,20 @@ def main() -> int:
         description=" ".join((__doc__ or "").partition("\n\n")[0].split())
     )
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--every", type=int, default=0, help="1 where no name is given")
     parser.add_argument("--from", type=int, default=0, dest="first")
     arguments = parser.parse_args()
     prepare()
     with _folder() as folder:
         names = sorted(imported_names() | replaced_names(folder))
     chosen = [TorchName.parse(name) for name in arguments.names]
+    every = arguments.every or (0 if chosen else 1)
+    if every:
+        chosen += names[arguments.first :: every]
     expected = captured_without(None)
     print(f"{len(names)} names; {expected}", flush=True)
     problems = 0
-    for name in chosen or names[arguments.first :: arguments.every]:
+    for name in chosen:
         seen = captured_without(name)
         problem = seen.problem(expected.results or [])
         problems += bool(problem)

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -24,6 +25,7 @@ from fx_explorer.instruments.fixes.trial import Trial, try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
+from tests.shared_files import digest
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -47,10 +49,17 @@ class Case:
         return asyncio.run(try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout)))
 
 
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Case]:
+    """Each case is made once in a process."""
+    folder = tmp_path_factory.mktemp("cases")
+    return cache(lambda name: make_case(name, folder / f"{digest(name)}.fxs"))
+
+
 @pytest.fixture
-def case(tmp_path: Path, warm_workers: None) -> Callable[[str], Case]:
+def case(cases: Callable[[str], Case], warm_workers: None) -> Callable[[str], Case]:
     """``case("values:item")`` → the case of that function of programs/values.py."""
-    return lambda name: make_case(name, tmp_path / "session.fxs")
+    return cases
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 refused: each is tried by a real worker.
 
 The functions are in programs/. That results are equal is told by the worker, which runs the
-original without torch.compile.
+original without torch.compile. Where two functions are fixed, or refused, by the same cause for the
+same reason, ``make exhaustive`` tries the second one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.exhaustive import with_others
 from tests.fixes import after as after_fix
 from tests.fixing.conftest import Case
 from tests.fixing.programs import calls
@@ -33,39 +35,46 @@ OUT = "take the line out of the compiled code"
 OTHER_TYPES = "inputs of other types or dtypes or autocast"
 RAISES_BEHIND = "a call in which a line behind the print raises: nothing is written then"
 
-GOOD = [
-    ("calls:printed", "let torch do the print after the graph"),
-    ("calls:printed_by_a_compiled_one", AT_CALLER),
-    ("calls:trained", OUTSIDE),
-    ("calls:trained", BACKWARD),
-    ("calls:trained_elsewhere", OUTSIDE),
-    ("values:grown", WHILE),
-    ("calls:printed_with_a_shape", "let torch do the print after the graph"),
-    ("values:item", IN_TENSOR),
-    ("values:item", NUMBER),
-    ("values:as_float", IN_TENSOR),
-    ("values:branch", WHERE),
-    ("values:branch_that_returns", WHERE),
-    ("values:branch_of_more_steps", COND),
-    ("values:nonzero", SIZE),
-    ("values:unique", SIZE),
-    ("values:mask", ZEROS),
-    ("calls:asked_for", "remove the line that asks for the break"),
-    ("calls:calls_kept_out", "let kept_out() be compiled"),
-    ("calls:checksum", "call zlib.crc32() once, when the file is imported"),
-    ("calls:checksum_of", "call library.checksum() while compiling, and keep its result"),
-    ("calls:digitized", "compute np.digitize() with torch"),
-    ("calls:interpolated", "make np.interp() an operation of the graph that gives torch.float64"),
-    ("calls:third_party", "put the call of library.halved() into the graph as it stands"),
-    ("calls:third_party_in_numpy", "make library.smoothed() an operation of the graph"),
-    ("calls:named_global", "assign the global SEEN by its name"),
-    (
-        "calls:combined",
-        "call itertools.combinations_with_replacement() once, when the file is imported",
-    ),
-    ("control:summed", "let two() return a list"),
-    ("control:calls_library", "keep twice_interrupted() out of compilation as a whole"),
-]
+GOOD = with_others(
+    [
+        ("calls:printed", "let torch do the print after the graph"),
+        ("calls:printed_by_a_compiled_one", AT_CALLER),
+        ("calls:trained", OUTSIDE),
+        ("calls:trained", BACKWARD),
+        ("values:grown", WHILE),
+        ("values:item", IN_TENSOR),
+        ("values:item", NUMBER),
+        ("values:branch", WHERE),
+        ("values:branch_of_more_steps", COND),
+        ("values:nonzero", SIZE),
+        ("values:mask", ZEROS),
+        ("calls:asked_for", "remove the line that asks for the break"),
+        ("calls:calls_kept_out", "let kept_out() be compiled"),
+        ("calls:checksum", "call zlib.crc32() once, when the file is imported"),
+        ("calls:checksum_of", "call library.checksum() while compiling, and keep its result"),
+        (
+            "calls:interpolated",
+            "make np.interp() an operation of the graph that gives torch.float64",
+        ),
+        ("calls:third_party_in_numpy", "make library.smoothed() an operation of the graph"),
+        ("calls:named_global", "assign the global SEEN by its name"),
+        ("control:summed", "let two() return a list"),
+        ("control:calls_library", "keep twice_interrupted() out of compilation as a whole"),
+    ],
+    [
+        ("calls:trained_elsewhere", OUTSIDE),
+        ("calls:printed_with_a_shape", "let torch do the print after the graph"),
+        ("values:as_float", IN_TENSOR),
+        ("values:branch_that_returns", WHERE),
+        ("values:unique", SIZE),
+        ("calls:digitized", "compute np.digitize() with torch"),
+        ("calls:third_party", "put the call of library.halved() into the graph as it stands"),
+        (
+            "calls:combined",
+            "call itertools.combinations_with_replacement() once, when the file is imported",
+        ),
+    ],
+)
 
 PRINTS_DIFFER = [
     ("calls:printed", "take the print out of the compiled code", "'the sum is tensor(20."),
@@ -73,69 +82,73 @@ PRINTS_DIFFER = [
     ("calls:averaged", "compute np.nanmean() with torch", "'RuntimeWarning: Mean of empty slice'"),
 ]
 
-REFUSED = [
-    (
-        "calls:printed_while_changing",
-        "take the print out of the compiled code",
-        "results differ: the output",
-    ),
-    (
-        "calls:printed_before_it_changes",
-        AT_CALLER,
-        "what is printed changes: this is no longer printed",
-    ),
-    (
-        "calls:printed_among_others",
-        "print at the end of the function",
-        "this is printed or logged earlier: 'twice'",
-    ),
-    ("calls:trained_differently", OUTSIDE, "results differ: the output"),
-    ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
-    ("values:grown_with_the_input", WHILE, "results differ: input 1 after the call"),
-    ("values:grown_by_a_number", WHILE, "the changed program failed"),
-    (
-        "values:checked",
-        "assert without the text",
-        "it raised AssertionError before and it raised RuntimeError after",
-    ),
-    (
-        "values:asserted",
-        "assert without the text",
-        "it raised AssertionError before and it raised RuntimeError after",
-    ),
-    ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
-    ("values:item_that_decides", NUMBER, "the break stays"),
-    ("values:branch_of_two_dtypes", WHERE, "its dtype was torch.float32 and is torch.float64"),
-    ("values:branch_of_two_shapes", COND, "the changed program failed"),
-    ("values:size_that_decides", SIZE, "the break stays"),
-    ("values:mask_of_rows", ZEROS, "results differ: the output"),
-    (
-        "calls:calls_one_that_tells",
-        "let tells_where_it_runs() be compiled",
-        "results differ: the output",
-    ),
-    (
-        "calls:averaged_by_column",
-        "make np.interp() an operation of the graph that gives torch.float64",
-        "its shape was [4]",
-    ),
-    (
-        "calls:third_party_with_gradient",
-        "make Smooth.apply() an operation of the graph",
-        "gradient",
-    ),
-    (
-        "calls:third_party_with_side_effect",
-        "put the call of library.counted() into the graph as it stands",
-        "COUNT[0]",
-    ),
-    ("calls:environment", OUT, "os.environ['FIXING_SAW'] is missing"),
-    ("calls:named_global", OUT, "results differ: global SEEN"),
-    ("calls:counted_in_a_function", OUT, "counted_in_a_function.calls"),
-    ("calls:changed_on_entering", "leave doubled(y) out", "results differ: the output"),
-    ("control:caught", "leave the try out", "the changed program failed"),
-    ("control:generated", "let numbers() return a list", "results differ"),
-]
+REFUSED = with_others(
+    [
+        (
+            "calls:printed_while_changing",
+            "take the print out of the compiled code",
+            "results differ: the output",
+        ),
+        (
+            "calls:printed_before_it_changes",
+            AT_CALLER,
+            "what is printed changes: this is no longer printed",
+        ),
+        (
+            "calls:printed_among_others",
+            "print at the end of the function",
+            "this is printed or logged earlier: 'twice'",
+        ),
+        ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
+        ("values:grown_with_the_input", WHILE, "results differ: input 1 after the call"),
+        (
+            "values:checked",
+            "assert without the text",
+            "it raised AssertionError before and it raised RuntimeError after",
+        ),
+        ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
+        ("values:item_that_decides", NUMBER, "the break stays"),
+        ("values:branch_of_two_shapes", COND, "the changed program failed"),
+        ("values:size_that_decides", SIZE, "the break stays"),
+        ("values:mask_of_rows", ZEROS, "results differ: the output"),
+        (
+            "calls:calls_one_that_tells",
+            "let tells_where_it_runs() be compiled",
+            "results differ: the output",
+        ),
+        (
+            "calls:averaged_by_column",
+            "make np.interp() an operation of the graph that gives torch.float64",
+            "its shape was [4]",
+        ),
+        (
+            "calls:third_party_with_side_effect",
+            "put the call of library.counted() into the graph as it stands",
+            "COUNT[0]",
+        ),
+        ("calls:environment", OUT, "os.environ['FIXING_SAW'] is missing"),
+        ("control:caught", "leave the try out", "the changed program failed"),
+        ("control:generated", "let numbers() return a list", "results differ"),
+    ],
+    [
+        ("calls:trained_differently", OUTSIDE, "results differ: the output"),
+        ("values:grown_by_a_number", WHILE, "the changed program failed"),
+        (
+            "values:asserted",
+            "assert without the text",
+            "it raised AssertionError before and it raised RuntimeError after",
+        ),
+        ("values:branch_of_two_dtypes", WHERE, "its dtype was torch.float32 and is torch.float64"),
+        (
+            "calls:third_party_with_gradient",
+            "make Smooth.apply() an operation of the graph",
+            "gradient",
+        ),
+        ("calls:named_global", OUT, "results differ: global SEEN"),
+        ("calls:counted_in_a_function", OUT, "counted_in_a_function.calls"),
+        ("calls:changed_on_entering", "leave doubled(y) out", "results differ: the output"),
+    ],
+)
 
 
 @pytest.mark.parametrize(("name", "title"), GOOD)
@@ -190,14 +203,18 @@ def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(
 
 @pytest.mark.parametrize(
     ("name", "title", "what"),
-    [
-        ("calls:slept", NOT_COMPILED, "time.sleep"),
-        ("calls:slept", OUT, "time.sleep"),
-        ("calls:hooked", NOT_COMPILED, "y.register_hook"),
-        ("calls:hooked", OUT, "y.register_hook"),
-        ("calls:locked", "enter lock only when not compiled", "lock does"),
-        ("calls:timed", "leave Timed() out", "Timed() does"),
-    ],
+    with_others(
+        [
+            ("calls:slept", NOT_COMPILED, "time.sleep"),
+            ("calls:hooked", OUT, "y.register_hook"),
+            ("calls:locked", "enter lock only when not compiled", "lock does"),
+            ("calls:timed", "leave Timed() out", "Timed() does"),
+        ],
+        [
+            ("calls:slept", OUT, "time.sleep"),
+            ("calls:hooked", NOT_COMPILED, "y.register_hook"),
+        ],
+    ),
 )
 def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
     case: Callable[[str], Case], name: str, title: str, what: str
@@ -211,44 +228,56 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
 
 @pytest.mark.parametrize(
     ("name", "title", "said"),
-    [
-        ("calls:printed", "let torch do the print after the graph", RAISES_BEHIND),
-        ("calls:printed", "print at the end of the function", RAISES_BEHIND),
-        ("calls:printed_last_by_a_compiled_one", AT_CALLER, ""),
-        (
-            "values:item_as_exponent",
-            IN_TENSOR,
-            "an exponent of 0.5 or -0.5 with -0 or -inf below it",
-        ),
-        ("values:item_as_exponent", NUMBER, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
-        (
-            "values:item_below_a_line",
-            IN_TENSOR,
-            "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
-        ),
-        ("values:branch_of_plain_values", WHERE, ""),
-        (
-            "values:branch_that_may_raise",
-            WHERE,
-            "a call in which the side that is not taken raises, or has an infinite gradient",
-        ),
-        ("values:exponent_chosen", WHERE, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
-        (
-            "values:as_large_as",
-            IN_TENSOR,
-            "a comparison of numbers so near that the dtype of the tensor does not tell them apart",
-        ),
-        (
-            "values:two_items_at_once",
-            IN_TENSOR,
-            "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
-        ),
-        ("values:two_items_at_once", NUMBER, "a division of numbers by 0"),
-        ("values:items_summed", IN_TENSOR, "integers beyond 2**63, which only Python has"),
-        ("values:mean_in_python", IN_TENSOR, ""),
-        ("values:item", IN_TENSOR, ""),
-        ("values:branch_of_more_steps", COND, "a second derivative (create_graph=True)"),
-    ],
+    with_others(
+        [
+            ("calls:printed", "let torch do the print after the graph", RAISES_BEHIND),
+            ("calls:printed_last_by_a_compiled_one", AT_CALLER, ""),
+            (
+                "values:item_as_exponent",
+                IN_TENSOR,
+                "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+            ),
+            (
+                "values:branch_that_may_raise",
+                WHERE,
+                "a call in which the side that is not taken raises, or has an infinite gradient",
+            ),
+            (
+                "values:exponent_chosen",
+                WHERE,
+                "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+            ),
+            (
+                "values:as_large_as",
+                IN_TENSOR,
+                "a comparison of numbers so near that the dtype of the tensor does not tell them apart",
+            ),
+            (
+                "values:two_items_at_once",
+                IN_TENSOR,
+                "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
+            ),
+            ("values:items_summed", IN_TENSOR, "integers beyond 2**63, which only Python has"),
+            ("values:item", IN_TENSOR, ""),
+            ("values:branch_of_more_steps", COND, "a second derivative (create_graph=True)"),
+        ],
+        [
+            ("calls:printed", "print at the end of the function", RAISES_BEHIND),
+            (
+                "values:item_as_exponent",
+                NUMBER,
+                "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+            ),
+            (
+                "values:item_below_a_line",
+                IN_TENSOR,
+                "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
+            ),
+            ("values:branch_of_plain_values", WHERE, ""),
+            ("values:two_items_at_once", NUMBER, "a division of numbers by 0"),
+            ("values:mean_in_python", IN_TENSOR, ""),
+        ],
+    ),
 )
 def test_a_kind_of_call_that_no_trial_makes_is_named(
     case: Callable[[str], Case], name: str, title: str, said: str

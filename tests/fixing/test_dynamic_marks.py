@@ -44,6 +44,9 @@ them away.
 """
 
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
+
 @pytest.fixture(scope="module")
 def varying(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("varying") / "varying.py"

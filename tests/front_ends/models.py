@@ -37,6 +37,9 @@ NAMES = (
 )
 """Eight of benchmarks/models.py and four samples: twelve models."""
 
+SAMPLE = ("mlp", "llama2", "vit", "convnet", "regions", "breaks")
+"""The twelve are these six, and others of transformers and of convolutions."""
+
 
 def made(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """Return a model with arguments, always the same."""

@@ -20,6 +20,7 @@ from fx_explorer.analysis.graph_code.written import graph_script
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Graph
 from tests.capture.recorded import Compile, record
+from tests.exhaustive import IS_EXHAUSTIVE
 
 Program = Callable[[Compile], object]
 
@@ -95,7 +96,6 @@ def with_dynamic_sizes(compile_: Compile) -> None:
 PROGRAMS: dict[str, Program] = {
     "mlp": of_benchmarks("mlp"),
     "convnet": of_benchmarks("convnet"),
-    "transformer": of_benchmarks("transformer"),
     "regions": of_benchmarks("regions"),
     "branches": trained(Branches(), torch.randn(3, 4)),
     "dropout": trained(
@@ -105,6 +105,8 @@ PROGRAMS: dict[str, Program] = {
     "attributes": trained(AttributesAndComplexNumbers(), torch.randn(3, 4, requires_grad=True)),
     "dynamic": with_dynamic_sizes,
 }
+if IS_EXHAUSTIVE:
+    PROGRAMS["transformer"] = of_benchmarks("transformer")
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from fx_explorer.analysis.graph_code.python_code import DEEPEST, graph_code
 from fx_explorer.analysis.graph_code.written import graph_script
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
-from tests.graph_code.test_script import TENSOR, Written, one_graph, run_alone
+from tests.graph_code.conftest import RunAlone
+from tests.graph_code.test_script import TENSOR, Written, one_graph
 
 LINEAR = nn.Linear(4, 4)
 
@@ -68,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_dynamos_graph_with_a_higher_order_operator_computes_what_the_function_does(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, run_alone: RunAlone
 ) -> None:
     function, x = FUNCTIONS[name], torch.rand(4, 4)
     with record(tmp_path / "s.fxs", lambda compile_: compile_(function)(x)) as reader:
@@ -107,6 +108,7 @@ torch.library.custom_op("fx_explorer_tests::doubled", lambda x: x * 2, mutates_a
 
 def test_an_operator_of_the_users_is_asked_for_in_words_and_the_script_runs_once_it_is_imported(
     tmp_path: Path,
+    run_alone: RunAlone,
 ) -> None:
     def program(compile_: Compile) -> None:
         compile_(lambda x: doubled(x).sin())(torch.rand(3))

@@ -4,10 +4,6 @@ fx-explorer.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +22,7 @@ from fx_explorer.analysis.graph_code.written import (
 )
 from fx_explorer.session import SessionReader
 from tests.conftest import ROOT
+from tests.graph_code.conftest import RunAlone
 
 Captured = Callable[..., Path]
 
@@ -33,35 +30,8 @@ STAGES = {"dynamo", "pre_grad", "joint", "forward", "backward", "post_grad"}
 
 SAMPLES = ("mlp", "convnet", "transformer", "dynamic_shapes", "regions", "graph_breaks")
 
-LIBRARY_MODELS = [ROOT / "tests" / "report" / "models" / f"{name}.py" for name in ("llama", "bert")]
+LIBRARY_MODELS = [ROOT / "tests" / "report" / "models" / f"{name}.py" for name in ("llama", "vit")]
 """Those that are captured for the report, too."""
-
-RUN_ALL = """
-import contextlib, io, json, runpy, sys
-ended = {}
-for file in sys.argv[1:]:
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(printed):
-            runpy.run_path(file, run_name="__main__")
-    except BaseException as error:
-        ended[file] = f"{type(error).__name__}: {error}"
-    else:
-        ended[file] = printed.getvalue().strip()
-assert "fx_explorer" not in sys.modules
-print(json.dumps(ended))
-"""
-
-
-def run_alone(scripts: list[Path]) -> dict[str, str]:
-    """Run the scripts in a bare process, and return the output or the exception of each."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", RUN_ALL, *map(str, scripts)]
-    done = subprocess.run(
-        command, env=environment, cwd=scripts[0].parent, capture_output=True, text=True, check=True
-    )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
 
 
 def output_types(reader: SessionReader, graph: model.Graph) -> list[str]:
@@ -75,7 +45,7 @@ def output_types(reader: SessionReader, graph: model.Graph) -> list[str]:
 
 
 def test_every_graph_of_the_samples_and_of_two_models_runs_alone(
-    captured: Captured, tmp_path: Path
+    captured: Captured, tmp_path: Path, run_alone: RunAlone
 ) -> None:
     sessions = [captured(target) for target in (*SAMPLES, *LIBRARY_MODELS)]
     returned: dict[Path, int] = {}
@@ -166,7 +136,7 @@ TENSOR: dict[str, Any] = {
     ],
 )
 def test_what_is_not_as_it_was_is_said_at_the_top(
-    written: Written, tmp_path: Path, kept: dict[str, Any], said: str
+    written: Written, tmp_path: Path, kept: dict[str, Any], said: str, run_alone: RunAlone
 ) -> None:
     reader, graph = one_graph(
         written,
@@ -184,7 +154,7 @@ def test_what_is_not_as_it_was_is_said_at_the_top(
 
 
 def test_arguments_that_were_shortened_and_values_that_have_no_text_stop_the_script_with_a_sentence(
-    written: Written, tmp_path: Path
+    written: Written, tmp_path: Path, run_alone: RunAlone
 ) -> None:
     long = ", ".join(["0.5"] * 600)[:2000] + " …"
     for arguments, said in [

@@ -21,7 +21,7 @@ class Annotated(Net):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.fx.traceback.annotate({"compile_with_inductor": "up"}):
             x = nn.functional.gelu(self.up(x))
-        return self.down(self.norm(x))
+        return self.down(x)
 
 
 def precompiled(compiler: Compiler | None = None, edit: bool = False) -> object:

@@ -12,13 +12,17 @@ import pytest
 import torch
 
 from fx_explorer.session import SessionReader
+from tests.exhaustive import with_others
 
 MODELS = Path(__file__).parent / "models"
 
 Report = Callable[[Path], dict[str, Any]]
 Captured = Callable[..., Path]
 
-TRAINED = ["llama", "bert", "t5", "vit", "gpt2"]
+TRAINED = with_others(["llama", "vit", "gpt2"], ["bert", "t5"])
+"""A decoder with and without linear layers of its own kind, and one of pictures. An exhaustive run
+has two with an encoder of text too.
+"""
 
 COUNTS_SOME = torch.__version__.startswith("2.11.")
 """It has breaks in its log ("Failed to handle graph break gracefully") that its counters pass over:

@@ -21,7 +21,7 @@ from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import Artifact, Compilation, Gate, Graph, Intervention, Mark, RegionLowering
 from fx_explorer.session import SessionReader
 from fx_explorer.stages import StageError, Stages, StageView, api
-from tests.capture.stepping.driving import Net
+from tests.capture.stepping.driving import Net, WithNorm
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
@@ -49,7 +49,7 @@ def pass_(gm):
 
 class Broken(Net):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.norm(self.up(x))
+        x = self.up(x)
         torch._dynamo.graph_break()
         return self.down(nn.functional.gelu(x))
 
@@ -144,7 +144,7 @@ def test_between_the_calls_torch_is_untouched() -> None:
 
 
 def test_an_option_set_after_aot_changes_what_inductor_makes() -> None:
-    plain, changed = stages_of(Net()), stages_of(Net())
+    plain, changed = stages_of(WithNorm()), stages_of(WithNorm())
     changed.aot()
     changed.set({"inductor.max_fusion_size": 1})
     assert len(code(changed.inductor())[0]) > len(code(plain.inductor())[0])
@@ -152,7 +152,7 @@ def test_an_option_set_after_aot_changes_what_inductor_makes() -> None:
 
 def test_what_the_user_sets_goes_before_what_held_when_the_model_ran() -> None:
     config = torch._inductor.config
-    plain, of_program, changed = stages_of(Net()), stages_of(Net()), stages_of(Net())
+    plain, of_program, changed = stages_of(WithNorm()), stages_of(WithNorm()), stages_of(WithNorm())
     before = config.max_fusion_size
     plain.inductor()
     for stages in (of_program, changed):
@@ -186,7 +186,7 @@ def test_a_wrong_option_is_refused_and_nothing_is_lost(settings: dict[str, objec
 
 
 def test_another_variant_repeats_nothing_before_its_gate_and_can_be_compared() -> None:
-    stages = stages_of(Net())
+    stages = stages_of(WithNorm())
     first = stages.inductor()
     other = stages.again("post_grad", settings={"inductor.max_fusion_size": 1})
     (variant,) = other.variants

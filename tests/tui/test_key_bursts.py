@@ -27,6 +27,7 @@ from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured
+from tests.exhaustive import rounds
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 from tests.tui.terminal_cells import Cell, written_cells
@@ -35,7 +36,8 @@ SIZES = ((80, 24), (120, 40), (200, 50))
 ODD_SIZES = ((40, 10), (12, 4))
 KEYS_OF_A_RUN = 1_050
 LONGEST_BURST = 100
-SEEDS = range(4)
+SEEDS = range(rounds(1, exhaustive=4))
+"""For each session. Sessions of other kinds begin at other sizes."""
 
 ENDS_THE_APP = set(by_id("app.quit").keys)
 KEYS = sorted(

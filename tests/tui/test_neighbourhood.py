@@ -16,6 +16,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.neighbourhood import drawn
 from fx_explorer.tui.panes.neighbourhood_layout import Box, laid_out
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
+from tests.exhaustive import rounds
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -29,7 +30,7 @@ def inside(box: Box, frame: Box) -> bool:
     return frame.holds(box.x, box.y) and frame.holds(box.x + box.width - 1, box.y + box.height - 1)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(rounds(10, exhaustive=30)))
 def test_boxes_do_not_overlap_and_a_frame_holds_what_its_kernel_fuses_and_nothing_else(
     tmp_path: Path, seed: int
 ) -> None:

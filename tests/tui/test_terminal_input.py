@@ -24,10 +24,11 @@ from fx_explorer.tui.terminal.input_bytes import (
     PASTE_PAUSE_S,
     InputBytes,
 )
+from tests.exhaustive import rounds
 from tests.tui.terminal_fuzzing import random_bytes
 from tests.tui.test_terminal_background import RecordedDriver, Terminal
 
-MUTATIONS = 10_000
+MUTATIONS = rounds(1_000, exhaustive=10_000)
 
 
 class Clock:

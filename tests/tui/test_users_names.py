@@ -22,13 +22,15 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.graph_rows import GraphRows
 from fx_explorer.tui.content.shown_lines import EVERY_LINE, folded_inputs
 from fx_explorer.tui.content.tables import TABLES
+from tests.exhaustive import with_others
 from tests.tui.conftest import OpenApp
 
 MODELS = Path(__file__).parents[1] / "report" / "models"
 
 LOGS = Path(__file__).parents[1] / "data"
 
-FIVE = ["llama", "bert", "t5", "vit", "gpt2"]
+MODEL_NAMES = with_others(["llama", "vit", "gpt2"], ["bert", "t5"])
+"""Those of tests/report/test_models.py."""
 
 OTHERS = ["recompiles", "dynamic_shapes", "graph_breaks"]
 """Samples that have what the models lack: versions, sizes that may change, numbers, and rests of
@@ -87,7 +89,7 @@ def said(reader: SessionReader) -> Iterator[tuple[str, str]]:
     yield "printed overview", overview_text(reader)
 
 
-@pytest.mark.parametrize("name", FIVE + OTHERS)
+@pytest.mark.parametrize("name", MODEL_NAMES + OTHERS)
 def test_no_view_shows_a_name_of_torchs_own(captured: Captured, name: str) -> None:
     with SessionReader(captured(target(name))) as reader:
         found = [(view, text) for view, text in said(reader) if TORCHS_OWN.search(text)]
@@ -105,10 +107,10 @@ def test_no_view_of_a_log_shows_a_name_of_torchs_own(log: Path, tmp_path: Path) 
 
 
 def target(name: str) -> Path | str:
-    return MODELS / f"{name}.py" if name in FIVE else name
+    return MODELS / f"{name}.py" if name in MODEL_NAMES else name
 
 
-@pytest.mark.parametrize("name", FIVE + OTHERS)
+@pytest.mark.parametrize("name", MODEL_NAMES + OTHERS)
 def test_no_command_prints_a_name_of_torchs_own(
     captured: Captured, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,7 +161,7 @@ def built(name: str):  # type: ignore[no-untyped-def]
     return module.get_model()
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", MODEL_NAMES)
 def test_saved_parameters_have_the_names_of_named_parameters(captured: Captured, name: str) -> None:
     known = {parameter for parameter, _ in built(name).named_parameters(remove_duplicate=False)}
     with SessionReader(captured(MODELS / f"{name}.py")) as reader:

@@ -18,6 +18,7 @@ from fx_explorer.analysis.stages.work import StageWork
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect
 from tests.capture.recorded import record
+from tests.exhaustive import with_others
 
 Call = Callable[[torch.Tensor], torch.Tensor]
 
@@ -47,6 +48,20 @@ CALLS: dict[str, Call] = {
 TRACED = "dropout while evaluating"
 """Returns its input in eager mode. Before torch 2.14 AOTAutograd traces a copy for it."""
 
+ASKED = ("inductor", False), ("inductor", True), ("aot_eager", False), ("aot_eager", True)
+"""Backend, and whether there is a backward."""
+
+CASES = with_others(
+    [(name, *ASKED[number % len(ASKED)]) for number, name in enumerate(CALLS)],
+    [
+        (name, *asked)
+        for number, name in enumerate(CALLS)
+        for asked in ASKED
+        if asked != ASKED[number % len(ASKED)]
+    ],
+)
+"""Each call in one of the four ways, and each way with five calls; an exhaustive run has all."""
+
 
 def tracing_of(reader: SessionReader) -> StageWork:
     (point,) = [point for point in points_in_use(reader) if point.key == "joint"]
@@ -59,11 +74,9 @@ def fates_by_name(reader: SessionReader, work: StageWork) -> dict[str, str]:
     return {node.name: work.fates[node.id] for node in nodes if node.graph in graphs}
 
 
-@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
-@pytest.mark.parametrize("trained", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("name", "backend", "trained"), CASES)
 def test_a_call_that_returns_its_input_is_told_as_that_and_no_other(
-    tmp_path: Path, name: str, trained: bool, backend: str
+    tmp_path: Path, name: str, backend: str, trained: bool
 ) -> None:
     """Whether it does is asked of eager mode: the result is the argument, and has its numbers."""
     call = CALLS[name]

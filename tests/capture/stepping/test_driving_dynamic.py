@@ -13,7 +13,7 @@ from torch import nn
 
 from fx_explorer.model import Changes, Command, Compilation, Guard, Mark, Pause, Symbol
 from fx_explorer.model.protocol import CommandKind
-from tests.capture.stepping.driving import STEPS, Broken, Driven, Net, drive
+from tests.capture.stepping.driving import STEPS, Broken, Driven, WithNorm, drive
 
 DYNAMIC = Changes({"compile.dynamic": True})
 ANEW = Command("again", gate="dynamo", changes=DYNAMIC)
@@ -33,6 +33,12 @@ def guards(driven: Driven, name: str = "0/0") -> set[str]:
 def asked_for(tmp_path_factory: pytest.TempPathFactory) -> Driven:
     """Drive a capture that is dynamic from the beginning, without stepping."""
     return drive(tmp_path_factory.mktemp("dynamic") / "s.fxs", dynamic=True)
+
+
+@pytest.fixture(scope="module")
+def with_norm(tmp_path_factory: pytest.TempPathFactory) -> Driven:
+    path = tmp_path_factory.mktemp("with_norm") / "s.fxs"
+    return drive(path, model=WithNorm, dynamic=True)
 
 
 @pytest.mark.parametrize("steps", [0, 4])
@@ -78,13 +84,15 @@ def test_variants_of_what_was_captured_before_keep_its_name(tmp_path: Path) -> N
 
 
 def test_what_was_changed_holds_when_dynamo_begins_anew_by_itself(
-    asked_for: Driven, tmp_path: Path
+    with_norm: Driven, tmp_path: Path
 ) -> None:
     """For dynamic shapes it does so with this model: its floats turn out to be constants."""
     changed = Command("again", gate="dynamo", changes=Changes({"inductor.cpp.simdlen": 0}))
-    driven = drive(tmp_path / "s.fxs", [changed, Command("go")], pause="step", dynamic=True)
+    driven = drive(
+        tmp_path / "s.fxs", [changed, Command("go")], pause="step", model=WithNorm, dynamic=True
+    )
     assert driven.variant("0/0_0~1").status == "restarted"
-    assert "at::vec::" in asked_for.codes()["forward"]
+    assert "at::vec::" in with_norm.codes()["forward"]
     assert "at::vec::" not in driven.codes()["forward"]
 
 
@@ -131,7 +139,7 @@ def marked_dynamic() -> tuple[torch.Tensor, ...]:
     return (x,)
 
 
-@pytest.mark.parametrize("model", [Net, Broken])
+@pytest.mark.parametrize("model", [WithNorm, Broken])
 @pytest.mark.parametrize("how", [{"dynamic": True}, {"inputs": marked_dynamic}])
 def test_compiled_when_the_program_has_ended_dynamic_code_is_the_same(
     tmp_path: Path, model: Any, how: Any

@@ -245,24 +245,21 @@ def test_a_region_that_a_pass_changed_is_not_given_again(tmp_path: Path) -> None
     assert lowered(changed, "0/0~1", reused=True) == {("down", "backward")}
 
 
-@pytest.mark.parametrize(
-    ("command", "complaint"),
-    [
+def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
+    of_a_backend = Changes(settings={"compile.backend": "inductor"})
+    refused = [
         (alone("nope"), 'has no region "nope"; there are up, down'),
         (Command("again", gate="dynamo", region="up"), "from the partition"),
-        (
-            alone("up", changes=Changes(settings={"compile.backend": "inductor"})),
-            "leave the region out",
-        ),
-    ],
-)
-def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(
-    tmp_path: Path, command: Command, complaint: str
-) -> None:
-    asked = regional(tmp_path / "s.fxs", command, alone("up"))
-    assert complaint in asked.said("refused")[0]
+        (alone("up", changes=of_a_backend), "leave the region out"),
+    ]
+    commands = [command for command, _ in refused]
+    asked = regional(tmp_path / "s.fxs", *commands, alone("up"))
+    answers = asked.said("refused")
+    assert len(answers) == len(refused)
+    for answer, (_, complaint) in zip(answers, refused, strict=True):
+        assert complaint in answer
     assert [variant.name for variant in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], (
-        "only the second one was taken"
+        "only the last one was taken"
     )
 
 

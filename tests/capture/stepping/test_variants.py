@@ -23,7 +23,14 @@ from fx_explorer.model import (
     PassFile,
     RegionLowering,
 )
-from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Broken, Driven, Net, drive
+from tests.capture.stepping.driving import (
+    INDUCTORS_GATES,
+    STEPS,
+    Broken,
+    Driven,
+    WithNorm,
+    drive,
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def test_stepping_through_every_gate_gives_the_same_code(straight: Driven, tmp_p
     assert stepped.codes() == straight.codes()
 
 
-@pytest.mark.parametrize("model", [Net, Broken])
+@pytest.mark.parametrize("model", [WithNorm, Broken])
 def test_compiling_after_the_program_ended_gives_the_same_code(
     tmp_path: Path, model: Callable[[], nn.Module]
 ) -> None:
@@ -90,7 +97,11 @@ def test_a_variant_with_another_option_differs_and_the_first_is_kept(tmp_path: P
     changes = Changes(
         settings={"inductor.realize_opcount_threshold": 1, "inductor.max_fusion_size": 1}
     )
-    driven = drive(tmp_path / "s.fxs", [Command("again", gate="partition", changes=changes)])
+    driven = drive(
+        tmp_path / "s.fxs",
+        [Command("again", gate="partition", changes=changes)],
+        model=WithNorm,
+    )
     assert driven.codes("0/0~1") != driven.codes()
     assert driven.variant("0/0~1").changes == changes.to_json() | {"marks": [], "passes": []}
     assert torch._inductor.config.max_fusion_size != 1

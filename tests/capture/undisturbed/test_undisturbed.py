@@ -2,8 +2,8 @@
 results are those of a process without us.
 
 The bare process has no trace on and does not import fx-explorer. What is compared are torch's own
-counters, and codes where torch's own tests take them (run.py). ``benchmarks/compare_programs.py``
-compares more programs, and builds their kernels.
+counters, and codes where torch's own tests take them (run.py). ``make exhaustive`` compares eight
+larger programs too, and ``benchmarks/compare_programs.py`` builds the kernels of all.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.exhaustive import with_others
 from tests.shared_files import locked
 
-PROGRAMS = [
+SAMPLE = [
     "wrapper_without_repr",
     "wrapper_whose_repr_raises",
     "wrapper_with_gradient",
@@ -97,47 +98,57 @@ PROGRAMS = [
     "autocast_inside",
     "ahead_of_time_backends",
     "rows_of_a_batch",
-    "parts_of_a_batch",
     "split_and_joined",
-    "views_with_arithmetic",
-    "strided_and_unfolded",
     "positions_made_of_sizes",
-    "picked_by_index",
-    "convolutions_of_a_batch",
-    "attention_of_a_batch",
     "attention_over_a_length",
-    "loops_over_steps",
-    "written_in_place",
     "rows_that_leave",
     "rows_in_small_types",
     "rows_counted_in_the_data",
 ]
 
-WHEN_PAUSED = [
-    "wrapper_without_repr",
-    "wrapper_with_gradient",
-    "backend_of_the_users",
-    "backend_that_raises",
-    "backend_that_raises_suppressed",
-    "dynamic_with_gradient",
-    "float_that_changes",
-    "item_and_changing_float",
-    "item_float_in_a_condition",
-    "float_that_is_dropped",
-    "float_to_int",
-    "captured_scalars",
-    "context_managers",
-    "config_while_compiling",
-    "passes_of_the_users",
-    "requires_grad_changes_later",
-    "inputs_that_are_resized_later",
-    "default_dtype_changes_later",
-    "modes_that_change_later",
-    "in_a_thread",
-    "rows_of_a_batch",
+OTHERS = [
+    "parts_of_a_batch",
+    "views_with_arithmetic",
+    "strided_and_unfolded",
+    "picked_by_index",
+    "convolutions_of_a_batch",
+    "attention_of_a_batch",
+    "loops_over_steps",
     "written_in_place",
-    "rows_counted_in_the_data",
 ]
+"""Programs whose first size varies, like six of the sample, which take longer than all others
+together.
+"""
+
+PROGRAMS = with_others(SAMPLE, OTHERS)
+
+WHEN_PAUSED = with_others(
+    [
+        "wrapper_without_repr",
+        "wrapper_with_gradient",
+        "backend_of_the_users",
+        "backend_that_raises",
+        "backend_that_raises_suppressed",
+        "dynamic_with_gradient",
+        "float_that_changes",
+        "item_and_changing_float",
+        "item_float_in_a_condition",
+        "float_that_is_dropped",
+        "float_to_int",
+        "captured_scalars",
+        "context_managers",
+        "config_while_compiling",
+        "passes_of_the_users",
+        "requires_grad_changes_later",
+        "inputs_that_are_resized_later",
+        "default_dtype_changes_later",
+        "modes_that_change_later",
+        "in_a_thread",
+        "rows_of_a_batch",
+        "rows_counted_in_the_data",
+    ],
+    ["written_in_place"],
+)
 """Those whose graphs, when they wait until the program is through, could come out otherwise."""
 
 CACHES_OFF = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,9 +21,6 @@ from tests.worker.capturing import Ended, capture
 HERE = Path(__file__).parent
 
 ForGpu = Callable[..., Ended]
-
-EVERYTHING = bool(os.environ.get("FX_EXPLORER_ALL_GPUS"))
-"""Every program for every GPU, which takes minutes."""
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="there is no triton here"

@@ -1,6 +1,10 @@
-"""This script runs a training step of a small Llama and a small ViT of Hugging Face's."""
+"""This script runs a training step of a small Llama and a small ViT of Hugging Face's, or of those
+that are named.
+"""
 
 from __future__ import annotations
+
+import sys
 
 import report
 import torch
@@ -34,4 +38,5 @@ def vit() -> None:
 
 
 if __name__ == "__main__":
-    report.run_all({"llama": llama, "vit": vit})
+    programs = {"llama": llama, "vit": vit}
+    report.run_all({name: programs[name] for name in sys.argv[1:] or programs})

@@ -11,7 +11,8 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.links.explain import link_coverage
 from fx_explorer.session import SessionReader
-from tests.capture.virtual_gpu.conftest import EVERYTHING, HERE, ForGpu, needs_triton, told
+from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
+from tests.exhaustive import IS_EXHAUSTIVE, with_others
 from tests.worker.capturing import Ended
 
 pytestmark = needs_triton
@@ -20,7 +21,21 @@ SCRIPT = HERE / "programs.py"
 RECORDED = HERE.parents[1] / "golden_gpu" / "programs.py"
 SAMPLES = HERE.parents[2] / "sample_models"
 MODELS = HERE / "models.py"
-FEW = ("mlp", "fused_attention", "recurrent_loop", "matmul_template")
+FEW = ("mlp", "fused_attention")
+MORE = (
+    "recurrent_loop",
+    "matmul_template",
+    "layer_norm",
+    "transformer_block_in_autocast",
+    "convolutions",
+    "embedding",
+    "dynamic_batch",
+    "graph_break",
+    "scans_and_sorts",
+    "optimizer_step",
+    "value_dependent",
+)
+"""Of each kind of program one, for one GPU. An exhaustive run compiles all programs for each GPU."""
 
 FUSED = {"h100": "cudnn", "a100": "flash", "mi300x": "flash"}
 
@@ -40,22 +55,21 @@ def names() -> list[str]:
 
 @pytest.fixture
 def zoo(for_gpu: ForGpu) -> Callable[[str], Ended]:
-    """Return the programs for one GPU; for all GPUs except the H100 only a few, or the test run
-    would take minutes.
-    """
+    """Return the programs for one GPU, compiled."""
+    return lambda gpu: for_gpu(SCRIPT, gpu, as_script=True, arguments=tuple(programs_for(gpu)))
 
-    def captured(gpu: str) -> Ended:
-        some = () if EVERYTHING or gpu == "h100" else FEW
-        return for_gpu(SCRIPT, gpu, as_script=True, arguments=some)
 
-    return captured
+def programs_for(gpu: str) -> list[str]:
+    if IS_EXHAUSTIVE:
+        return names()
+    return [*FEW, *MORE] if gpu == "h100" else list(FEW)
 
 
 @pytest.mark.parametrize("gpu", FUSED)
 def test_every_program_is_compiled(zoo: Callable[[str], Ended], gpu: str) -> None:
     ended = zoo(gpu)
     assert told(ended, "failed") == []
-    assert told(ended, "compiled") == (names() if EVERYTHING or gpu == "h100" else list(FEW))
+    assert told(ended, "compiled") == programs_for(gpu)
     assert ended.outcome.kind == "finished"
 
 
@@ -130,8 +144,9 @@ def test_values_are_real_while_the_program_runs_on_the_cpu(
 
 
 def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opened: Opened) -> None:
-    ended = for_gpu(MODELS, "h100", as_script=True)
-    assert told(ended, "compiled") == ["llama", "vit"], told(ended, "failed")
+    names = with_others(["llama"], ["vit"])
+    ended = for_gpu(MODELS, "h100", as_script=True, arguments=tuple(names))
+    assert told(ended, "compiled") == names, told(ended, "failed")
     coverage = {one.direction: one for one in link_coverage(opened(ended))}
     for direction in ("forward", "backward"):
         found = coverage[direction]

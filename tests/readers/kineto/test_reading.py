@@ -15,6 +15,7 @@ import pytest
 
 from fx_explorer.readers.kineto_reading import ProfileError, read_trace
 from fx_explorer.readers.kineto_trace import EventStream
+from tests.exhaustive import rounds
 from tests.profiles import DATA, events, gpu_seconds
 from tests.readers.kineto.mutating import mutated, problem, small_trace
 
@@ -146,7 +147,7 @@ def test_a_deep_event_is_skipped(tmp_path: Path) -> None:
     assert trace.skipped == 1
 
 
-MUTATIONS = 10_000
+MUTATIONS = rounds(1_000, exhaustive=10_000)
 """``make fuzz-profiles`` reads more."""
 
 

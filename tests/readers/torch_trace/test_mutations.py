@@ -1,17 +1,20 @@
-"""These tests read 10,000 damaged logs to their ends: nothing raises, and invalid records are
-counted. ``make fuzz-logs`` reads more.
+"""These tests read 1,000 damaged logs to their ends: nothing raises, and invalid records are
+counted. ``make exhaustive`` reads 10,000, and ``make fuzz-logs`` more.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from tests.exhaustive import rounds
 from tests.readers.torch_trace.mutating import mutated, problems, small_log
 
 AT_ONCE = 500
 
+LOGS = rounds(1_000, exhaustive=10_000)
 
-@pytest.mark.parametrize("first", range(0, 10_000, AT_ONCE))
+
+@pytest.mark.parametrize("first", range(0, LOGS, AT_ONCE))
 def test_a_damaged_log_is_read_to_its_end_and_counted(first: int) -> None:
     assert problems(range(first, first + AT_ONCE)) == []
 

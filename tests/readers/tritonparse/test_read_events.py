@@ -22,6 +22,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.readers.tritonparse_log import read_tritonparse
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+from tests.exhaustive import rounds
 
 LOGS = Path(__file__).parents[2] / "data" / "tritonparse"
 
@@ -327,7 +328,7 @@ def test_damaged_logs_are_read_as_far_as_they_go(tmp_path: Path) -> None:
     for one in small:
         one.get("payload", {}).pop("source_mappings", None)
     packed = [json.dumps(one) for one in small]
-    for seed in range(300):
+    for seed in range(rounds(100, exhaustive=300)):
         chance = random.Random(seed)
         lines = list(packed)
         for i in chance.sample(range(len(lines)), chance.choice((1, 3))):

@@ -60,6 +60,14 @@ def test_anchors_of_links_are_headings(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=page_name)
+def test_a_page_begins_with_a_sentence(page: Path) -> None:
+    title, blank, first = page.read_text().split("\n")[:3]
+    assert title.startswith("# ")
+    assert blank == ""
+    assert not re.match(r" {4}|[#|!<]|```|[-*] ", first), f"no sentence: {first}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_code_after_a_list_is_not_a_part_of_its_last_item(page: Path) -> None:
     """Markdown takes indented text after a list for a paragraph of the list."""

@@ -21,12 +21,58 @@ from fx_explorer.model.bounded_matching import changed_lines
 from fx_explorer.source_edit.user_files import FileEdit, SourceOnDisk, changed_on_disk, read
 
 
-def write_edits(edits: Sequence[FileEdit]) -> list[Path]:
-    """Write each edit to its file, and return the backups. Either all files are written or none.
+def write_edits(edits: Sequence[FileEdit]) -> WrittenEdits:
+    """Write each edit to its file. Either all files are written or none.
 
     Raises UsageError when a file is no longer what it was when captured, or cannot be written.
     """
-    return write_all([_prepared(edit) for edit in edits])
+    contents = [_prepared(edit) for edit in edits]
+    return WrittenEdits(contents, write_all(contents))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEdits:
+    """Edits that were written, and how to take them back."""
+
+    contents: Sequence[NewContent]
+    backups: Sequence[Path]
+    """The files with the old contents, in the same order."""
+
+    @property
+    def files(self) -> list[Path]:
+        return [content.file for content in self.contents]
+
+    def undo(self) -> None:
+        """Give each file its old content back, and remove its backup.
+
+        Raises UsageError, with every file and backup as it is, when a file is no longer what was
+        written, or cannot be written.
+        """
+        for content, backup in zip(self.contents, self.backups, strict=True):
+            try:
+                is_as_written = content.file.read_bytes() == content.after
+            except OSError as error:
+                raise UsageError(
+                    f"cannot read {content.file}: {error.strerror or error}. Its old content is in "
+                    f"{backup}."
+                ) from error
+            if not is_as_written:
+                raise UsageError(
+                    f"{content.file} has changed since the fix was written. Its old content is in "
+                    f"{backup}."
+                )
+        done: list[NewContent] = []
+        try:
+            for content in self.contents:
+                _write(content.file, content.after, content.before)
+                done.append(content)
+        except (OSError, UsageError) as error:
+            for content in done:
+                _write(content.file, content.before, content.after)
+            raise UsageError(f"nothing was undone: {error}") from error
+        for backup in self.backups:
+            with contextlib.suppress(OSError):  # it may have been moved away
+                backup.unlink()
 
 
 def why_not_written(edits: Sequence[FileEdit]) -> str:

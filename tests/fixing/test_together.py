@@ -136,7 +136,7 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
         accept(whole.fix)
     files[1].parent.chmod(0o755)
     assert [len(list(file.parent.iterdir())) for file in files] == [2, 1]
-    assert accept(whole.fix) == [file.with_name(f"{file.name}.orig") for file in files]
+    assert accept(whole.fix).backups == [file.with_name(f"{file.name}.orig") for file in files]
     assert [file.read_text() for file in files] == [after(one), after(two)]
 
 

@@ -32,7 +32,7 @@ def written(path: Path, content: bytes) -> Path:
 
 def test_the_file_is_the_fixed_one_and_the_backup_the_old_one(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
-    assert write_edits([edited(file)]) == [tmp_path / "model.py.orig"]
+    assert write_edits([edited(file)]).backups == [tmp_path / "model.py.orig"]
     assert file.read_text() == AFTER
     assert (tmp_path / "model.py.orig").read_text() == BEFORE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.py", "model.py.orig"]
@@ -41,7 +41,7 @@ def test_the_file_is_the_fixed_one_and_the_backup_the_old_one(tmp_path: Path) ->
 def test_a_backup_is_never_written_over(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     written(tmp_path / "model.py.orig", b"mine")
-    assert write_edits([edited(file)])[0].name == "model.py.orig2"
+    assert write_edits([edited(file)]).backups[0].name == "model.py.orig2"
     assert (tmp_path / "model.py.orig").read_bytes() == b"mine"
 
 
@@ -171,7 +171,7 @@ def _can_hold_attributes(file: Path) -> bool:
 def test_no_copy_is_setuid_and_the_file_keeps_its_mode(tmp_path: Path) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     file.chmod(0o4755)
-    (backup,) = write_edits([edited(file)])
+    (backup,) = write_edits([edited(file)]).backups
     assert stat.S_IMODE(file.stat().st_mode) == 0o4755
     assert stat.S_IMODE(backup.stat().st_mode) == 0o755
 
@@ -233,3 +233,34 @@ def test_what_cannot_be_written_is_known_before_anybody_is_asked(tmp_path: Path)
     file.unlink()
     os.mkfifo(file)
     assert "is no file any more" in why_not_written([edited(file)])
+
+
+def test_what_was_written_is_taken_back_with_its_backups(tmp_path: Path) -> None:
+    files = [tmp_path / "a.py", tmp_path / "b.py"]
+    for file in files:
+        file.write_text(BEFORE)
+    written = write_edits([edited(file) for file in files])
+    written.undo()
+    assert [file.read_text() for file in files] == [BEFORE, BEFORE]
+    assert sorted(tmp_path.iterdir()) == files
+
+
+def test_nothing_is_taken_back_if_one_of_the_files_was_changed_since(tmp_path: Path) -> None:
+    files = [tmp_path / "a.py", tmp_path / "b.py"]
+    for file in files:
+        file.write_text(BEFORE)
+    written = write_edits([edited(file) for file in files])
+    files[1].write_text("changed\n")
+    with pytest.raises(UsageError, match=r"b\.py has changed since .* in .*b\.py\.orig"):
+        written.undo()
+    assert files[0].read_text() == AFTER
+    assert all(backup.read_text() == BEFORE for backup in written.backups)
+
+
+def test_a_file_that_is_gone_is_named_when_its_edit_is_taken_back(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(BEFORE)
+    written = write_edits([edited(file)])
+    file.unlink()
+    with pytest.raises(UsageError, match=r"cannot read .*a\.py.*a\.py\.orig"):
+        written.undo()

@@ -147,17 +147,41 @@ async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(
             "breaks 1 → 0 · graphs 2 → 1 · compiling 1.00 s → 0.50 s · tried in 3 s"
             in driver.screen
         )
-        await driver.press("s", "n", "enter")
+        await driver.press("s", "n")
         assert "Not written." in messages(driver)
         await driver.press("s", "enter")
         assert file.read_text() == SOURCE
-        await driver.press("s", "y", "enter")
+        await driver.press("s", "y")
         assert file.read_text() == WITHOUT_PRINT
         assert file.with_name("m.py.orig").read_text() == SOURCE
         assert "the file as it was" in messages(driver)
-        await driver.press("s", "y", "enter")
+        await driver.press("s", "y")
         assert "m.py has changed since it was captured" in messages(driver)
         assert not file.with_name("m.py.orig2").exists()
+        await driver.press("escape", "x", "u")
+        assert "Undo the fix in m.py?" in driver.screen
+        await driver.press("y")
+        assert file.read_text() == SOURCE
+        assert not file.with_name("m.py.orig").exists()
+        await driver.press("x", "u")
+        assert "No fix has been written" in messages(driver)
+
+
+async def test_a_fix_is_not_undone_in_a_file_that_was_edited_since(
+    open_app: OpenApp, session: Path
+) -> None:
+    file = session.with_name("m.py")
+    async with open_app(session, try_fix=ends_as("good", "1 break → 0")) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.press("r")
+        await driver.until(lambda: "✓ good" in driver.screen)
+        await driver.press("s", "y")
+        edited = file.read_text() + "# mine\n"
+        file.write_text(edited)
+        await driver.press("escape", "x", "u", "y")
+        assert "has changed since the fix was written" in messages(driver)
+        assert file.read_text() == edited
+        assert file.with_name("m.py.orig").read_text() == SOURCE
 
 
 async def test_what_prints_otherwise_is_written_only_when_the_user_takes_that(
@@ -171,7 +195,7 @@ async def test_what_prints_otherwise_is_written_only_when_the_user_takes_that(
         await driver.until(lambda: "▲ prints differ: no longer printed: '1'" in driver.screen)
         await driver.press("s")
         assert "Prints differ. Write it to m.py:5?" in driver.screen
-        await driver.press(*"yes", "enter")
+        await driver.press("y")
         assert session.with_name("m.py").read_text() == WITHOUT_PRINT
 
 
@@ -185,7 +209,8 @@ async def test_on_a_small_terminal_a_long_verdict_and_the_key_that_answers_can_b
         await driver.until(lambda: "▲ prints differ: no longer" in driver.screen)
         assert "last of them" in " ".join(driver.screen.replace("│", " ").split())
         await driver.press("s")
-        assert "⏎ after y writes it, keeping a backup" in driver.screen
+        assert "y yes · n no" in driver.screen
+        assert "is kept beside it (.orig)" in driver.screen
 
 
 async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(
@@ -288,7 +313,7 @@ async def test_all_good_fixes_are_tried_and_written_as_one(
             "all good fixes together"
         ]
         assert "Trying first: let torch do the print after the graph (line 6)" in messages(driver)
-        await driver.press("s", "y", "enter")
+        await driver.press("s", "y")
         written = (tmp_path / "m.py").read_text()
         assert written.count("reorderable_logging_functions.add(print)") == 1
         assert "print(str(x.shape))" in written

@@ -25,7 +25,7 @@ from fx_explorer.tui.widgets.outline_tree import unfolded_to_fit
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
-KEPT = set("hjkl/nNgG?qfyerws.bBi[]123456789")
+KEPT = set("0hjkl/nNgG?qfyerws.bBi[]123456789")
 """Letters and signs that may still be pressed alone on the main screen."""
 
 MAIN = [command for command in COMMANDS if command.scope not in ON_TOP]
@@ -154,7 +154,7 @@ async def test_a_sequence_opens_a_view(hand: Hand, open_app: OpenApp) -> None:
         await driver.press("space", "v", "m")
         assert driver.explorer.view == "step_memory"
         await driver.press("v", "3")
-        assert driver.explorer.view == "graphs"
+        assert driver.explorer.view == "stages"
 
 
 async def test_a_key_that_is_not_in_the_menu_leaves_it_open(hand: Hand, open_app: OpenApp) -> None:
@@ -242,7 +242,7 @@ async def test_a_menu_is_grey_where_nothing_would_happen(hand: Hand, open_app: O
         assert driver.app.controllers.command_runs.why_not("step.next")
         assert driver.app.controllers.command_runs.why_not("graph.form")
         assert not driver.app.controllers.command_runs.why_not("view.regions")
-        await driver.press("3", "enter")
+        await driver.press("v", "a", "enter")
         assert not driver.app.controllers.command_runs.why_not("graph.form")
 
 

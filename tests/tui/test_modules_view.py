@@ -13,12 +13,12 @@ async def test_enter_narrows_every_view_to_a_module_and_escape_widens(
     captured: Captured, open_app: OpenApp
 ) -> None:
     async with open_app(captured("transformer")) as driver:
-        await driver.press("v", "d")
+        await driver.press("0")
         assert "▾ Transformer" in driver.screen
         assert "▸ 0, 1 ×2" in driver.screen
         await driver.press("6")
         every = driver.explorer.table.rows.line_count
-        await driver.press("v", "d", "down", "enter")
+        await driver.press("0", "down", "enter")
         assert "only tokens, Esc: all" in driver.header
         await driver.press("6")
         narrowed = driver.explorer.table
@@ -32,7 +32,7 @@ async def test_enter_narrows_every_view_to_a_module_and_escape_widens(
 
 async def test_arrows_fold_and_unfold(captured: Captured, open_app: OpenApp) -> None:
     async with open_app(captured("transformer")) as driver:
-        await driver.press("v", "d")
+        await driver.press("0")
         before = driver.explorer.table.rows.line_count
         await driver.press("left")
         assert driver.explorer.table.rows.line_count == 2
@@ -44,7 +44,7 @@ async def test_the_bar_of_the_sorted_column_is_seen_at_80_columns(
     captured: Captured, open_app: OpenApp
 ) -> None:
     async with open_app(captured("transformer"), size=(80, 24)) as driver:
-        await driver.press("v", "d")
+        await driver.press("0")
         assert "of saved" in driver.screen  # what tells most, where no times are known
         for column in ("calls", "compile"):
             assert f"of {column}" not in driver.screen

@@ -166,12 +166,12 @@ async def test_help_lists_the_keys_as_the_user_mapped_them(hand: Hand, open_app:
 
 
 async def test_a_remapped_key_works_and_the_old_one_does_not(hand: Hand, open_app: OpenApp) -> None:
-    async with open_app(hand.path, config=Config(keys={"view.graphs": ("G", "g")})) as driver:
+    async with open_app(hand.path, config=Config(keys={"view.stages": ("G", "g")})) as driver:
         await driver.press("3")
         assert driver.explorer.view == "overview"
-    async with open_app(hand.path, config=Config(keys={"view.graphs": ("ctrl+g",)})) as driver:
+    async with open_app(hand.path, config=Config(keys={"view.stages": ("ctrl+g",)})) as driver:
         await driver.press("ctrl+g")
-        assert driver.explorer.view == "graphs"
+        assert driver.explorer.view == "stages"
 
 
 async def test_the_palette_runs_our_commands(hand: Hand, open_app: OpenApp) -> None:

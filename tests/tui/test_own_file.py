@@ -175,7 +175,7 @@ async def test_the_key_leaves_a_stage_for_the_most_interesting_line(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("v", "t", "G", "enter")
+        await driver.press("3", "G", "enter")
         assert slots(driver) != ["source", "graph", "kernel"]
         await driver.press("2")
         assert slots(driver) == ["source", "graph", "kernel"]

@@ -226,7 +226,7 @@ async def test_a_wrong_value_is_said_while_it_is_typed_and_not_taken() -> None:
         assert hands.app.dialog.edited is not None
         await hands.press("escape")
         assert "What you typed for inductor.max_fusion_size cannot be kept" in hands.screen
-        assert "n drops it · esc goes back to it" in hands.screen
+        assert "n discard it · esc back to it" in hands.screen
         await hands.press("y")  # nothing can be kept
         await hands.press("n", "escape")
         assert hands.app.answers == [{}]
@@ -239,7 +239,7 @@ async def test_escape_asks_what_becomes_of_a_value_that_was_typed_and_not_taken(
         await hands.type("8")
         await hands.press("escape")
         assert "Keep what you typed for inductor.max_fusion_size?" in hands.screen
-        assert "y keeps it · n drops it · esc goes back to it" in hands.screen
+        assert "y yes · n no · esc back to it" in hands.screen
         await hands.press("escape")
         assert hands.app.dialog.edited is not None
         assert hands.app.dialog._value.value == "8"
@@ -267,7 +267,7 @@ async def test_escape_asks_what_becomes_of_values_that_were_taken_and_not_used(
         await hands.type("8")
         await hands.press("enter", "escape")
         assert "Use what was changed?" in hands.screen
-        assert "y uses it for what follows · n drops it" in hands.screen
+        assert "y yes · n no" in hands.screen
         await hands.press(key)
         assert hands.app.answers == [answer]
 

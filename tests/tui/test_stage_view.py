@@ -101,7 +101,7 @@ def in_one_line(driver: Driver) -> str:
 
 
 async def opened_stage(driver: Driver, row: int) -> None:
-    await driver.press("v", "t", *["down"] * row, "enter")
+    await driver.press("3", *["down"] * row, "enter")
     await driver.until(lambda: driver.explorer.linked.stage_words.sentences)
 
 
@@ -109,14 +109,14 @@ async def test_the_stages_of_a_saved_session_open_before_beside_after(
     open_app: OpenApp, captured: Captured
 ) -> None:
     async with open_app(captured("mlp"), size=(80, 24)) as driver:
-        await driver.press("v", "t")
+        await driver.press("3")
         assert "AOTAutograd" in driver.screen
         assert "Enter shows what stood before a stage" in driver.screen
         await opened_stage(driver, 2)
         assert "AOTAutograd: 3 operations became 34: 7 by decomposition" in driver.screen
         assert "< hidden decomposed" in in_one_line(driver)
         assert "continues" not in driver.screen  # nothing waits
-        await driver.press("v", "t", "end", "enter")
+        await driver.press("3", "end", "enter")
         assert [pane.document.title for pane in driver.panes] == [
             "Backward · post-grad",
             "Output code · backward",
@@ -209,7 +209,7 @@ async def test_a_changed_operation_says_what_changed_and_those_kept_are_folded(
     """Inductor's post-grad passes write aten.view as aten.reshape, in both panes on one row."""
     session = captured("transformer")
     async with open_app(session, size=(120, 40)) as driver:
-        await driver.press("v", "t")
+        await driver.press("3")
         table = driver.explorer.views.table
         assert table
         rows = [

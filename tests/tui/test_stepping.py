@@ -104,7 +104,7 @@ async def test_when_all_is_done_another_variant_can_be_compiled_and_saving_and_c
         captures[0].stay()
         captures[0].say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
-        await driver.press("r")
+        await driver.press("full_stop")
         assert captures[0].sent == []
         assert "Everything is compiled" in messages(driver)
         await driver.press("c", "a", *"the joint", "enter", *"the same", "enter")

@@ -55,7 +55,7 @@ async def test_the_costliest_break_is_fixed_in_the_file_from_the_first_screen(
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         await hands.press("r")
         await driver.until(lambda: "✓ good" in driver.screen)
-        await hands.press("s", "y", "enter")
+        await hands.press("s", "y")
         assert (tmp_path / "m.py").read_text() != SOURCE
         assert hands.keys <= 10
 

@@ -256,7 +256,7 @@ def written(fix: Fix, tried: Trial) -> int:
     if not _agreed(f"Write this to {files}? [y/N] "):
         print_fitted("not written")
         return 1
-    for backup in accept(fix):
+    for backup in accept(fix).backups:
         print_fitted(f"written; the file as it was: {printable(str(backup))}")
     if fix.settings:
         print(f"set this in your program too:\n{fix.instruction}")

@@ -28,7 +28,7 @@ from fx_explorer.instruments.fixes.trial import Trial, ordered
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.source_edit.writing import MergedEdits, why_not_written, write_edits
+from fx_explorer.source_edit.writing import MergedEdits, WrittenEdits, why_not_written, write_edits
 
 TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
 """The type of ``try_any`` for one worker, or of a stand-in."""
@@ -303,9 +303,8 @@ def _merged_fix(
 # What is written to the user's files.
 
 
-def accept(fix: Fix) -> list[Path]:
-    """Write the fix to each file that it edits, and return the backups. Either all files are
-    written or none.
+def accept(fix: Fix) -> WrittenEdits:
+    """Write the fix to each file that it edits. Either all files are written or none.
 
     Raises UsageError when it edits none, or a file is no longer what it was when captured, or
     cannot be written.

@@ -35,10 +35,11 @@ from fx_explorer.instruments.fixes.offers import (
 )
 from fx_explorer.instruments.fixes.trial import Trial, Verdict
 from fx_explorer.session.file_names import file_name, in_file
+from fx_explorer.source_edit.writing import WrittenEdits
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import CopyWanted, ask, conversation
-from fx_explorer.tui.dialogs.dialog import Ask, Consent, Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import Consent, Dialog, is_under_way
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
     closing_bindings,
@@ -183,7 +184,7 @@ OLD_NOW = (
     "shows the effect of the fix."
 )
 
-WRITES = "after y writes it, keeping a backup"
+KEEPS_BACKUP = "The file as it is now is kept beside it (.orig)."
 BEING_TRIED = "It is being tried: it can be written when that has ended."
 """Message in the question whether to write a fix that is still being tried."""
 
@@ -215,12 +216,14 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         offer: FixOffer,
         try_fix: TryFix,
         trials: list[Trial],
+        written: list[WrittenEdits],
         keymap: Keymap,
         *,
         after_fix: AfterFix = "nothing",
         tries_all: bool = False,
     ) -> None:
-        """``trials`` are earlier trials; the screen adds its own, so that they outlive it.
+        """``trials`` are earlier trials, and ``written`` what was written to the user's files; the
+        screen adds its own, so that they outlive it.
         ``after_fix`` is called when a fix was written. ``tries_all``: begin by trying all fixes.
         """
         super().__init__()
@@ -228,6 +231,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         self._try_fix = try_fix
         self._keymap = keymap
         self._trials = trials
+        self._written = written
         self._after_fix = after_fix
         self._tries_all = tries_all
         self._trying: int | None = None
@@ -440,25 +444,26 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return
-        answer = await ask(self.app, Ask(printable(question(fix, trial)), "", verb=WRITES))
-        if answer.lower() in ("y", "yes"):
+        if await ask(self.app, Consent(question(fix, trial), KEEPS_BACKUP)):
             await self._write(fix)
         else:
             self.notify("Not written.")
 
     async def _write(self, fix: Fix) -> None:
         try:
-            backups = accept(fix)
+            written_edits = accept(fix)
         except UsageError as error:
             self.notify(str(error), title="not written", severity="error", timeout=READ_S)
             return
         files = ", ".join(str(edit.path) for edit in fix.edits)
-        old = ", ".join(map(str, backups))
+        self._written.append(written_edits)
+        old = ", ".join(map(str, written_edits.backups))
         if fix.settings:
             options = f" Set in your program too: {fix.instruction}"
         else:
             options = ""
-        written = f"Wrote {files}; the file as it was: {old}."
+        undo = first_key(by_id("breaks.undo"), self._keymap)
+        written = f"Wrote {files}. {undo} undoes it; the file as it was: {old}."
         if self._after_fix == "nothing":
             self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)
             return

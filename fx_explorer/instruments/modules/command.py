@@ -40,7 +40,7 @@ EPILOG = """\
 Each module has a row, which includes its submodules: graph breaks, operations that Dynamo captured, calls of kernels and their
 time, what it saves for the backward, and its share of compile time, by operations. Kernel time is measured where there is a
 measurement, else the least that the data sheet allows. Modules are sorted within their parent. Repeated layers are one row:
-"0 … 11 ×12, alike", or how they differ. The app has the same tree (v d), where enter narrows every view to a module.
+"0 … 11 ×12, alike", or how they differ. The app has the same tree (key 0), where enter narrows every view to a module.
 
 examples:
   fx-explorer modules model.py                          the tree, repeated layers folded

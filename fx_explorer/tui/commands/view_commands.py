@@ -11,35 +11,38 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
         "source",
         "Your file at its most interesting line, beside graph and kernel, linked line by line.",
     ),
-    ("graphs", "graphs", "Every FX graph, stage by stage."),
+    (
+        "stages",
+        "stages",
+        "What each stage did, from Dynamo to the kernels: what went in and what came out.",
+    ),
     ("breaks", "breaks", "Graph breaks and recompiles: where, why, and what to try."),
     ("guards", "guards", "What must stay true for the compiled code to be reused."),
     ("kernels", "kernels", "The generated kernels and library calls, in the order they run."),
     ("memory", "memory", "What the forward saves for the backward."),
     ("console", "console", "What your program printed, and what went wrong."),
     ("time", "time", "Where compile time went."),
+    (
+        "modules",
+        "modules",
+        "Your modules as a tree: breaks, operations, kernel calls, time, saved bytes and compile "
+        "time of each.",
+    ),
 )
-"""(name, footer label, sentence), in the order of the keys 1 to 9."""
+"""(name, footer label, sentence), in the order of the keys 1 to 9 and 0."""
+
+
+def digit_of(at: int) -> str:
+    """Return the key of the view at this place of VIEWS, from 0 on."""
+    return str((at + 1) % 10)
 
 
 MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
     (
-        "stages",
-        "v t",
-        "what each stage did",
-        (
-            "Your operations stage by stage, from Dynamo to the kernels: what went in and "
-            "what came out."
-        ),
-    ),
-    (
-        "modules",
-        "v d",
-        "modules",
-        (
-            "Your modules as a tree: breaks, operations, kernel calls, time, saved bytes and "
-            "compile time of each."
-        ),
+        "graphs",
+        "v a",
+        "all graphs",
+        "Every FX graph that was captured, with its nodes and most frequent operations.",
     ),
     (
         "regions",
@@ -149,8 +152,8 @@ def sentence_of(view: str) -> str:
 
 def _of_views() -> tuple[AppCommand, ...]:
     numbered = [
-        (name, f"{i},v {i}", label, sentence)
-        for i, (name, label, sentence) in enumerate(VIEWS, start=1)
+        (name, f"{digit_of(at)},v {digit_of(at)}", label, sentence)
+        for at, (name, label, sentence) in enumerate(VIEWS)
     ]
     return tuple(_show_view(*view) for view in (*numbered, *MORE_VIEWS))
 
@@ -245,6 +248,16 @@ def _app_commands() -> tuple[Declaration, ...]:
             (
                 "Try all that may take the graph break under the cursor away, the likeliest first, "
                 "and what takes all breaks away."
+            ),
+        ),
+        Declaration(
+            "breaks.undo",
+            "x u",
+            lambda c: c.trials.undo_fix(),
+            "undo a fix",
+            (
+                "Give the files that the last written fix changed the content back that they had "
+                "before."
             ),
         ),
         Declaration(

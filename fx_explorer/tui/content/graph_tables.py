@@ -1,5 +1,5 @@
-"""Three views show what was compiled: every FX graph (3), what each stage did to the operations,
-and the dynamic sizes (D), where each comes from, and whether it stayed dynamic.
+"""Three views show what was compiled: every FX graph (v a), what each stage did to the
+operations (3), and the dynamic sizes (D), where each comes from, and whether it stayed dynamic.
 """
 
 from __future__ import annotations

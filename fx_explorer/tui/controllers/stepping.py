@@ -36,7 +36,7 @@ NOTHING_LEFT = (
     "that is finished."
 )
 SAVED = (
-    "This is a saved session: there is no compiler to step through. v t shows what each stage did. "
+    "This is a saved session: there is no compiler to step through. 3 shows what each stage did. "
     "Open its target with fx-explorer TARGET to step."
 )
 GONE = "The worker has ended. r captures again."

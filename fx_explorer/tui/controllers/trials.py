@@ -11,13 +11,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.words import listed
+from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH
 from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.dialog import Ask
+from fx_explorer.tui.dialogs.dialog import Ask, Consent
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures
@@ -27,8 +29,13 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.offers import TryFix
     from fx_explorer.instruments.fixes.trial import Trial, Verdict
     from fx_explorer.model import CaptureRequest
+    from fx_explorer.source_edit.writing import WrittenEdits
 
 READ_S = 15
+
+NOTHING_TO_UNDO = "No fix has been written since fx-explorer was started."
+UNDONE = "The file gets the content back that it had before the fix."
+OLD_ON_SCREEN = "What is on screen is of the file with the fix."
 
 NO_BREAK = "There is nothing here to fix: this list is empty."
 
@@ -55,6 +62,8 @@ class Trials:
         self.app = services.app
         self._fix_trials: dict[Path, list[Trial]] = {}
         """The trials of fixes, by session."""
+        self._written: list[WrittenEdits] = []
+        """What fixes have written to the user's files, the last one at the end."""
         self._dynamic_trials: dict[tuple[Path, str], list[DynamicTrial]] = {}
         """The trials of dynamic shapes, by session and by the expression for other inputs."""
 
@@ -110,6 +119,7 @@ class Trials:
                 offer,
                 self._asking_first(try_fix),
                 trials,
+                self._written,
                 explorer.keymap,
                 after_fix=after,
                 tries_all=tries_all,
@@ -119,6 +129,28 @@ class Trials:
                 self._capturing.restart(pauses=False)
         else:
             self._services.notify(offer.why_none, title="no fix", timeout=15)
+
+    @conversation("undo fix", "undo a fix")
+    async def undo_fix(self) -> None:
+        """Take the last written fix back, after asking, and capture again if the user agrees."""
+        if not self._written:
+            self._services.notify(NOTHING_TO_UNDO)
+            return
+        edits = self._written[-1]
+        names = listed(file.name for file in edits.files)
+        if not await ask(self.app, Consent(f"Undo the fix in {names}?", UNDONE)):
+            return
+        try:
+            edits.undo()
+        except UsageError as error:
+            self._services.notify(str(error), title="not undone", severity="error", timeout=READ_S)
+            return
+        self._written.pop()
+        is_captured_again = self._services.captures.can_run and not self._capturing.is_watching
+        if is_captured_again and await ask(
+            self.app, Consent(f"{names} is as before the fix. Capture again now?", OLD_ON_SCREEN)
+        ):
+            self._capturing.restart(pauses=False)
 
     def _asking_first(self, try_fix: TryFix) -> TryFix:
         """Return ``try_fix``, asking first: a trial runs the program that the session names, with

@@ -132,8 +132,8 @@ Keep = Literal["keep", "drop", "back"]
 
 
 class Keeping(Dialog[Keep]):
-    """``y`` keeps the input, ``n`` drops it, Escape returns to it. If it cannot be kept, ``y`` and
-    Enter do nothing.
+    """``y`` keeps the input, ``n`` discards it, Escape returns to it. If it cannot be kept, ``y``
+    and Enter do nothing.
     """
 
     DEFAULT_CSS = """
@@ -143,24 +143,21 @@ class Keeping(Dialog[Keep]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
-    def __init__(self, question: str, words: str, verb: str = "") -> None:
-        """``verb`` says what ``y`` does: ``keeps it``; empty if nothing can be kept."""
+    def __init__(self, question: str, words: str, *, can_keep: bool = True) -> None:
         super().__init__()
         self._question = question
         self._words = words
-        self._verb = verb
+        self._can_keep = can_keep
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = printable(self._question)
-            keys = ["n drops it", "esc goes back to it"]
-            if self._verb:
-                keys.insert(0, f"y {self._verb}")
-            box.border_subtitle = " · ".join(keys)
+            answers = "y yes · n no" if self._can_keep else "n discard it"
+            box.border_subtitle = f"{answers} · esc back to it"
             yield Label(printable_text(self._words), markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "y" and self._verb:
+        if event.key == "y" and self._can_keep:
             event.stop()
             self.dismiss("keep")
         elif event.key == "n":

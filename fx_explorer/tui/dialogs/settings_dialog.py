@@ -58,7 +58,6 @@ NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's he
 USE, TRY = "use for what follows", "try: capture again"
 """Actions for values that were changed."""
 
-_VERBS = {USE: "uses it for what follows", TRY: "captures again with it"}
 FIND = "type to find a name or a word of the help"
 
 
@@ -395,10 +394,11 @@ class SettingsDialog(TryingDialog):
         try:
             value = python_text(parse_value(setting, typed))
         except ValueError as error:
-            question = Keeping(f"What you typed for {setting.full_name} cannot be kept", str(error))
+            title = f"What you typed for {setting.full_name} cannot be kept"
+            question = Keeping(title, str(error), can_keep=False)
         else:
             words = f"{value}\nYou typed it, and did not take it with Enter."
-            question = Keeping(f"Keep what you typed for {setting.full_name}?", words, "keeps it")
+            question = Keeping(f"Keep what you typed for {setting.full_name}?", words)
 
         def answered(answer: Keep | None) -> None:
             if answer == "keep":
@@ -420,7 +420,7 @@ class SettingsDialog(TryingDialog):
                 self.dismiss({})
 
         question = "Use what was changed?" if words == USE else "Try what was changed?"
-        self.app.push_screen(Keeping(question, lines, _VERBS[words]), answered)
+        self.app.push_screen(Keeping(question, lines), answered)
 
 
 def options_dialog(

@@ -23,7 +23,7 @@ from fx_explorer.overview.own_file import OwnPlace, own_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import BackgroundTask, Renewed
 from fx_explorer.tui.commands import VIEWS, Keymap, by_id
-from fx_explorer.tui.commands.view_commands import MORE_VIEWS
+from fx_explorer.tui.commands.view_commands import MORE_VIEWS, digit_of
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.content.long_work import OVERVIEW_READS, READING, UNREADABLE
 from fx_explorer.tui.keys import first_key
@@ -415,7 +415,7 @@ def leads_to(fact: Fact) -> str:
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
     name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
-    keys = {view: f"{label} (key {i})" for i, (view, label, _) in enumerate(VIEWS, start=1)}
+    keys = {view: f"{label} (key {digit_of(at)})" for at, (view, label, _) in enumerate(VIEWS)}
     keys |= {view: f"{label} (keys {key})" for view, key, label, _ in MORE_VIEWS}
     return keys.get(name, "") if name != "overview" else ""
 

@@ -197,7 +197,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "to a kernel.\n"
         "Below the list: what your program did in the gap. Enter goes to the kernel "
         "behind the gap, or to your line.\n"
-        "6 and v d have the times of kernels and modules, graphs and generated code (2) "
+        "6 and 0 have the times of kernels and modules, graphs and generated code (2) "
         "those of operations and calls.\n"
         "÷ is an equal part of a kernel that computes other operations, too. < puts the "
         "most expensive operations first.",

@@ -4,8 +4,9 @@ clickable. Above it opens the input line of a find.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import ClassVar
 
 from textual import events
@@ -44,7 +45,7 @@ class FooterLine(Cached):
     """
 
     DEFAULT_CSS = """
-    FooterLine { dock: bottom; height: auto; width: 1fr; background: $panel; color: $text-muted; padding: 0 1; }
+    FooterLine { dock: bottom; height: auto; width: 1fr; background: $panel; color: $text-muted; padding: 0 0 0 1; }
     """
 
     def __init__(self, keymap: Keymap) -> None:
@@ -84,7 +85,7 @@ class FooterLine(Cached):
     def _rows(self, width: int) -> list[Content]:
         tabs = tabs_content(self._view, self._keymap, " ")
         if tabs.cell_length > width:
-            tabs = tabs_content(self._view, self._keymap, "")
+            tabs = tabs_content(self._view, self._keymap, "", SHORT_LABELS)
         keys = [
             key_content(command, self._keymap)
             for command in footer_commands(self._first, self._part or self._view, self._without)
@@ -125,13 +126,20 @@ def footer_commands(
     return list(wanted_once.values())
 
 
-def tabs_content(active: str, keymap: Keymap, gap: str) -> Content:
+SHORT_LABELS = {"modules": "mods"}
+"""Labels for a terminal of 80 columns, where the names of the views do not fit side by side."""
+
+
+def tabs_content(
+    active: str, keymap: Keymap, gap: str, labels: Mapping[str, str] = MappingProxyType({})
+) -> Content:
+    """Return the views as tabs. ``labels`` replace the names of some of them."""
     parts = []
     for name, label, _ in VIEWS:
         command = by_id(f"view.{name}")
         style = "bold reverse" if name == active else ""
         number = Content.styled(f"{first_key(command, keymap)}{gap}", style or "bold $text-accent")
-        tab = number + Content.styled(label, style)
+        tab = number + Content.styled(labels.get(name, label), style)
         parts.append(_clickable(tab, command))
     return Content(" ").join(parts)
 

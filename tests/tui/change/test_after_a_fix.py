@@ -98,7 +98,7 @@ async def write_the_fix(driver: Driver, program: Program) -> None:
     await open_fixes(driver, TAKE_OUT)
     await driver.press("r")
     await driver.until(lambda: "✓ good" in driver.screen)
-    await driver.press("s", "y", "enter")
+    await driver.press("s", "y")
     await driver.until(lambda: program.file.read_text() == WITHOUT_PRINT)
 
 
@@ -253,7 +253,7 @@ async def test_for_real_the_break_of_a_fixed_program_is_gone(
             await open_fixes(driver, TAKE_OUT)
             await driver.press("r")
             await driver.until(lambda: "✓ good" in driver.screen)
-            await driver.press("s", "y", "enter")
+            await driver.press("s", "y")
             await driver.until(lambda: ASKED in driver.screen)
             await driver.press("y")
             await driver.until(lambda: "Graph breaks: 1 → 0." in card(driver), 120)

@@ -40,7 +40,7 @@ SITUATIONS = {
     "paused": Situation((), "paused after Dynamo", session="paused", pauses=True),
     "asked-to-go-on": Situation(("6",), "Not compiled yet", session="paused", pauses=True),
     "source": Situation(("2", "G"), "net.py"),
-    "stage": Situation(("v", "t", "down", "down", "enter"), "became"),
+    "stage": Situation(("3", "down", "down", "enter"), "became"),
     "breaks": Situation(("4",), "print"),
     "guards": Situation(("5",), "guard"),
     "kernels": Situation(("6",), "cpp_fused"),

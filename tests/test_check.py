@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.commands.check import annotation_lines
 from fx_explorer.overview.checks import CONDITIONS, Check, CheckFinding
-from fx_explorer.report.check_formats import annotation_lines
 from fx_explorer.session import SessionReader, SessionWriter
 
 ROOT = Path(__file__).parents[1]

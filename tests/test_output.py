@@ -7,10 +7,17 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from fx_explorer.output.formats import csv_of_objects, csv_text, markdown_list, markdown_table
+from fx_explorer.output.formats import (
+    csv_of_objects,
+    csv_text,
+    markdown_list,
+    markdown_table,
+    text_lines,
+    text_of,
+    text_table,
+)
 from fx_explorer.output.table import IN_A_FILE, Column, Table
 from fx_explorer.output.terminal import Hanging, wrapped
-from fx_explorer.output.text import text_lines, text_of, text_table
 
 COLUMNS = (
     Column("kernel", narrowing="cut", least=16),

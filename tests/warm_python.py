@@ -95,8 +95,8 @@ def _import_with_compiler() -> None:
     hooks = importlib.import_module("fx_explorer.capture.recorder").HOOKS.values()
     for module in (*MODULES, *(f"fx_explorer.capture.{module}" for module, _ in hooks)):
         importlib.import_module(module)
-    users_code = importlib.import_module("fx_explorer.program.users_code")
-    users_code.UsersCode().modules()  # looks at the files of all modules, once
+    place = importlib.import_module("fx_explorer.program.place")
+    place.UsersCode().modules()  # looks at the files of all modules, once
     importlib.import_module(
         "torch._inductor.codecache"
     ).CacheBase.get_system()  # hashes all of triton, once

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.texts import FORM_TITLES, GraphForm, graph_text
+from fx_explorer.analysis.graph_texts import FORM_TITLES, GraphForm, graph_text
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import file_name
 from fx_explorer.session.queries.compilations import sources_to_read

@@ -2,7 +2,7 @@
 
 The ledger (``ledger/flame_chart.py``) and compile time (``compile_time/timing.py``) make the
 frames. Rows of text and SVG are drawn by ``drawing/``, the chart above a view by
-``drawing/flame_rows.py``.
+``drawing/flame_charts.py``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """This module finds where something is among the user's modules: below which compiled function, in
-which module.
+which module. A module is a region, too: the screen can be narrowed to it, as to an annotated region
+or a segment.
 
 torch names a module by its way from the function that was compiled (``layers.0.attn``). Two
 functions have two trees: when a block is compiled by itself, its ``attn`` is not the model's.
@@ -7,13 +8,19 @@ functions have two trees: when a block is compiled by itself, its ``attn`` is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.naming import RESUME, is_method
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.nodes import types_of_called_modules
+from fx_explorer.session.queries.nodes import (
+    InModule,
+    first_in_module,
+    nodes_in_module,
+    rows_in_module,
+    types_of_called_modules,
+)
 
 ModulePath = tuple[str, ...]
 """The root's name, then the names of the modules on the way: ``("Transformer", "layers", "0")``.
@@ -126,3 +133,72 @@ def break_paths(
     for cause, of_cause in hits.items():
         paths[cause] = around(path for path in of_cause if path[:1] == of_cause[0][:1])
     return paths
+
+
+_KEY = "module of "
+"""Beginning of the key of such a region; the name of the root follows."""
+
+_WHOLE = "all of "
+"""Prefix of the value of a root's region. It contains blanks, which no module's name has."""
+
+OUTSIDE = "no module"
+"""Value of the region for nodes that belong to no module."""
+
+Region = tuple[str, str]
+
+
+def region_of(path: ModulePath) -> Region:
+    """Return the region of a module. Its value is the user's name of the module."""
+    if not path:
+        return _KEY, OUTSIDE
+    if len(path) == 1:
+        return _KEY + path[0], _WHOLE + path[0]
+    return _KEY + path[0], describe_module_path(path)
+
+
+def is_module(region: Region) -> bool:
+    """Return whether a region is a module."""
+    return region[0].startswith(_KEY)
+
+
+def path_of(region: Region) -> ModulePath:
+    """Return the module that a region is."""
+    key, value = region
+    root = key.removeprefix(_KEY)
+    if not root:
+        return NO_MODULE
+    if value == _WHOLE + root:
+        return (root,)
+    return (root, *value.split("."))
+
+
+def belongs(region: Region) -> Callable[[ModulePath], bool]:
+    """Return a function that tests whether a place is in the module, or, for ``no module``, in
+    none.
+    """
+    path = path_of(region)
+    if not path:
+        return lambda place: not place
+    return lambda place: is_in(place, path)
+
+
+def positions(reader: SessionReader, graph: model.Graph, region: Region) -> list[int]:
+    """Return the rows of a graph whose nodes are in the module, ascending."""
+    return rows_in_module(reader, graph, _meant(reader, region))
+
+
+def nodes_in(reader: SessionReader, region: Region) -> list[int]:
+    """Return the ids of all nodes in the module, ascending."""
+    return nodes_in_module(reader, _meant(reader, region))
+
+
+def first_node(reader: SessionReader, region: Region) -> list[int]:
+    """Return the id of the module's first operation; empty for none."""
+    return first_in_module(reader, _meant(reader, region))
+
+
+def _meant(reader: SessionReader, region: Region) -> InModule:
+    path, known = path_of(region), roots(reader)
+    below = [compilation for compilation, root in known.items() if not path or root.name == path[0]]
+    of_root = [compilation for compilation, root in known.items() if root.is_module]
+    return InModule(below, ".".join(path[1:]), of_root, is_outside=not path)

@@ -2,7 +2,13 @@
 
 ``ForkServer`` keeps that process (worker/fork_server.py) for one interpreter and its variables.
 Where there can be none (a system other than Linux, an old kernel, a machine whose accelerator no
-fork can use), and for a worker with other variables, ``fork`` returns None, and a fresh process is started.
+fork can use), and for a worker with other variables, ``fork`` returns None, and a fresh process is
+started.
+
+A watcher ends a worker's group of processes when this process is gone. A worker watches its command
+pipe itself, but in a thread, which does not run while C code holds the interpreter's lock. A shell
+that waits for the end of a pipe of ours needs nobody: it kills the group also when we end by ``kill
+-9``.
 """
 
 from __future__ import annotations
@@ -17,13 +23,58 @@ import socket
 import subprocess
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fx_explorer.client.children import without_mark
 from fx_explorer.client.descendants import MARK, OWN_MARK, adopting
-from fx_explorer.client.watched_group import end_watcher, watcher_of
 from fx_explorer.process_status import can_follow_processes, status_of
+
+WATCHER_SHELL = "/bin/sh"
+
+WATCHER_SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
+"""Shell script that ends a process group when the pipe on its input closes: ``read`` returns only
+then, because nobody writes to the pipe.
+"""
+
+
+def watcher_of(group: int) -> subprocess.Popen[bytes] | None:
+    """Start a watcher for a process group. Returns None without a shell (a bare container): then
+    nothing ends the group.
+    """
+    try:
+        return subprocess.Popen(
+            [WATCHER_SHELL, "-c", WATCHER_SCRIPT, WATCHER_SHELL, str(group)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={OWN_MARK: "1"},
+            start_new_session=True,  # what ends our group, a closed terminal, must not end it first
+        )
+    except OSError:
+        return None
+
+
+def end_watcher(watcher: subprocess.Popen[bytes]) -> None:
+    """End a watcher without letting it end the group. It must be gone before its pipe is closed,
+    because the group's number may belong to another group by now.
+    """
+    watcher.kill()
+    watcher.wait()
+    if watcher.stdin is not None:
+        watcher.stdin.close()
+
+
+@contextlib.contextmanager
+def watched(group: int) -> Iterator[None]:
+    """Inside the block, make sure that the process group is ended if this process ends."""
+    watcher = watcher_of(group)
+    try:
+        yield
+    finally:
+        if watcher is not None:
+            end_watcher(watcher)
+
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from fx_explorer.client.children import DIRECTORY as CHILDREN
 from fx_explorer.client.children import HOOK, without_mark
 from fx_explorer.client.descendants import MARK, OWN_MARK, Descendant, Descendants, UnknownProcess
-from fx_explorer.client.forked_workers import WORKER, ForkedWorker, ForkServer
+from fx_explorer.client.forked_workers import WORKER, ForkedWorker, ForkServer, watched
 from fx_explorer.client.process_outcomes import StopReason
-from fx_explorer.client.watched_group import watched
 
 STOP_FILE = "stop"
 """In the session's directory: the SIGTERM that follows is ours (program/process_ending.py)."""

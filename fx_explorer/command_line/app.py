@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.followed_log import is_on_terminal
 from fx_explorer.command_line.given_files import resolve_files
+from fx_explorer.command_line.given_logs import is_of_ranks, is_on_terminal
 from fx_explorer.command_line.given_session import is_session, refuse_capture_options, refuse_gpu
 from fx_explorer.command_line.outputs import session_output
 from fx_explorer.command_line.profile_files import session_with_profile
-from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest, Pause
@@ -30,7 +29,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.terminal.beginning import add_to_splash, splash, text_to_show
 
 if TYPE_CHECKING:
-    from fx_explorer.client.log_reading import LogReadingProcess
+    from fx_explorer.command_line.logs import LogReadingProcess
     from fx_explorer.instruments.ranks.screen import RanksApp, RanksState
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
@@ -97,10 +96,10 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 
     Raises SessionError where no log can be read.
     """
-    from fx_explorer.command_line.ranks import ReadingProgress
+    from fx_explorer.command_line.given_logs import ReadingProgress
     from fx_explorer.instruments.ranks.compared import compare
     from fx_explorer.instruments.ranks.report import ranks_text
-    from fx_explorer.output.text import text_lines
+    from fx_explorer.output.formats import text_lines
 
     if arguments.output or arguments.run or arguments.step:
         raise UsageError(
@@ -171,8 +170,7 @@ def _begin_reading(
     """Start reading the log while Textual is imported, and return a description of its beginning.
     ``until`` ends it.
     """
-    from fx_explorer.client.log_reading import LogReadingProcess
-    from fx_explorer.command_line.logs import describe_log_start
+    from fx_explorer.command_line.logs import LogReadingProcess, describe_log_start
 
     arguments.reading = LogReadingProcess(
         log, getattr(arguments, "standard_input", -1), follows=arguments.follow
@@ -284,7 +282,7 @@ def _read_log(
     arguments: argparse.Namespace, log: Path, begun: list[LogReadingProcess]
 ) -> LogReadingProcess:
     """Return a reading of a log: first the one that has ``begun`` already, then new ones."""
-    from fx_explorer.client.log_reading import LogReadingProcess
+    from fx_explorer.command_line.logs import LogReadingProcess
 
     if begun:
         return begun.pop()

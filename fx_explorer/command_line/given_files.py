@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
-from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
+from fx_explorer.command_line.given_logs import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder

@@ -18,6 +18,7 @@ from fx_explorer.command_line.capture_options import (
     add_capture_arguments,
     request_from,
 )
+from fx_explorer.command_line.given_logs import is_of_ranks
 from fx_explorer.command_line.narrated_capture import (
     built_after,
     interrupts,
@@ -27,7 +28,6 @@ from fx_explorer.command_line.narrated_capture import (
     unless_compiled,
 )
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader

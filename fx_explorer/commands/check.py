@@ -1,14 +1,22 @@
 """``fx-explorer check X``: for CI. Whether X, a target or a session, meets the conditions; a line
-for each that it does not.
+for each that it does not. A check is also written in the formats of CI systems: JUnit XML, one test
+case per condition, and workflow commands of GitHub Actions, annotations at the lines of a pull
+request.
+
+JUnit XML has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family
+``xunit1``) have in common. Format and escapes of the annotations: docs.github.com, "Workflow
+commands for GitHub Actions"; actions/toolkit, ``packages/core/src/command.ts``.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from fx_explorer import model
 from fx_explorer.client.process_outcomes import exit_code
@@ -18,11 +26,21 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output,
 from fx_explorer.command_line.standard_streams import drop_output, why_output_is_lost
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.model import Outcome
 from fx_explorer.output.terminal import print_fitted
 from fx_explorer.output_file import OutputFile
-from fx_explorer.overview.checks import CONDITIONS, Check, checks, relative_to, unmet_requirements
-from fx_explorer.report.check_formats import SUITE
+from fx_explorer.overview.checks import (
+    CONDITIONS,
+    Check,
+    CheckFinding,
+    checks,
+    relative_to,
+    unmet_requirements,
+)
 from fx_explorer.session import SessionReader
+
+SUITE = "fx-explorer check"
+
 
 EPILOG = """\
 examples:
@@ -188,7 +206,6 @@ def _print_annotations(judged: Sequence[Check]) -> None:
     """Print the annotations. GitHub knows files by their path in the repository, wherever the step
     runs.
     """
-    from fx_explorer.report.check_formats import annotation_lines
 
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     for check in judged:
@@ -197,7 +214,6 @@ def _print_annotations(judged: Sequence[Check]) -> None:
 
 
 def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFile) -> None:
-    from fx_explorer.report.check_formats import junit_xml
 
     name = (reader.meta("target") or {}).get("name") or reader.path.name
     outcome = reader.meta("outcome")
@@ -209,3 +225,108 @@ def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFil
         float(reader.meta("finished") or 0),
     )
     file.write_text(text, errors="backslashreplace")
+
+
+def junit_xml(
+    checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float
+) -> str:
+    """Return the document. A run that did not end well is a further test case, with an error: its
+    numbers are partial.
+    """
+    problem = _problem(outcome)
+    counts = {
+        "tests": len(checks) + bool(problem),
+        "failures": sum(not check.is_met for check in checks),
+        "errors": int(bool(problem)),
+        "skipped": 0,
+        "time": f"{duration_s:.3f}",
+    }
+    attributes = {name: str(value) for name, value in counts.items()}
+    root = ElementTree.Element("testsuites", {"name": SUITE, **attributes})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": xml_safe(target), **attributes})
+    for check in checks:
+        _add_case(suite, check, target)
+    if problem:
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": xml_safe(target), "name": "run", "time": "0.000"}
+        )
+        kind = outcome.kind if outcome else "incomplete"
+        ElementTree.SubElement(
+            case, "error", {"message": xml_safe(problem), "type": kind}
+        ).text = xml_safe(problem)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False).join(
+        (DECLARATION, "\n")
+    )
+
+
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
+    if check.findings:
+        place = {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)}
+    else:
+        place = {}
+    attributes = {"classname": xml_safe(target), "name": check.option, "time": "0.000", **place}
+    case = ElementTree.SubElement(suite, "testcase", attributes)
+    if not check.is_met:
+        lines = [
+            ": ".join(filter(None, (finding.where, finding.text))) for finding in check.findings
+        ]
+        failure = ElementTree.SubElement(
+            case, "failure", {"message": xml_safe(check.description), "type": check.condition}
+        )
+        failure.text = xml_safe("\n".join([f"{check.measured} ({check.option})", *lines]))
+
+
+def _problem(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "the capture has not ended: the session is a part of it"
+    # A script that ends with ``sys.exit(0)`` has ended well.
+    if outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0):
+        return ""
+    return f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")
+
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Matches characters that XML 1.0 cannot contain in any form (W3C, production [2] Char)."""
+
+
+def xml_safe(text: str) -> str:
+    """Return a text with control characters and lone surrogates as their Python escapes:
+    ``\\x1b``.
+    """
+    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def annotation_lines(check: Check) -> Iterator[str]:
+    """Yield one line for each place of a failed check. GitHub shows the first ten of a step."""
+    for finding in check.findings:
+        message = f"{check.measured} ({check.option})"
+        if finding.text:
+            message += f": {finding.text}"
+        properties = {**_place(finding), "title": f"torch.compile: {check.condition}"}
+        yield workflow_command("error", message, properties)
+
+
+def _place(finding: CheckFinding) -> dict[str, str]:
+    place = {"file": finding.file, "line": str(finding.line or "")}
+    # An empty ``line=`` would not be read as none.
+    return {name: value for name, value in place.items() if value}
+
+
+def workflow_command(name: str, message: str, properties: dict[str, str]) -> str:
+    """Return ``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
+    text = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
+    space = " " if text else ""
+    return f"::{name}{space}{text}::{_escaped(printable(message))}"
+
+
+def _escaped(text: str) -> str:
+    # The percent sign first: the others are written with one.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped(printable(text)).replace(":", "%3A").replace(",", "%2C")

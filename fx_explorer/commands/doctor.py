@@ -28,7 +28,7 @@ from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.highlight import printable
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
-from fx_explorer.output.formats import json_text
+from fx_explorer.output.formats import json_text, text_lines
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import (
     LEAST_PROSE,
@@ -38,7 +38,6 @@ from fx_explorer.output.terminal import (
     width_for,
     wrapped,
 )
-from fx_explorer.output.text import text_lines
 from fx_explorer.tui.terminal.other_programs import editor_command, native_tool
 
 State = Literal["ok", "warning", "problem"]

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, front_end_documents
-from fx_explorer.analysis.graph_code.texts import COLUMNS, table_row
-from fx_explorer.analysis.graph_code.written import describe_origin
+from fx_explorer.analysis.graph_files import describe_origin
+from fx_explorer.analysis.graph_texts import COLUMNS, table_row
 from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output.formats import text_of
 from fx_explorer.output.table import Table
 from fx_explorer.output.terminal import Hanging, print_fitted, width_for
-from fx_explorer.output.text import text_of
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 
@@ -40,7 +40,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from fx_explorer.analysis.graph_code.written import FORMS
+    from fx_explorer.analysis.graph_files import FORMS
 
     parser.epilog = EPILOG
     add_target_argument(parser)
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fx_explorer.analysis.graph_code.written import SIGN
+    from fx_explorer.analysis.graph_files import SIGN
 
     if arguments.output and not arguments.name:
         raise UsageError("-o is for one graph: give its NAME. Without -o, the graphs are listed")
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _answer(
     reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None
 ) -> None:
-    from fx_explorer.analysis.graph_code.written import written_graph
+    from fx_explorer.analysis.graph_files import written_graph
     from fx_explorer.session.ownership import is_own_session
 
     graphs = _graphs(reader)

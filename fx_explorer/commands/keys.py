@@ -7,9 +7,9 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
+from fx_explorer.output.formats import text_table
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import LEAST_PROSE, heading, width_for
-from fx_explorer.output.text import text_table
 from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from fx_explorer.analysis.regions.annotated_regions import named_annotations
+from fx_explorer.analysis.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import every_annotation
 

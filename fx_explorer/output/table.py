@@ -1,5 +1,5 @@
-"""This module has tables, whose columns are declared once for all formats: text (``text.py``),
-markdown and CSV (``formats.py``).
+"""This module has tables, whose columns are declared once for all formats: text, markdown and CSV
+(``formats.py``).
 
 The declaration needs the standard library only: what declares one also runs in the user's
 interpreter.

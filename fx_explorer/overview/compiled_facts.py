@@ -18,8 +18,8 @@ from fx_explorer.analysis.documents import Document, Place, place_of_path
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, variants_in_use
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.stages.stage_work import stage_points, stage_work
-from fx_explorer.analysis.stages.work import StagePoint
+from fx_explorer.analysis.stage_data import StagePoint
+from fx_explorer.analysis.stage_work import stage_points, stage_work
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.breaks.break_cost import NO_COST
 from fx_explorer.instruments.breaks.grouped import DistinctBreak

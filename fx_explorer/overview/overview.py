@@ -12,12 +12,12 @@ from dataclasses import replace
 from itertools import islice
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import nested_region_facts
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.other_variants import other_variants
-from fx_explorer.analysis.regions.annotated_regions import nested_region_facts
 from fx_explorer.analysis.whole_session import (
     Totals,
     compiled_without_dynamo,
@@ -65,23 +65,25 @@ from fx_explorer.overview.compiled_facts import (
 )
 from fx_explorer.overview.device_facts import device_copy_facts, stays_on_the_cpu_facts
 from fx_explorer.overview.ending import run_facts, went_on
-from fx_explorer.overview.instrument_facts import (
-    backend_facts,
-    bench_facts,
-    cache_facts,
-    front_end_facts,
-    is_bench_alone,
-    ledger_facts,
-    profile_facts,
-    support_facts,
-)
 from fx_explorer.overview.origin_facts import (
     first_question,
     is_package,
     package_facts,
     virtual_gpu_facts,
 )
-from fx_explorer.overview.result_facts import kernel_facts, memory_facts, time_facts
+from fx_explorer.overview.result_facts import (
+    backend_facts,
+    bench_facts,
+    cache_facts,
+    front_end_facts,
+    is_bench_alone,
+    kernel_facts,
+    ledger_facts,
+    memory_facts,
+    profile_facts,
+    support_facts,
+    time_facts,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import (

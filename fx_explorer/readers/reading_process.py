@@ -1,5 +1,5 @@
 """This process reads a log into a session while the app shows the data read so far
-(``client/log_reading.py``).
+(``command_line/logs.py``).
 
 On its output is a notice a line (``model/protocol.py``); on its input comes the id of the
 compilation that is looked at, which is decoded next. It ends when nobody reads its output any more.

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.links.selection import definition
 from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.naming import function_of
 from fx_explorer.analysis.other_variants import OtherVariant
+from fx_explorer.analysis.selected_nodes import definition
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.guards.kinds import guard_kinds

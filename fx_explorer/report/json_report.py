@@ -8,14 +8,14 @@ guessed.
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import regions
 from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
 from fx_explorer.analysis.lineage import first_variants
-from fx_explorer.analysis.links.explain import LinkCoverage, link_coverage
+from fx_explorer.analysis.link_explanations import LinkCoverage, link_coverage
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.other_variants import other_variants
-from fx_explorer.analysis.regions.annotated_regions import regions
-from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
-from fx_explorer.analysis.stages.work import FATES, StageWork
+from fx_explorer.analysis.stage_data import FATES, StageWork
+from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
 from fx_explorer.analysis.whole_session import not_in_text
 from fx_explorer.instruments.backends.amounts import summaries
@@ -25,9 +25,7 @@ from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.bench.report import bench_object
 from fx_explorer.instruments.breaks.call_tree import call_trees, distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.breaks.report import called, fallback, graph_break, measured_call
-from fx_explorer.instruments.caches.report import caches_of_report
-from fx_explorer.instruments.front_ends.report import front_ends
+from fx_explorer.instruments.compile_time.cache_report import caches_of_report
 from fx_explorer.instruments.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.instruments.ledger.figures import ledger_figures
 from fx_explorer.instruments.ledger.report import ledger_object
@@ -35,8 +33,6 @@ from fx_explorer.instruments.memory.report import memory_of_report, saved_tensor
 from fx_explorer.instruments.options.explained_options import explained_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
-from fx_explorer.instruments.recompiles.report import limit_hit, recompile
-from fx_explorer.instruments.regions.report import region
 from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import ExplainedFailure, failures
 from fx_explorer.report.compilation_entries import (
@@ -44,6 +40,16 @@ from fx_explorer.report.compilation_entries import (
     intervention,
     other_variant,
     total_figures,
+)
+from fx_explorer.report.instrument_entries import (
+    called,
+    fallback,
+    front_ends,
+    graph_break,
+    limit_hit,
+    measured_call,
+    recompile,
+    region,
 )
 from fx_explorer.session import SessionReader
 

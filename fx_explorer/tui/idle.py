@@ -24,9 +24,9 @@ FIRST = (
 
 IN_FUNCTIONS = (
     "fx_explorer.instruments.diff.screen",
-    "fx_explorer.analysis.graph_code.written",
+    "fx_explorer.analysis.graph_files",
     "fx_explorer.instruments.kernels.candidates",
-    "fx_explorer.analysis.regions.hand_marks",
+    "fx_explorer.analysis.hand_marks",
     "fx_explorer.analysis.step_record",
     "fx_explorer.analysis.other_variants",
     "fx_explorer.instruments.options.explained_options",

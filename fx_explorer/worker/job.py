@@ -23,9 +23,8 @@ from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.program.loading import check_package
 from fx_explorer.program.place import locate
 from fx_explorer.program.usable_torch import import_torch
-from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.outcomes import Outcomes
-from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
+from fx_explorer.worker.progress import IMPORTING_TORCH, Channel, RequestProgress
 from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.script_program import ScriptProgram
 
@@ -268,6 +267,6 @@ class TargetProgram:
             modules = users_modules(self._progress.place, self._request)
             self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
             if self._request.front_ends:
-                from fx_explorer.instruments.front_ends.measure.recording import keep
+                from fx_explorer.instruments.front_ends.measure import keep
 
                 self._recorded.kept_target = keep(ready, modules)

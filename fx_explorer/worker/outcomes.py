@@ -20,15 +20,16 @@ from fx_explorer.model import Compilation, Failure, Outcome
 from fx_explorer.program import process_ending
 from fx_explorer.program.explaining import (
     class_name,
+    explain_refusal,
     one_line,
     print_traceback,
     ran_in_a_graph,
     ran_out_of_memory,
     shown,
+    target_error_of,
     whole_text,
     without_our_frames,
 )
-from fx_explorer.program.refusals import explain_refusal, target_error_of
 from fx_explorer.program.usable_torch import TorchEnded
 from fx_explorer.worker.progress import RequestProgress
 

@@ -18,7 +18,7 @@ from fx_explorer.worker.progress import RequestProgress
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording.state import Recording
-    from fx_explorer.instruments.front_ends.measure.recording import KeptTarget
+    from fx_explorer.instruments.front_ends.measure import KeptTarget
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
@@ -67,8 +67,7 @@ class RequestRecording:
             from fx_explorer.capture.option_settings import apply
             from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
-            from fx_explorer.program.calling import use_backend
-            from fx_explorer.program.stances import check_stance
+            from fx_explorer.program.calling import check_stance, use_backend
 
         if describe_locale():
             self._progress.note(describe_locale())
@@ -140,7 +139,7 @@ class RequestRecording:
         if not self.recording:
             why = self._why_not_recorded() if place.is_script else ""
             return nothing_compiled(place, ended, why)
-        from fx_explorer.program.stances import given_and_not_called, why_nothing_compiled
+        from fx_explorer.program.calling import given_and_not_called, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)
         if why:
@@ -157,7 +156,7 @@ class RequestRecording:
         )
 
     def _record_front_ends(self, recording: Recording) -> None:
-        from fx_explorer.instruments.front_ends.measure.recording import record_front_end
+        from fx_explorer.instruments.front_ends.measure import record_front_end
 
         for name in self._progress.request.front_ends:
             self._progress.say(f"tracing with {FRONT_END_CALLS.get(name, name)}")

@@ -136,7 +136,7 @@ class ScriptProgram:
     def _begin_recording(self) -> None:
         self._recorded.begin()
         if self._request.stance_wanted:
-            from fx_explorer.program.stances import set_stance
+            from fx_explorer.program.calling import set_stance
 
             set_stance(self._request.stance_wanted)
         if self._verifying:

@@ -15,12 +15,10 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
-from fx_explorer.analysis.regions.segment_regions import KEY
+from fx_explorer.analysis.region_nodes import SEGMENT_KEY, first_place, positions_in, regions_at
 from fx_explorer.cli import main
 from fx_explorer.command_line.narrated_capture import describe_support
-from fx_explorer.instruments.backends.amounts import summaries
-from fx_explorer.instruments.backends.borders import BackendPart, neighbours, parts_of
+from fx_explorer.instruments.backends.amounts import BackendPart, neighbours, parts_of, summaries
 from fx_explorer.instruments.backends.report import (
     FORMATS,
     operator_table,
@@ -216,17 +214,17 @@ def test_segments_and_what_falls_back_are_regions(
 ) -> None:
     opened = reader(session)
     rows = {one.node.name: one.node.position for one in graph.nodes}
-    assert regions_at(opened, Place(graph.document, rows["addmm"])) == [(KEY, "segment 1")]
-    assert regions_at(opened, Place(graph.document, rows["i0"])) == [(KEY, "falls back")]
-    assert positions_in(opened, graph.document, (KEY, "falls back")) == [
+    assert regions_at(opened, Place(graph.document, rows["addmm"])) == [(SEGMENT_KEY, "segment 1")]
+    assert regions_at(opened, Place(graph.document, rows["i0"])) == [(SEGMENT_KEY, "falls back")]
+    assert positions_in(opened, graph.document, (SEGMENT_KEY, "falls back")) == [
         rows["i0"],
         rows["_softmax"],
     ]
-    assert positions_in(opened, graph.document, (KEY, "segment 2")) == [
+    assert positions_in(opened, graph.document, (SEGMENT_KEY, "segment 2")) == [
         rows["t_1"],
         rows["addmm_1"],
     ]
-    assert first_place(opened, (KEY, "segment 2")) == Place(graph.document, rows["t_1"])
+    assert first_place(opened, (SEGMENT_KEY, "segment 2")) == Place(graph.document, rows["t_1"])
 
 
 # the command and the reports

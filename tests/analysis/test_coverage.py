@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.links.explain import link_coverage, statement_lines
+from fx_explorer.analysis.link_explanations import link_coverage, statement_lines
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.links import nodes_without_source
 from tests.sessions import Written

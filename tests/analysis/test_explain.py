@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.analysis.links.explain import HOW_IN_WORDS, explain
+from fx_explorer.analysis.link_explanations import HOW_IN_WORDS, explain
 from fx_explorer.model.rows.graph import How
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Hand, Written

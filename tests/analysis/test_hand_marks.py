@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.regions.hand_marks import hand_marks, source_edit
+from fx_explorer.analysis.hand_marks import hand_marks, source_edit
 from fx_explorer.model import Mark
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import SAMPLES, Captured

@@ -12,9 +12,9 @@ import torch
 
 from fx_explorer.instruments.breaks.cut_tensors import KeptAcross
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.breaks.report import graph_break
 from fx_explorer.instruments.breaks.view import kept_line
 from fx_explorer.instruments.memory.view import memory_table
+from fx_explorer.report.instrument_entries import graph_break
 from tests.capture.recorded import Compile, record
 
 PARTITIONING = "aot_eager_decomp_partition"

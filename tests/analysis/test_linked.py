@@ -6,7 +6,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import KERNEL, OUTPUT_CODE, SOURCE, Hand, Written
 

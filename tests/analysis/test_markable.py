@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import documents
-from fx_explorer.analysis.regions.hand_marks import markables
+from fx_explorer.analysis.hand_marks import markables
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
 

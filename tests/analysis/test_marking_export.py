@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.regions.hand_marks import StatementBlock, marking_diff
+from fx_explorer.analysis.hand_marks import StatementBlock, marking_diff
 from fx_explorer.errors import UsageError
 from fx_explorer.source_edit.edits import whole_statements
 

@@ -11,8 +11,13 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
-from fx_explorer.analysis.module_paths import around, break_paths, describe_module_path
-from fx_explorer.analysis.regions.module_regions import nodes_in, region_of
+from fx_explorer.analysis.module_paths import (
+    around,
+    break_paths,
+    describe_module_path,
+    nodes_in,
+    region_of,
+)
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.saved_values import saved_total, saved_values, user_names

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fx_explorer.analysis.documents import Place, documents_of
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.instruments.diff.report import stage_pairs, two_sessions_report
 from fx_explorer.model import (
     Artifact,

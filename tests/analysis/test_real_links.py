@@ -21,7 +21,7 @@ from fx_explorer.analysis.documents import (
     node_at,
     rows_of,
 )
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 

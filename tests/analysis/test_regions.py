@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.fx.traceback import annotate
 
-from fx_explorer.analysis.regions.annotated_regions import eager_nodes, regions
-from fx_explorer.instruments.regions.view import regions_table
+from fx_explorer.analysis.annotated_regions import eager_nodes, regions
+from fx_explorer.instruments.regions import regions_table
 from fx_explorer.model import Kernel
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis import words
-from fx_explorer.analysis.regions.annotated_regions import regions
+from fx_explorer.analysis.annotated_regions import regions
 from fx_explorer.instruments.guards.kinds import guard_kinds, guards_of
 from fx_explorer.instruments.kernels.counts import kernel_uses, kernels_by_direction
 from fx_explorer.instruments.memory.saved_values import saved_total, saved_values

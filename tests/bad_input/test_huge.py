@@ -143,7 +143,7 @@ async def test_whatever_comes_on_the_notice_pipe_it_is_drained_and_the_capture_e
     file = tmp_path / "script.py"
     file.write_text(f"""
 import gc, os, stat
-from fx_explorer.worker.channel import Channel
+from fx_explorer.worker.progress import Channel
 (channel,) = [one for one in gc.get_objects() if type(one) is Channel]
 text = {line!r} + b"\\n"
 while text:

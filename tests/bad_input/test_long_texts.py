@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.graph_code.expressions import _OVERLOAD, _QUOTED_OR_DEVICE
-from fx_explorer.analysis.graph_code.texts import _NO_PYTHON
+from fx_explorer.analysis.graph_expressions import _OVERLOAD, _QUOTED_OR_DEVICE
+from fx_explorer.analysis.graph_texts import _NO_PYTHON
 from fx_explorer.analysis.kernel_lines import _LOC
 from fx_explorer.analysis.naming import plain_code, plain_name
 from fx_explorer.instruments.recompiles.guard_changes import change_of

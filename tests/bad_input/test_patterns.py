@@ -12,7 +12,7 @@ from fx_explorer.torch_texts import LONGEST_LINE
 from tests.bad_input.patterns import LONG, Attack, Pattern, ends_in_time, patterns, slowest
 
 GIVEN_ONE_LINE = (
-    "instruments/caches/figures _REASONS",
+    "instruments/compile_time/caches _REASONS",
     "instruments/guards/guard_tree _KEYS",
     "instruments/guards/guard_tree _STRIDE",
     "instruments/guards/guard_tree _TENSOR",
@@ -38,9 +38,9 @@ GIVEN_ONE_LINE = (
     "torch_texts/reports _ABOUT",
     "torch_texts/reports _PLACE",
     "torch_texts/reports _PLACE_OF_REASON",
-    "program/refusals _FAILED_STANCE",
-    "program/refusals _GUARD",
-    "program/refusals _RECOMPILED",
+    "program/explaining _FAILED_STANCE",
+    "program/explaining _GUARD",
+    "program/explaining _RECOMPILED",
 )
 """What sees a line of ``torch_texts.bounded``, or no text of more characters than that."""
 

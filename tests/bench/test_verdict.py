@@ -14,12 +14,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from fx_explorer.analysis.measured_times import Interval, median_interval
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.cells import BenchFigures, bench_figures
-from fx_explorer.instruments.bench.interval import Interval, median_interval
-from fx_explorer.instruments.bench.picture import bench_plot, bench_svg
 from fx_explorer.instruments.bench.report import FORMATS, bench_text, row_of
 from fx_explorer.instruments.bench.verdict import problems, verdict, without_figures
+from fx_explorer.instruments.bench.view import bench_plot, bench_svg
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.report.json_report import json_report

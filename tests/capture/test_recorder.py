@@ -13,7 +13,7 @@ from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 from torch.nn import functional as F
 
 from fx_explorer.capture import recorder
-from fx_explorer.instruments.caches.figures import key_pairs
+from fx_explorer.instruments.compile_time.caches import key_pairs
 from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.model import (
     Artifact,

@@ -27,8 +27,8 @@ from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, 
 from fx_explorer.program import loading
 from fx_explorer.program.fresh_inputs import calls
 from fx_explorer.program.inputs import as_arguments
+from fx_explorer.program.place import UsersCode
 from fx_explorer.program.target import Target
-from fx_explorer.program.users_code import UsersCode
 
 NAME = "program"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 
 from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk, ReachedValues
-from fx_explorer.program.users_code import is_users_file
+from fx_explorer.program.place import is_users_file
 
 
 def reached(**values: object) -> ReachedValues:

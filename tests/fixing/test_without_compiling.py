@@ -15,7 +15,7 @@ from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.offers import proposals
 from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program.stances import without_compiling
+from fx_explorer.program.calling import without_compiling
 from fx_explorer.session import SessionReader
 from tests.fixes import after, with_text
 from tests.fixing.conftest import Case

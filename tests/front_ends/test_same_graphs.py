@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fx_explorer.capture.recorder import recording
-from fx_explorer.instruments.front_ends.measure.recording import keep, record_front_end
+from fx_explorer.instruments.front_ends.measure import keep, record_front_end
 from fx_explorer.model import FRONT_ENDS, CaptureRequest, FrontEnd, Graph, Node
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target

@@ -15,8 +15,8 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.models import build, inputs
-from fx_explorer.analysis.graph_code.python_code import graph_code
-from fx_explorer.analysis.graph_code.written import graph_script
+from fx_explorer.analysis.graph_files import graph_script
+from fx_explorer.analysis.graph_python import graph_code
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Graph
 from tests.capture.recorded import Compile, record

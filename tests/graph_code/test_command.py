@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.graph_code.texts import split_arguments
+from fx_explorer.analysis.graph_texts import split_arguments
 from fx_explorer.cli import main
 from tests.sessions import Hand, write_training_step
 

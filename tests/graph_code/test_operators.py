@@ -16,9 +16,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.expressions import NotPythonError, RowNames, importable
-from fx_explorer.analysis.graph_code.python_code import DEEPEST, graph_code
-from fx_explorer.analysis.graph_code.written import graph_script
+from fx_explorer.analysis.graph_expressions import NotPythonError, RowNames, importable
+from fx_explorer.analysis.graph_files import graph_script
+from fx_explorer.analysis.graph_python import DEEPEST, graph_code
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
 from tests.graph_code.conftest import RunAlone

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.written import (
+from fx_explorer.analysis.graph_files import (
     HELPERS,
     SIGN,
     STRANGERS,

@@ -21,8 +21,8 @@ from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.ledger.guard_counts import GuardCounts, guard_counts
 from fx_explorer.model import FilterAnswer, Guard, GuardCheck
 from fx_explorer.program.calling import use_backend
+from fx_explorer.program.explaining import target_error_of
 from fx_explorer.program.file_functions import guard_filter, with_guard_filter
-from fx_explorer.program.refusals import target_error_of
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import filtered

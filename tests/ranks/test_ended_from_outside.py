@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.client.session_files import leftovers
-from fx_explorer.command_line.ranks import ReadingProgress
+from fx_explorer.command_line.given_logs import ReadingProgress
 from fx_explorer.folders import IN_USE_PREFIX, temporary_folder
 from fx_explorer.instruments.ranks import compared
 from fx_explorer.instruments.ranks import compared as engines

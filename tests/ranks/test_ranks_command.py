@@ -13,7 +13,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.command_line.app import describe_compared
-from fx_explorer.command_line.ranks import is_of_ranks
+from fx_explorer.command_line.given_logs import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.ranks.compared import FEW_BYTES, SameProcess, engine
 from fx_explorer.instruments.ranks.finding import RankFinding

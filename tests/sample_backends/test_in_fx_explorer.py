@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.stages.stage_work import points_in_use, works_at
+from fx_explorer.analysis.stage_work import points_in_use, works_at
 from fx_explorer.session import SessionReader
 
 ROOT = Path(__file__).parents[2]

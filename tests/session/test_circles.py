@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import lowerings
 from fx_explorer.analysis.diff import (
     CUT_IN_WORDS,
     MOST_LINES,
@@ -27,13 +28,12 @@ from fx_explorer.analysis.lineage import (
     saving_variant,
 )
 from fx_explorer.analysis.other_variants import other_variants
-from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.instruments.breaks.call_tree import tree_lines, trees
 from fx_explorer.instruments.breaks.cut_tensors import KeptValues
-from fx_explorer.instruments.breaks.report import called
 from fx_explorer.instruments.diff.kernel_pairs import code_lines
 from fx_explorer.overview.outline import outline
+from fx_explorer.report.instrument_entries import called
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step
 

@@ -17,10 +17,11 @@ import torch._inductor.compile_fx
 from torch import nn
 
 import fx_explorer
+from fx_explorer import stages as stages_module
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import Artifact, Compilation, Gate, Graph, Intervention, Mark, RegionLowering
 from fx_explorer.session import SessionReader
-from fx_explorer.stages import StageError, Stages, StageView, api
+from fx_explorer.stages import StageError, Stages, StageView
 from tests.capture.stepping.driving import Net, WithNorm
 
 pytestmark = pytest.mark.filterwarnings(
@@ -363,7 +364,7 @@ def test_what_was_compiled_before_goes_on_working() -> None:
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    ran = doctest.testmod(api)
+    ran = doctest.testmod(stages_module)
     assert ran.attempted > 5
     assert ran.failed == 0
 

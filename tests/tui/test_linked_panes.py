@@ -8,11 +8,10 @@ import pytest
 from textual import events
 
 from fx_explorer import model
+from fx_explorer.analysis import linked_lines, region_nodes
 from fx_explorer.analysis.documents import Place, document_of, texts_of
-from fx_explorer.analysis.links import linked
-from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import nodes_at
-from fx_explorer.analysis.regions import region_nodes
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.selected_nodes import nodes_at
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect
 from fx_explorer.tui.content.following import showable_documents, turned
@@ -71,7 +70,7 @@ async def test_a_move_asks_once_for_the_nodes_that_it_selects(
 
     async with open_app(hand.path) as driver:
         await driver.press("2")
-        for module in (linked, inspect, region_nodes):
+        for module in (linked_lines, inspect, region_nodes):
             monkeypatch.setattr(module, "nodes_at", counting)
         for _ in range(4):
             await driver.press("k")
@@ -282,12 +281,12 @@ async def test_late_news_of_an_earlier_focus_leaves_the_active_pane(
     """
     async with open_app(hand.path) as driver:
         await driver.press("2")
-        linked = driver.explorer.linked
-        linked.activate(driver.panes[2])
+        linked_lines = driver.explorer.linked
+        linked_lines.activate(driver.panes[2])
         await driver.settle()
-        linked.post_message(events.DescendantFocus(driver.panes[0].body))
+        linked_lines.post_message(events.DescendantFocus(driver.panes[0].body))
         await driver.settle()
-        assert linked.active is driver.panes[2]
+        assert linked_lines.active is driver.panes[2]
         assert driver.explorer.place.document == driver.panes[2].document
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.client.log_reading import LogReadingProcess
+from fx_explorer.command_line.logs import LogReadingProcess
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.model import Notice
 from fx_explorer.overview.overview import overview

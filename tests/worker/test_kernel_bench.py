@@ -9,15 +9,16 @@ import torch
 
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.instruments.kernels.kernel_times import measure_kernel
-from fx_explorer.instruments.kernels.measure.kernel_alone import make_values, with_options
 from fx_explorer.instruments.kernels.measure.kernel_bench import measured, usual_launch
 from fx_explorer.instruments.kernels.measure.kernel_timing import (
     MAX_RUNS,
     MIN_RUNS,
     SMALLEST_FLUSH,
     flush_bytes,
+    make_values,
     runs_for,
     spans,
+    with_options,
 )
 from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
 from fx_explorer.session import SessionReader

@@ -167,7 +167,7 @@ def test_what_was_left_is_listed_by_what_is_in_it_and_removed_only_when_told_to(
 READING_A_LOG = """
 import os, sys
 from pathlib import Path
-from fx_explorer.client.log_reading import LogReadingProcess
+from fx_explorer.command_line.logs import LogReadingProcess
 
 reading = LogReadingProcess(Path(sys.argv[1]))
 reading.begin()

@@ -19,12 +19,13 @@ from fx_explorer.program.calling import (
     SilentJob,
     advising,
     check_device,
+    given_and_not_called,
     prepare_training,
+    result_never_called,
     use_backend,
 )
+from fx_explorer.program.explaining import explain_refusal
 from fx_explorer.program.place import TargetPlace, locate, nothing_compiled
-from fx_explorer.program.refusals import explain_refusal
-from fx_explorer.program.stances import given_and_not_called, result_never_called
 from fx_explorer.program.target import Target, find_target
 
 Resolve = Callable[..., Target]

@@ -13,9 +13,8 @@ from pathlib import Path
 import fx_explorer
 from fx_explorer.client.asked_python import ask_python
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.output.formats import json_text
+from fx_explorer.output.formats import json_text, text_of
 from fx_explorer.output.terminal import terminal_width
-from fx_explorer.output.text import text_of
 
 ASKED = Path(fx_explorer.__file__).parent / "worker" / "backends_here.py"
 

@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from fx_explorer import model
-from fx_explorer.analysis.node_text import operation
 from fx_explorer.analysis.published import (
     BackendSummary,
     PublishedRun,
     ShownStage,
     backend_summaries,
 )
-from fx_explorer.analysis.words import careful_share, counted, listed, size
-from fx_explorer.instruments.backends.amounts import Summary
-from fx_explorer.instruments.backends.borders import Border, Crossing, size_of
+from fx_explorer.analysis.words import careful_share, counted, listed, operation, size
+from fx_explorer.instruments.backends.amounts import Border, Crossing, Summary, size_of
 from fx_explorer.instruments.backends.support import (
     GraphSupport,
     OperatorRow,
@@ -32,15 +30,16 @@ from fx_explorer.instruments.backends.support import (
 )
 from fx_explorer.instruments.backends.verdict import FLOPS_COUNTED, explain_splits, verdict
 from fx_explorer.output.formats import (
+    Block,
     csv_text,
     in_markdown,
     json_text,
     markdown_list,
     markdown_table,
+    text_of,
 )
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import LEAST_PROSE
-from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 

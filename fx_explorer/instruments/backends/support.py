@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, graph_document
-from fx_explorer.analysis.node_text import operation
-from fx_explorer.instruments.backends.amounts import Amount, reports_in_use
-from fx_explorer.instruments.backends.borders import (
+from fx_explorer.analysis.words import operation
+from fx_explorer.instruments.backends.amounts import (
+    Amount,
     BackendPart,
     Border,
     Crossing,
@@ -25,6 +25,7 @@ from fx_explorer.instruments.backends.borders import (
     crossing_of,
     neighbours,
     parts_of,
+    reports_in_use,
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from fx_explorer.analysis.node_text import operation
-from fx_explorer.analysis.words import careful_share, counted, listed, size
+from fx_explorer.analysis.words import careful_share, counted, listed, operation, size
 from fx_explorer.instruments.backends.amounts import Amount, Summary, reports_in_use, summaries_of
 from fx_explorer.instruments.backends.support import (
     GraphSupport,

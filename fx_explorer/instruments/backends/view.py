@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.node_text import format_node, operation
 from fx_explorer.analysis.published import (
     BackendSummary,
     PublishedRun,
@@ -20,12 +19,18 @@ from fx_explorer.analysis.published import (
     place_of_instruction,
     times_called,
 )
-from fx_explorer.analysis.regions.segment_regions import FALLS_BACK
-from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.analysis.region_nodes import FALLS_BACK
+from fx_explorer.analysis.words import counted, format_node, listed, operation, share, size
 from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.backends.amounts import reports_in_use, reports_to_show, summaries_of
-from fx_explorer.instruments.backends.borders import BackendPart, Border, Crossing
+from fx_explorer.instruments.backends.amounts import (
+    BackendPart,
+    Border,
+    Crossing,
+    reports_in_use,
+    reports_to_show,
+    summaries_of,
+)
 from fx_explorer.instruments.backends.report import format_border, operator_table, part_table
 from fx_explorer.instruments.backends.support import (
     GraphSupport,

@@ -9,7 +9,7 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
-from fx_explorer.instruments.bench.interval import Interval, median_interval, ratios_by_round
+from fx_explorer.analysis.measured_times import Interval, median_interval, ratios_by_round
 from fx_explorer.instruments.bench.machine import Paces
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader

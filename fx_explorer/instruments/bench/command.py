@@ -26,13 +26,13 @@ from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
-from fx_explorer.instruments.bench.picture import check_libraries
 from fx_explorer.instruments.bench.plan import (
     add_bench_arguments,
     begin_session,
     end_session,
     plan_from,
 )
+from fx_explorer.instruments.bench.view import check_libraries
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
 from fx_explorer.output.terminal import terminal_width, width_for
 from fx_explorer.output_file import OutputFile
@@ -139,9 +139,9 @@ def _print_bench(
 ) -> int:
     """Print the results of the session's bench. Raises UsageError when it has none."""
     from fx_explorer.instruments.bench.cells import bench_figures
-    from fx_explorer.instruments.bench.picture import bench_plot, bench_svg
     from fx_explorer.instruments.bench.report import FORMATS, bench_text
     from fx_explorer.instruments.bench.verdict import problems, without_figures
+    from fx_explorer.instruments.bench.view import bench_plot, bench_svg
 
     figures = bench_figures(reader)
     if figures is None:

@@ -16,11 +16,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from fx_explorer.analysis.measured_times import median_interval, ratios_by_round
 from fx_explorer.client import session_files
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
-from fx_explorer.instruments.bench.interval import median_interval, ratios_by_round
 from fx_explorer.instruments.bench.machine import LeastSharing, Paces, machine
 from fx_explorer.instruments.bench.plan import BenchPlan, Contender
 from fx_explorer.instruments.bench.verdict import ENOUGH_ROUNDS, MOST_ROUNDS

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from dataclasses import asdict
 from itertools import chain
 
-from fx_explorer.analysis.measured_times import run_time, with_spread
+from fx_explorer.analysis.measured_times import Interval, factor, run_time, with_spread
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
-from fx_explorer.instruments.bench.interval import Interval, factor
 from fx_explorer.instruments.bench.verdict import difference, verdict
-from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
+from fx_explorer.output.formats import (
+    csv_of_objects,
+    json_text,
+    markdown_list,
+    markdown_table,
+    text_of,
+)
 from fx_explorer.output.table import Column, Table
-from fx_explorer.output.text import text_of
 
 MS = 1e-3
 

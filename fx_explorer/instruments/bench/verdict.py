@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from math import ceil, inf
 
-from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, listed, seconds, share
-from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
-from fx_explorer.instruments.bench.interval import (
+from fx_explorer.analysis.measured_times import (
     BETWEEN_PROCESSES,
     LEAST_ROUNDS,
     MOST_BETWEEN_PROCESSES,
     Interval,
     factor,
+    run_time,
 )
+from fx_explorer.analysis.words import counted, listed, seconds, share
+from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
 
 MUCH_AROUND = 0.3
 """Smallest share of a call outside its kernels that a sentence mentions."""

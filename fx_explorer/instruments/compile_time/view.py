@@ -18,8 +18,7 @@ from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.naming import function_of
 from fx_explorer.analysis.words import bar, careful_share, counted, seconds, share
-from fx_explorer.drawing.flame_rows import FlameChart
-from fx_explorer.drawing.flame_svg import FlamePicture, flame_picture_svg
+from fx_explorer.drawing.flame_charts import FlameChart, FlamePicture, flame_picture_svg
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.compile_time.timing import (
     KINDS_IN_WORDS,

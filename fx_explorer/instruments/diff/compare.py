@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import eager_nodes
 from fx_explorer.analysis.compared_figure import (
     Figure,
     count_figure,
@@ -30,7 +31,6 @@ from fx_explorer.analysis.lineage import (
     saving_variant,
 )
 from fx_explorer.analysis.measured_times import measured, with_spread
-from fx_explorer.analysis.regions.annotated_regions import eager_nodes
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.instruments.memory.saved_values import storage_total

@@ -20,8 +20,8 @@ from fx_explorer.analysis.published import ShownStage, published_stages
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.caches.figures import key_pairs
-from fx_explorer.instruments.caches.report import difference_sentences, key_pair
+from fx_explorer.instruments.compile_time.cache_report import difference_sentences, key_pair
+from fx_explorer.instruments.compile_time.caches import key_pairs
 from fx_explorer.instruments.diff.kernel_pairs import (
     ARROW,
     IN_WORDS,

@@ -22,8 +22,7 @@ from fx_explorer.analysis.diff import DiffRow, describe_difference
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.node_text import format_node
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, format_node
 from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff
 from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.session import SessionReader

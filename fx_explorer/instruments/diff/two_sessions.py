@@ -17,12 +17,11 @@ from fx_explorer.analysis.compared_figure import (
     size_figure,
     text_figure,
 )
-from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.measured_times import Interval, run_time
 from fx_explorer.analysis.whole_session import is_log, session_figures, totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.bench.cells import bench_figures
-from fx_explorer.instruments.bench.interval import Interval
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.diff.compare import LANGUAGES, cache_hits, caches_of
 from fx_explorer.instruments.kernels.counts import kernel_uses

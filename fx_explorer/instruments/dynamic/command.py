@@ -19,9 +19,9 @@ from fx_explorer.instruments.dynamic.trial import (
     verdict,
 )
 from fx_explorer.model import CaptureRequest
+from fx_explorer.output.formats import TextTable, text_table
 from fx_explorer.output.table import IN_A_FILE, Table
 from fx_explorer.output.terminal import print_fitted, width_for
-from fx_explorer.output.text import TextTable, text_table
 from fx_explorer.trials import forking_worker
 
 EPILOG = """\

@@ -25,7 +25,7 @@ from fx_explorer.analysis.whole_session import SessionFigures, session_figures, 
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.client.capture import Capture
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.recompiles.reach import out_of_reach
+from fx_explorer.instruments.recompiles.call_sizes import out_of_reach
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader

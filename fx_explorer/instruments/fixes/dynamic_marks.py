@@ -13,10 +13,13 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.dynamic.trial import VARIABLE, try_marks
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.trial import Trial, Verdict, try_fix
-from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_that_varied
+from fx_explorer.instruments.recompiles.call_sizes import (
+    local_source,
+    out_of_reach,
+    sizes_that_varied,
+)
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.instruments.recompiles.guard_changes import GuardChange
-from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import HERE, TrialWorker

@@ -42,8 +42,8 @@ from fx_explorer.instruments.kernels.kernel_times import (
 )
 from fx_explorer.instruments.kernels.launched import real_builds, was_launched
 from fx_explorer.model import LEVELS, Gpu, Kernel, KernelBuild
+from fx_explorer.output.formats import text_of
 from fx_explorer.output.terminal import width_for
-from fx_explorer.output.text import text_of
 from fx_explorer.session import SessionReader
 
 SOURCE = "triton"

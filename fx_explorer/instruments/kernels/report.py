@@ -14,7 +14,7 @@ from typing import Any
 from fx_explorer import model
 from fx_explorer.analysis.function_versions import over_versions
 from fx_explorer.analysis.kernel_documents import options_that_differ
-from fx_explorer.analysis.links.selection import definition
+from fx_explorer.analysis.selected_nodes import definition
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import compile_error, counted, listed, size
 from fx_explorer.instruments.kernels.candidates import (
@@ -42,8 +42,8 @@ from fx_explorer.instruments.kernels.kernel_times import describe_speed, kernel_
 from fx_explorer.instruments.kernels.launched import describe_launches, real_builds
 from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff
 from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.output.formats import Block, text_of
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table
-from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 
 LIMITS_IN_SHORT: dict[Limit, str] = {

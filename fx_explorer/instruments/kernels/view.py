@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.function_versions import functions_of_versions
 from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
+from fx_explorer.analysis.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.drawing.colours import kernel_number

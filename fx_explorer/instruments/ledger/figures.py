@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.links.selection import line_nodes_at
 from fx_explorer.analysis.measured_times import parts_are_known
+from fx_explorer.analysis.selected_nodes import line_nodes_at
 from fx_explorer.instruments.ledger.guard_counts import GuardCounts, guard_counts
 from fx_explorer.model import (
     Artifact,

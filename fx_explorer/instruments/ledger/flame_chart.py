@@ -23,8 +23,15 @@ from fx_explorer.analysis.flame import FlameFrame, flame_rows
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, share
-from fx_explorer.drawing.flame_rows import EDGE, TICK_CELLS, FlameRow, row_of_blocks
-from fx_explorer.drawing.flame_svg import INK, FlamePicture, flame_picture_svg
+from fx_explorer.drawing.flame_charts import (
+    EDGE,
+    INK,
+    TICK_CELLS,
+    FlamePicture,
+    FlameRow,
+    flame_picture_svg,
+    row_of_blocks,
+)
 from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.instruments.ledger.ledger_rows import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.instruments.ledger.verdict import verdict

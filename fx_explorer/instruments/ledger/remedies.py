@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.measured_times import (
+    BETWEEN_PROCESSES,
+    Interval,
+    median_interval,
+    run_time,
+)
 from fx_explorer.analysis.words import counted, share
-from fx_explorer.instruments.bench.interval import BETWEEN_PROCESSES, Interval, median_interval
 from fx_explorer.instruments.ledger.figures import LedgerFigures
 from fx_explorer.instruments.ledger.guard_counts import IN_PYTHON, FilterEffect, GuardCounts
 from fx_explorer.model import GUARD_FILTER, BenchCell, BenchClock, BenchRound, GuardCheck

@@ -33,9 +33,15 @@ from fx_explorer.instruments.ledger.ledger_rows import (
 )
 from fx_explorer.instruments.ledger.remedies import describe_checks, remedies
 from fx_explorer.instruments.ledger.verdict import verdict
-from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
+from fx_explorer.output.formats import (
+    Block,
+    csv_of_objects,
+    json_text,
+    markdown_list,
+    markdown_table,
+    text_of,
+)
 from fx_explorer.output.table import Table
-from fx_explorer.output.text import Block, text_of
 
 SCHEMA = "fx-explorer/ledger/1"
 

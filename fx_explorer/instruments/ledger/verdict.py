@@ -6,9 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.measured_times import IDLE, MAX_SPREAD, run_time
+from fx_explorer.analysis.measured_times import (
+    IDLE,
+    MAX_SPREAD,
+    factor,
+    median_interval,
+    ratios,
+    run_time,
+)
 from fx_explorer.analysis.words import counted, listed, share
-from fx_explorer.instruments.bench.interval import factor, median_interval, ratios
 from fx_explorer.instruments.ledger.figures import (
     KIND_IN_WORDS,
     WORK,

@@ -13,7 +13,7 @@ from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, share, size
-from fx_explorer.drawing.flame_rows import FlameChart
+from fx_explorer.drawing.flame_charts import FlameChart
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.ledger.figures import (
     KIND_EXPLAINED,

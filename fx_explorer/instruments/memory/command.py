@@ -129,7 +129,7 @@ def _print_memory(reader: SessionReader, format_: str, optimizer: str) -> bool:
 
 async def _try(arguments: argparse.Namespace) -> int:
     """Predict and measure the step under each budget, and print a row for each."""
-    from fx_explorer.instruments.bench.picture import check_libraries
+    from fx_explorer.instruments.bench.view import check_libraries
     from fx_explorer.instruments.memory.tried import trials_json, trials_text, try_budgets
     from fx_explorer.trials import forking_worker
 

@@ -38,10 +38,16 @@ from fx_explorer.instruments.memory.usage import (
     usage,
 )
 from fx_explorer.instruments.memory.verdict import IN_WORDS, name_of, verdict, where, with_optimizer
-from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
+from fx_explorer.output.formats import (
+    Block,
+    csv_text,
+    json_text,
+    markdown_list,
+    markdown_table,
+    text_of,
+)
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import LEAST_PROSE
-from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths

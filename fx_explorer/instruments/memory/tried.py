@@ -26,9 +26,8 @@ from fx_explorer.instruments.bench.plan import UNCOMPILED, Contender
 from fx_explorer.instruments.memory.report import Json, held_lines, memory_object, memory_report
 from fx_explorer.instruments.options.trial import changed_request
 from fx_explorer.model import BenchTask, CaptureRequest, HeldLine
-from fx_explorer.output.formats import json_text
+from fx_explorer.output.formats import Block, json_text, text_of
 from fx_explorer.output.table import Column, Table
-from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import distinct_names
 from fx_explorer.trials import TrialWorker, recapture

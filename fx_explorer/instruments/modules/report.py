@@ -21,9 +21,8 @@ from fx_explorer.instruments.modules.tree import (
     describe_times,
     module_tree,
 )
-from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
+from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table, text_of
 from fx_explorer.output.table import Cells, Column, Table
-from fx_explorer.output.text import text_of
 from fx_explorer.session import SessionReader
 
 FIGURE_OF: dict[str, str] = {

@@ -8,12 +8,23 @@ from collections.abc import Sequence
 from typing import overload
 
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.module_paths import describe_module_path
-from fx_explorer.analysis.regions.module_regions import belongs, is_module, path_of, region_of
-from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.module_paths import (
+    belongs,
+    describe_module_path,
+    is_module,
+    path_of,
+    region_of,
+)
+from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.words import bar, counted, seconds, size
-from fx_explorer.drawing.trees import Tree, folded_to_fit
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import (
+    Detail,
+    TableColumn,
+    TableRow,
+    Tree,
+    ViewTable,
+    folded_to_fit,
+)
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.modules.tree import (
     NO_MODULES,

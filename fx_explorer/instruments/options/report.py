@@ -22,8 +22,8 @@ from fx_explorer.instruments.options.explained_options import (
 from fx_explorer.instruments.options.option_words import GROUPS, OptionWords
 from fx_explorer.model import OptionInForce
 from fx_explorer.model.setting_values import as_python
+from fx_explorer.output.formats import text_of
 from fx_explorer.output.terminal import Hanging, Line
-from fx_explorer.output.text import text_of
 
 FULL = 56
 """Length from which on a line of torch's text continues its sentence in the next line, in

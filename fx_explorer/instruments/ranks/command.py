@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from fx_explorer.highlight import printable
-from fx_explorer.output.formats import json_text
+from fx_explorer.output.formats import json_text, text_lines
 from fx_explorer.output.terminal import terminal_width, width_for
-from fx_explorer.output.text import text_lines
 
 EPILOG = """\
 examples:
@@ -58,7 +57,7 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fx_explorer.command_line.ranks import ReadingProgress
+    from fx_explorer.command_line.given_logs import ReadingProgress
     from fx_explorer.instruments.ranks.compared import compare
     from fx_explorer.instruments.ranks.report import ranks_json, ranks_markdown, ranks_text
     from fx_explorer.instruments.ranks.sentences import gaps

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.naming import called_function, plain_code
-from fx_explorer.analysis.node_text import value_text
-from fx_explorer.analysis.words import listed
+from fx_explorer.analysis.words import listed, value_text
 from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, describe_others, format_ranks
 from fx_explorer.instruments.ranks.path_taken import (
     OtherPath,

@@ -27,9 +27,9 @@ from fx_explorer.instruments.ranks.sentences import (
     list_unused_files,
 )
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary, began_together
+from fx_explorer.output.formats import Block
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import LEAST_PROSE
-from fx_explorer.output.text import Block
 from fx_explorer.session.file_names import in_file
 
 MOST_GROUPS = 20

@@ -15,9 +15,9 @@ from fx_explorer.analysis.naming import is_unfinished
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.recompiles.call_sizes import (
     CallSizes,
+    OutOfReach,
 )
 from fx_explorer.instruments.recompiles.guard_changes import KEYWORDS, GuardChange
-from fx_explorer.instruments.recompiles.reach import OutOfReach
 
 NO_MORE = "torch made it dynamic in this compilation, so other values do not recompile."
 

@@ -16,9 +16,9 @@ from fx_explorer.analysis.documents import (
     source_documents,
     texts_of,
 )
-from fx_explorer.analysis.links.chain import triton_place
-from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
+from fx_explorer.analysis.level_links import triton_place
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
@@ -168,9 +168,9 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
     """Return the lines (from 0) of each shown document that are linked to the selection."""
     if not any(document.is_level for document in (*shown, selection.place.document)):
         return selection.linked(shown)
-    from fx_explorer.analysis.links.chain import (
-        linked_with_levels,
-    )  # not needed for the first paint
+    from fx_explorer.analysis.level_links import (
+        linked_with_levels,  # not needed for the first paint
+    )
 
     return linked_with_levels(selection, shown)
 

@@ -22,17 +22,16 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import kernel_document
-from fx_explorer.analysis.links.chain import triton_place
-from fx_explorer.analysis.links.explain import Explanation, explain
-from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import (
+from fx_explorer.analysis.level_links import triton_place
+from fx_explorer.analysis.link_explanations import Explanation, explain
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.selected_nodes import (
     lines_of_users_kernel,
     nodes_at,
     place_of_users_kernel,
 )
-from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.node_text import value_text
-from fx_explorer.analysis.words import annotation_text
+from fx_explorer.analysis.words import annotation_text, value_text
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader

@@ -17,7 +17,7 @@ from fx_explorer.analysis.kernel_documents import (
     source_here,
 )
 from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.analysis.links.chain import lines_in_level, triton_lines
+from fx_explorer.analysis.level_links import lines_in_level, triton_lines
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.kernels.assembly_text import is_assembly, name_in
 from fx_explorer.instruments.kernels.gpu_limits import (

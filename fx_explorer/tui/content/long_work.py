@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, graph_form, node_at
-from fx_explorer.analysis.graph_code.python_code import GraphText
-from fx_explorer.analysis.graph_code.texts import graph_text, is_kept, keep, write_text
+from fx_explorer.analysis.graph_python import GraphText
+from fx_explorer.analysis.graph_texts import graph_text, is_kept, keep, write_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import Lines
 from fx_explorer.session import SessionReader

@@ -7,18 +7,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import region_value
 from fx_explorer.analysis.documents import (
     node_at,
     place_of_source,
 )
 from fx_explorer.analysis.input_names import InputNames, with_own_names
-from fx_explorer.analysis.links.chain import triton_place
-from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import copies, place_of_users_kernel
-from fx_explorer.analysis.node_text import value_text
-from fx_explorer.analysis.regions.annotated_regions import region_value
-from fx_explorer.analysis.words import counted, listed, plural
-from fx_explorer.overview.line_events import line_events
+from fx_explorer.analysis.level_links import triton_place
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.selected_nodes import copies, place_of_users_kernel
+from fx_explorer.analysis.words import counted, listed, plural, value_text
+from fx_explorer.overview.own_file import line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import names_of_kernels_of
 from fx_explorer.session.queries.nodes import operation_counts, operation_names

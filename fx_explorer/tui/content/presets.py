@@ -15,7 +15,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document, place_of_path
 from fx_explorer.analysis.published import PROGRAM
-from fx_explorer.analysis.stages.work import Fate, StagePoint
+from fx_explorer.analysis.stage_data import Fate, StagePoint
 from fx_explorer.model import LEVELS
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import first_operation

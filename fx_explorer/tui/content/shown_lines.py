@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from fx_explorer.analysis.documents import Document, text_of
-from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
+from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.model import LEVELS, Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.stages.work import Fate
+    from fx_explorer.analysis.stage_data import Fate
     from fx_explorer.instruments.profile.figures import GraphTimes
 
 

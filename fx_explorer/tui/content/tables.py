@@ -23,7 +23,7 @@ from fx_explorer.instruments.ledger.view import ledger_table
 from fx_explorer.instruments.memory.view import memory_table, step_memory_table
 from fx_explorer.instruments.modules.view import modules_table
 from fx_explorer.instruments.profile.view import profile_table
-from fx_explorer.instruments.regions.view import regions_table
+from fx_explorer.instruments.regions import regions_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.graph_tables import graphs_table, sizes_table, stages_table

@@ -184,7 +184,7 @@ class Exports:
     @conversation("graph as a script", "write a graph as a script")
     async def write_graph(self) -> None:
         """Ask for a file, and write the graph to it as a script that runs it alone."""
-        from fx_explorer.analysis.graph_code.written import script_name  # not for the first paint
+        from fx_explorer.analysis.graph_files import script_name  # not for the first paint
 
         reader, pane = self._explorer.reader, focused_graph(self._explorer)
         if reader is None or pane is None or pane.document is None:
@@ -217,7 +217,7 @@ def _write_script(session: Path, shown: Document, path: Path) -> None:
     """Write the script of a graph to a free name. Raises UsageError when it cannot be written
     there.
     """
-    from fx_explorer.analysis.graph_code.written import written_graph
+    from fx_explorer.analysis.graph_files import written_graph
     from fx_explorer.session.ownership import is_own_session
 
     output = OutputFile(path, "script", never_ours, option="another name")

@@ -20,8 +20,8 @@ from fx_explorer.analysis.kernel_documents import (
     session_gpu,
     source_here,
 )
-from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import is_call_of, library_at
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.selected_nodes import is_call_of, library_at
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.stages.stage_work import works_at
+from fx_explorer.analysis.stage_work import works_at
 from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Direction, Gate
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap, by_id

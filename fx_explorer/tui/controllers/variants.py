@@ -28,8 +28,8 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.dialog import Ask
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.hand_marks import Markable
     from fx_explorer.analysis.other_variants import VariantStart
-    from fx_explorer.analysis.regions.hand_marks import Markable
     from fx_explorer.instruments.options.explained_options import SetByHand, Without
     from fx_explorer.instruments.options.trial import OptionTrial
 
@@ -287,10 +287,10 @@ class Variants:
         """Show the marks as an edit of the source. This works on a saved session too: it does not
         use the compiler.
         """
-        from fx_explorer.analysis.regions.hand_marks import (
+        from fx_explorer.analysis.hand_marks import (  # not needed for the first paint, all of it
             hand_marks,
             source_edit,
-        )  # not needed for the first paint, all of it
+        )
         from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
         reader = self._services.stepped_session
@@ -329,7 +329,7 @@ class Variants:
             self._compile_variant(start, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
-        from fx_explorer.analysis.regions.hand_marks import markables  # not for the first paint
+        from fx_explorer.analysis.hand_marks import markables  # not for the first paint
 
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import regions
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -15,13 +16,11 @@ from fx_explorer.analysis.documents import (
     graph_form,
     source_documents,
 )
-from fx_explorer.analysis.graph_code.texts import FORMS
+from fx_explorer.analysis.graph_texts import FORMS
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.regions.annotated_regions import regions
-from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.regions.segment_regions import KEY
+from fx_explorer.analysis.region_nodes import SEGMENT_KEY, RegionKey
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.overview.find import find
 from fx_explorer.overview.outline import variant_title
@@ -93,7 +92,9 @@ def region_choices(
     the cursor is on one.
     """
     choices = [
-        Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY
+        Choice(value, f"of a backend's {key}s", (key, value))
+        for key, value in wanted
+        if key == SEGMENT_KEY
     ]
     for region in regions(reader):
         region_key = (region.key, region.value)

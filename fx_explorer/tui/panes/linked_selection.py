@@ -20,10 +20,10 @@ from fx_explorer.analysis.documents import (
     place_of_row,
 )
 from fx_explorer.analysis.kernel_documents import kernel_of
-from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import same_place
-from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
-from fx_explorer.analysis.stages.work import StageWork
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_in
+from fx_explorer.analysis.selected_nodes import same_place
+from fx_explorer.analysis.stage_data import StageWork
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
 from fx_explorer.overview.own_file import own_place
 from fx_explorer.session import SessionReader

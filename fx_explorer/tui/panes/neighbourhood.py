@@ -13,8 +13,7 @@ from textual import events
 
 from fx_explorer.analysis.input_names import result_name
 from fx_explorer.analysis.node_neighbours import SHOWN_AT_A_STEP, Neighbourhood, Step, neighbourhood
-from fx_explorer.analysis.node_text import format_node, operation, value_text
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, format_node, operation, value_text
 from fx_explorer.cut_text import cut_cells, cut_in_middle
 from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.highlight import printable

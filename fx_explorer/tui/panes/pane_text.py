@@ -16,7 +16,7 @@ from fx_explorer.analysis.documents import OF_GRAPHS, Document, text_of
 from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.model import Kernel
-from fx_explorer.overview.line_events import LineEvent, line_events
+from fx_explorer.overview.own_file import LineEvent, line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import bodies_in_output_code, calls_of_output_code
 from fx_explorer.tui.background_tasks import BackgroundTask, TaskResult
@@ -35,7 +35,7 @@ from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded, wrapped_text
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.graph_code.python_code import GraphText
+    from fx_explorer.analysis.graph_python import GraphText
     from fx_explorer.instruments.kernels.line_heat import LineHeat
     from fx_explorer.instruments.profile.figures import GraphTimes, PlaceTime
     from fx_explorer.tui.panes.kernel_marks import KernelMarks

@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.worker import WorkType
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.drawing import view_table as views
-from fx_explorer.drawing.trees import Folding, row_around
+from fx_explorer.drawing.view_table import Folding, row_around
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import BackgroundTask, TaskResult

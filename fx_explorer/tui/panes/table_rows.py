@@ -16,8 +16,7 @@ from typing import Literal
 
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing import view_table as views
-from fx_explorer.drawing.trees import Folding, in_tree
-from fx_explorer.drawing.view_table import ReadWhenShown, TableRow, ViewTable
+from fx_explorer.drawing.view_table import Folding, ReadWhenShown, TableRow, ViewTable, in_tree
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts import bounded
 from fx_explorer.tui.panes.titles import OLD_MARK, OldFiles

@@ -15,8 +15,8 @@ from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
-from fx_explorer.analysis.graph_code.python_code import GraphText
-from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.graph_python import GraphText
+from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.words import listed
 from fx_explorer.drawing import view_table as views
 from fx_explorer.highlight import printable

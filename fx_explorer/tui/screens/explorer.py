@@ -19,9 +19,9 @@ from textual.screen import Screen
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import Fact, Topic
-from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.stages.stage_work import work_in_use
-from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
+from fx_explorer.analysis.region_nodes import RegionKey
+from fx_explorer.analysis.stage_data import EXPLAINED, StageWork
+from fx_explorer.analysis.stage_work import work_in_use
 from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.overview.own_file import OwnPlace
 from fx_explorer.session import SessionReader

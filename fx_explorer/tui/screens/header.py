@@ -12,13 +12,13 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from fx_explorer.analysis.other_variants import describe_active_variant
-from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
 from fx_explorer.model import Graph, Outcome
 from fx_explorer.overview.ending import ran_on
-from fx_explorer.overview.instrument_facts import is_bench_alone
+from fx_explorer.overview.result_facts import is_bench_alone
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.widgets.one_line import OneLine

@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Label
 
-from fx_explorer.analysis.regions.hand_marks import SourceEdit
+from fx_explorer.analysis.hand_marks import SourceEdit
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import typed_path
 from fx_explorer.highlight import printable, printable_text

@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
 from fx_explorer.analysis.documents import Document, Place, document_of, text_of
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.step_record import (
     Move,

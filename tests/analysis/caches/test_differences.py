@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.instruments.caches.figures import (
+from fx_explorer.instruments.compile_time.cache_report import difference_sentences
+from fx_explorer.instruments.compile_time.caches import (
     KeyPair,
     cache_answers,
     describe_bypass,
     key_pairs,
     warm_start,
 )
-from fx_explorer.instruments.caches.report import difference_sentences
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader

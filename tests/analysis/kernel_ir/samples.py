@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fx_explorer.analysis.kernel_lines import KernelFile, LineMap
-from fx_explorer.analysis.links.chain import lines_of_level
+from fx_explorer.analysis.level_links import lines_of_level
 from fx_explorer.model import Level
 
 DATA = Path(__file__).parents[2] / "data" / "kernel_ir"

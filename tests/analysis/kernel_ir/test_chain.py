@@ -26,8 +26,8 @@ from fx_explorer.analysis.kernel_documents import (
     options_that_differ,
     session_gpu,
 )
-from fx_explorer.analysis.links.chain import linked_with_levels
-from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.analysis.level_links import linked_with_levels
+from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.instruments.kernels.candidates import (
     builds,
     candidates,

@@ -13,8 +13,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
-from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work
-from fx_explorer.analysis.stages.work import StageWork
+from fx_explorer.analysis.stage_data import StageWork
+from fx_explorer.analysis.stage_work import points_in_use, stage_work
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect
 from tests.capture.recorded import record

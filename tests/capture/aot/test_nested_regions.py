@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._inductor import compile_fx
 
-from fx_explorer.analysis.regions.annotated_regions import region_uses
+from fx_explorer.analysis.annotated_regions import region_uses
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.kernels.counts import kernels_by_direction
 from fx_explorer.instruments.kernels.view import kernels_table

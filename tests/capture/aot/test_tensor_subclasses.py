@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
-from fx_explorer.analysis.node_text import format_node
+from fx_explorer.analysis.words import format_node
 from fx_explorer.model import Graph, Node
 from tests.capture.recorded import failures, record
 

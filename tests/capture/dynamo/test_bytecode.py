@@ -15,7 +15,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.capture.dynamo.bytecode_listing import (
     MAX_COLUMNS,
     ListingRow,

@@ -13,9 +13,9 @@ import torch
 from fx_explorer import model
 from fx_explorer.instruments.breaks.call_tree import call_trees
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.instruments.breaks.report import graph_break
 from fx_explorer.instruments.breaks.view import break_text
 from fx_explorer.overview.overview import overview
+from fx_explorer.report.instrument_entries import graph_break
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.reports import parse_break
 from tests.capture.dynamo.reported import heard_breaks

@@ -14,7 +14,7 @@ from torch import nn
 
 from fx_explorer.analysis.documents import Place, documents, lines_of
 from fx_explorer.analysis.lineage import documents_of_variant
-from fx_explorer.analysis.links.linked import linked_places
+from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.model import (
     Changes,
     Command,

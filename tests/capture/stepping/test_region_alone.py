@@ -10,9 +10,9 @@ from torch import nn
 from torch._inductor.graph import GraphLowering
 from torch.fx.traceback import annotate
 
+from fx_explorer.analysis.annotated_regions import lowerings
 from fx_explorer.analysis.lineage import documents_of_variant, kernels_of_variant
 from fx_explorer.analysis.other_variants import other_variants
-from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import (
     Artifact,

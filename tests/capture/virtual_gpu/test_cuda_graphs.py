@@ -13,7 +13,7 @@ import pytest
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
 from fx_explorer.analysis.device_copies import device_copies
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.made_on_the_cpu import made_on_the_cpu
+from fx_explorer.overview.device_facts import made_on_the_cpu
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton

@@ -27,9 +27,9 @@ from fx_explorer.analysis.documents import (
     rows_of,
 )
 from fx_explorer.analysis.kernel_documents import level_document, text_of_level
-from fx_explorer.analysis.links.chain import linked_with_levels
-from fx_explorer.analysis.links.explain import explain
-from fx_explorer.analysis.links.linked import Selection, linked_places
+from fx_explorer.analysis.level_links import linked_with_levels
+from fx_explorer.analysis.link_explanations import explain
+from fx_explorer.analysis.linked_lines import Selection, linked_places
 from fx_explorer.capture.virtual_gpu.not_possible import needs_fake
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.builder_pool import BuilderPool

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.links.explain import link_coverage
+from fx_explorer.analysis.link_explanations import link_coverage
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
 from tests.exhaustive import IS_EXHAUSTIVE, with_others

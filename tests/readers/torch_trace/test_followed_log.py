@@ -19,8 +19,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import not_decoded
-from fx_explorer.client.log_reading import LogReadingProcess
-from fx_explorer.command_line.followed_log import followed_log
+from fx_explorer.command_line.given_logs import followed_log
+from fx_explorer.command_line.logs import LogReadingProcess
 from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.overview.ending import LOST_ITS_NAME, run_facts
 from fx_explorer.readers.torch_trace import read_log
@@ -312,7 +312,7 @@ def test_without_a_terminal_it_is_said_what_to_do(tmp_path: Path) -> None:
 def test_what_no_job_writes_to_is_refused(
     given: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fx_explorer.command_line.followed_log.is_on_terminal", lambda: True)
+    monkeypatch.setattr("fx_explorer.command_line.given_logs.is_on_terminal", lambda: True)
     (tmp_path / "model.py").write_text("x = 1\n")
     (tmp_path / "job.log.gz").write_bytes((LOGS / "h200_recompiles.log.gz").read_bytes())
     with pytest.raises(UsageError, match=told):

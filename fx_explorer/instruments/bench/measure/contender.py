@@ -20,11 +20,11 @@ from fx_explorer.model import BenchNews, BenchTask, CellState
 from fx_explorer.program.explaining import (
     one_line,
     ran_out_of_memory,
+    target_error_of,
     whole_text,
     without_our_frames,
 )
 from fx_explorer.program.place import locate
-from fx_explorer.program.refusals import target_error_of
 from fx_explorer.program.usable_torch import import_compiler, import_torch
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ReadyCell:
         if command == "peak":
             return BenchNews("peak", peak_bytes=call_timing.peak_bytes(call, self._is_gpu))
         if command == "work":
-            from fx_explorer.instruments.bench.measure.kernel_work import kernel_seconds
+            from fx_explorer.instruments.bench.measure.call_timing import kernel_seconds
 
             return BenchNews("work", work_s=kernel_seconds(call, self._is_gpu, self._last_s))
         if command == "step":
@@ -232,7 +232,7 @@ def _set_stance(task: BenchTask) -> None:
     """Set the requested stance of torch.compile."""
     import torch
 
-    from fx_explorer.program.stances import check_stance
+    from fx_explorer.program.calling import check_stance
 
     stance = task.request.stance_wanted if task.is_compiled else ""
     check_stance(stance)

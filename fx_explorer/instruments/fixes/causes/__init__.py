@@ -6,25 +6,29 @@ has many causes.
 from collections.abc import Callable, Iterator
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes.causes.backward import fixes_of_backward
-from fx_explorer.instruments.fixes.causes.blocks import fixes_of_contexts, fixes_of_try_blocks
 from fx_explorer.instruments.fixes.causes.branches import fixes_by_cond, fixes_of_branches
 from fx_explorer.instruments.fixes.causes.constants import fixes_of_constants
 from fx_explorer.instruments.fixes.causes.data_dependent import (
     fixes_of_scalars,
     fixes_of_unknown_sizes,
 )
-from fx_explorer.instruments.fixes.causes.disabled import (
+from fx_explorer.instruments.fixes.causes.loops import fixes_of_generators, fixes_of_while_loops
+from fx_explorer.instruments.fixes.causes.not_entered import (
     fixes_by_single_cut,
+    fixes_of_backward,
+    fixes_of_contexts,
+    fixes_of_try_blocks,
     fixes_of_wanted_breaks,
 )
-from fx_explorer.instruments.fixes.causes.loops import fixes_of_generators, fixes_of_while_loops
 from fx_explorer.instruments.fixes.causes.opaque_calls import (
     fixes_by_custom_op,
     fixes_of_numpy_calls,
 )
-from fx_explorer.instruments.fixes.causes.prints import fixes_by_printing_later, fixes_of_prints
-from fx_explorer.instruments.fixes.causes.side_effects import fixes_of_side_effects
+from fx_explorer.instruments.fixes.causes.side_effects import (
+    fixes_by_printing_later,
+    fixes_of_prints,
+    fixes_of_side_effects,
+)
 from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
 

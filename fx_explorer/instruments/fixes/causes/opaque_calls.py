@@ -266,7 +266,7 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
         function = site.code.function(call)
         is_local = function is not None and root in locals_of(function)
         # A name of the function's own may stand for anything, torch's functions are looked into,
-        # and what writes is for ``prints.py``.
+        # and what writes is for ``side_effects.py``.
         if (
             name
             and not is_local

@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeGuard
 
 from fx_explorer.model.bounded_matching import changed_lines
-from fx_explorer.program.users_code import is_users_file
+from fx_explorer.program.place import is_users_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk, Reach
 from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name
 from fx_explorer.program.fresh_inputs import PlannedCall
 from fx_explorer.program.inputs import Arguments, tensors
+from fx_explorer.program.place import UsersCode, is_users_file
 from fx_explorer.program.plain_values import digest
 from fx_explorer.program.target import Target
-from fx_explorer.program.users_code import UsersCode, is_users_file
 
 
 @dataclass

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from fx_explorer.program.users_code import is_users_file
+from fx_explorer.program.place import is_users_file
 
 _REACHES_OUT = (
     "os.",

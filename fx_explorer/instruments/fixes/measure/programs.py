@@ -25,9 +25,8 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.program import calling, loading
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.exported_program import find_any_target
-from fx_explorer.program.place import TargetPlace
+from fx_explorer.program.place import TargetPlace, UsersCode, users_code
 from fx_explorer.program.target import Target
-from fx_explorer.program.users_code import UsersCode, users_code
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -26,8 +26,8 @@ import torch
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
+from fx_explorer.program.place import is_users_file
 from fx_explorer.program.plain_values import copy_tensor
-from fx_explorer.program.users_code import is_users_file
 
 MOST_CALLS, MOST_CALL_BYTES = 200, 256 * 2**20
 """Limits of what is stored: calls, and bytes of tensors. Later calls are only counted."""

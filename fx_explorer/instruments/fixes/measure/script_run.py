@@ -27,8 +27,7 @@ from fx_explorer.instruments.fixes.measure.printed import PrintedLines, printed
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import loading, process_ending
 from fx_explorer.program.on_import import after_import
-from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.users_code import UsersCode, is_users_file
+from fx_explorer.program.place import TargetPlace, UsersCode, is_users_file
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.measure.observing import Lookups
@@ -263,7 +262,7 @@ def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitS
 def _run_eagerly(
     seen: ScriptRun, until: contextlib.ExitStack, first_call_takes_s: float = 0.0
 ) -> None:
-    from fx_explorer.program.stances import without_compiling
+    from fx_explorer.program.calling import without_compiling
 
     without_compiling()
     seen.begin(until, first_call_takes_s)

@@ -27,13 +27,12 @@ from fx_explorer.instruments.fixes.measure.outside import (
 )
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import calling, loading
+from fx_explorer.program.calling import without_compiling
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.fresh_inputs import PlannedCall
-from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.stances import without_compiling
+from fx_explorer.program.place import TargetPlace, users_code
 from fx_explorer.program.target import Target
-from fx_explorer.program.users_code import users_code
 
 LONGER, LONG_S = 10, 5.0
 """Limit of a call's time: this many times as long as the first call, plus so many seconds."""

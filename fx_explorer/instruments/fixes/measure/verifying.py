@@ -44,9 +44,8 @@ from fx_explorer.instruments.fixes.measure.programs import (
 from fx_explorer.instruments.fixes.measure.varying import VariesByItself, Varying
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.program import calling
-from fx_explorer.program.place import TargetPlace
+from fx_explorer.program.place import TargetPlace, users_code
 from fx_explorer.program.target import Target
-from fx_explorer.program.users_code import users_code
 
 COMPILES_LONG_S = 30.0
 """Seconds of compilation above which a program is not recompiled for other sizes, gradients or

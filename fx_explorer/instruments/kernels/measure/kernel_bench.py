@@ -58,8 +58,8 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
         options = _picked_options(reader, launch)
         source = reader.text(reader.get(Artifact, kernel.artifact).text)
     say("importing torch")
-    from fx_explorer.instruments.kernels.measure.kernel_alone import KernelAlone
     from fx_explorer.instruments.kernels.measure.kernel_timing import (
+        KernelAlone,
         ceilings_of,
         check_gpu,
         timed_alone,

@@ -23,22 +23,25 @@ from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat import shared_names
 from fx_explorer.errors import TargetError
-from fx_explorer.instruments.bench.measure.call_timing import timed, warmed_up
-from fx_explorer.instruments.bench.measure.calls import Caller, is_on_gpu, uncompiled
-from fx_explorer.instruments.bench.measure.kernel_work import (
+from fx_explorer.instruments.bench.measure.call_timing import (
     DeviceTimes,
     device_times,
+    timed,
+    warmed_up,
     work_of_parts,
 )
+from fx_explorer.instruments.bench.measure.calls import Caller, is_on_gpu, uncompiled
 from fx_explorer.instruments.ledger.measure.eager_operators import EagerOperator, eager_operators
-from fx_explorer.instruments.ledger.measure.overheads import LaunchCost, guard_times, launch_cost
 from fx_explorer.instruments.ledger.measure.rounds import (
     Clocks,
+    LaunchCost,
     Rounds,
     TurnTaker,
     call_once,
     calls_of,
     device_calls,
+    guard_times,
+    launch_cost,
     medians,
     waited_for,
 )

@@ -19,9 +19,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from fx_explorer.capture.torch_compat.shared_names import TorchDispatchMode
+from fx_explorer.instruments.bench.measure.call_timing import users_line
 from fx_explorer.instruments.ledger.measure.rounds import times_of
 from fx_explorer.model import Direction
-from fx_explorer.program.users_line import users_line
 
 CALLS = 11
 

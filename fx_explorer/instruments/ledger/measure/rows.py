@@ -12,9 +12,9 @@ from pathlib import Path
 
 from fx_explorer.capture.dynamo.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
-from fx_explorer.instruments.bench.measure.kernel_work import DeviceTimes, WrapperWork
+from fx_explorer.instruments.bench.measure.call_timing import DeviceTimes, WrapperWork
 from fx_explorer.instruments.ledger.measure.eager_operators import EagerOperator
-from fx_explorer.instruments.ledger.measure.overheads import LaunchCost
+from fx_explorer.instruments.ledger.measure.rounds import LaunchCost
 from fx_explorer.instruments.ledger.measure.timeline import CallIntervals, CallStep, IdleGap
 from fx_explorer.model import (
     Artifact,

@@ -1,3 +1,0 @@
-"""Regions are followed here through every stage, whether they are marked in the program or by
-hand.
-"""

@@ -1,3 +1,0 @@
-"""This package shows regions that are compiled by themselves: their table, and their part of the
-report.
-"""

@@ -10,19 +10,21 @@ PAGE = Path(__file__).parent / "reference" / "keys.md"
 OPENING = """\
 # Keys
 
-Single keys move the cursor and do the most frequent things: `hjkl` and arrows, `1` to `9`, `/ n N g G`, `b B`, `[ ]`, `f y i
-e r w s . ? q`, Enter and Escape. Everything else is in menus: a leader key opens one at the bottom of the screen, and the
-next key chooses. `space` opens the menu of everything, `v` views, `c` compiling, `x` fixing and measuring, `o` going
-somewhere, `p` panes, `Y` copying. `v b` stands for `v` and then `b`. Escape leaves a menu; what does not apply now is
+This page lists every key of the app, and the id by which it can be remapped.
+
+Single keys move the cursor and do the most frequent things: `hjkl` and arrows, `1` to `9`,
+`/ n N g G`, `b B`, `[ ]`, `f y i e r w s . ? q`, Enter and Escape. Everything else is in menus: a
+leader key opens one at the bottom of the screen, and the next key chooses. `space` opens the menu
+of everything, `v` views, `c` compiling, `x` fixing and measuring, `o` going somewhere, `p` panes,
+`Y` copying. `v b` stands for `v` and then `b`. Escape leaves a menu; what does not apply now is
 grey. Ctrl+P, or `space space`, finds any command by name, and says why one does not apply now.
 
-A capital is the reverse of its small letter. A key does the same in every dialog: `n` and `N` go to the next and the
-one before, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the other list, Escape and `q` close.
+A capital is the reverse of its small letter. A key does the same in every dialog: `n` and `N` go to
+the next and the one before, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the
+other list, Escape and `q` close.
 
-Any key can be remapped by its id, in `~/.config/fx-explorer/config.toml`: see `fx-explorer keys --help`. A key may
-be a sequence: `"pane.zoom" = "z z"`.
-
-This page is written by `make docs`.
+Remap a key in `~/.config/fx-explorer/config.toml`: see `fx-explorer keys --help`. A key may be a
+sequence: `"pane.zoom" = "z z"`.
 
 """
 

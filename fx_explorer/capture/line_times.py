@@ -18,6 +18,7 @@ import contextlib
 import dis
 import functools
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +29,10 @@ from fx_explorer.capture.compile_time import UserLine
 from fx_explorer.capture.recording.graphs import module_of, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.model import Stage
+from fx_explorer.model import Notice, Stage
+
+PROGRESS_S = 0.2
+"""Seconds between two notices of where Dynamo is."""
 
 RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 """Opcodes at which a function returns. Python 3.12 and 3.13 have the second one."""
@@ -98,6 +102,7 @@ class _Lines(threading.local):
         """Returns Dynamo's translator of the function that is being traced; None without one. It is
         a weak reference.
         """
+        self._next_notice_s = 0.0
         self._is_torchs = False
         """Whether the function being traced is torch's own. All its time counts for the user's line
         that called it.
@@ -123,6 +128,19 @@ class _Lines(threading.local):
         elif before := self._running[-1]:
             self._running[-1] = UserLine(before.path, translator.lineno, before.module)
         self._turn_clock()
+        self._say_where(translator)
+
+    def _say_where(self, translator: Any) -> None:
+        """Tell the client the user's line and the operations so far, a few times a second."""
+        line = self._running[-1] if self._running else None
+        now_s = time.monotonic()
+        if line is None or now_s < self._next_notice_s:
+            return
+        self._next_notice_s = now_s + PROGRESS_S
+        operations = len(translator.output.graph.nodes)
+        self._recording.notify(
+            Notice("line", text=line.path, line=line.line, operations=operations)
+        )
 
     def _look_at(self, translator: Any) -> None:
         with self._recording.noting("the time of a line", "dynamo"):

@@ -102,6 +102,8 @@ class BeingCompiled:
         None while the session does not have it.
         """
         self._program = ""
+        self._line = ""
+        """``at model.py:32``, the line that Dynamo is reading; empty while it reads none."""
 
     def hear(self, notice: Notice) -> None:
         if notice.kind == "worker":
@@ -110,7 +112,10 @@ class BeingCompiled:
             self._running.clear()
         elif notice.kind == "compilation":
             self._hear_compilation(notice.compilation)
+        elif notice.kind == "line":
+            self._line = f" at {in_file(notice.text, notice.line)}"
         elif notice.kind == "phase" and notice.stage in STAGE_WORDS:
+            self._line = ""
             self._hear_phase(notice.stage, notice)
 
     def _hear_compilation(self, name: str) -> None:
@@ -152,7 +157,7 @@ class BeingCompiled:
             phase = self._latest
         if phase is not None:
             name, began_s = phase.compilation, phase.began_s
-            drawn, doing = bar(phase.stage), STAGE_WORDS[phase.stage]
+            drawn, doing = bar(phase.stage), f"{STAGE_WORDS[phase.stage]}{self._line}"
         elif self._running:
             name, began_s = list(self._running.items())[-1]
             drawn = bar(self._latest.stage) if self._latest else "." * len(STAGES)

@@ -274,7 +274,16 @@ class Command:
 
 
 NoticeKind = Literal[
-    "worker", "phase", "compilation", "artifact", "note", "gate", "done", "refused", "outcome"
+    "worker",
+    "phase",
+    "line",
+    "compilation",
+    "artifact",
+    "note",
+    "gate",
+    "done",
+    "refused",
+    "outcome",
 ]
 
 
@@ -283,7 +292,9 @@ class Notice:
     """One small message from the worker about an event; the data is in the session file.
 
     ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``:
-    ``stage`` began (``state`` ``begin``) or ended (``end``). ``compilation``: a row was added or
+    ``stage`` began (``state`` ``begin``) or ended (``end``). ``line``: Dynamo is reading line
+    ``line`` of the file ``text``, with ``operations`` in its graph so far; it comes a few times a
+    second. ``compilation``: a row was added or
     changed. ``artifact``: something of ``stage`` is ready to read. ``note``: something the user
     should know (``text``). ``gate``: the worker waits after ``gate`` of ``compilation`` (state
     ``begin``; without ``compilation``, after that gate of all graphs; without ``gate`` the program
@@ -305,6 +316,9 @@ class Notice:
     """At the gate ``backend``: the stage that the backend has published: ``segments of
     small_backend``.
     """
+    line: int = 0
+    """A line of the user's source, from 1 on."""
+    operations: int = 0
 
     def to_json(self) -> str:
         return json.dumps(

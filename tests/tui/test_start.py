@@ -67,6 +67,26 @@ def test_phases_come_in_their_order_and_are_left_once() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_the_line_that_dynamo_is_reading_is_named_and_shown(
+    open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    target = tmp_path / "net.py"
+    target.write_text("".join(f"line_{number} = 0\n" for number in range(1, 200)))
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(
+        make_capture=lambda: capture, target=str(target), watched=[target], size=size
+    ) as driver:
+        capture.say(Notice("phase", stage="dynamo", state="begin", compilation="0/0"))
+        capture.say(Notice("line", text=str(target), line=150, operations=12))
+        await driver.until(lambda: "Dynamo is reading net.py:150: 12 operations" in driver.screen)
+        await driver.until(lambda: "line_150 = 0" in driver.screen)
+        capture.say(Notice("line", text="/elsewhere/library.py", line=3, operations=13))
+        await driver.until(lambda: "library.py:3: 13 operations so far" in driver.screen)
+        assert "line_150 = 0" in driver.screen
+        capture.end()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
 async def test_the_targets_text_is_there_before_anything_is_captured(
     open_app: OpenApp,
     tmp_path: Path,

@@ -89,7 +89,7 @@ def test_the_tour_goes_on_where_the_trial_was_not_good(verdict: str) -> None:
 
 @pytest.mark.parametrize("name", ["try", "write"])
 def test_a_question_above_the_fixes_is_not_told_to_go_back(name: str) -> None:
-    assert step(name).is_there(TourMoment(screen="Ask"))
+    assert step(name).is_there(TourMoment(screen="Consent"))
     assert not step(name).is_there(TourMoment(view="breaks"))
 
 

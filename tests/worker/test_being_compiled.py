@@ -71,6 +71,17 @@ def test_the_function_is_named_as_the_user_does_with_its_line_and_the_phase_coun
     )
 
 
+def test_the_line_that_dynamo_is_at_is_named_until_the_phase_ends(
+    compiling: BeingCompiled,
+) -> None:
+    compiling.hear(begun("dynamo"))
+    compiling.hear(Notice("line", text="/p/train.py", line=7, operations=2))
+    assert "· tracing with Dynamo at train.py:7 for" in compiling.words()
+    compiling.hear(ended("dynamo"))
+    compiling.hear(begun("joint"))
+    assert "train.py:7" not in compiling.words()
+
+
 def test_a_compilation_that_is_made_again_says_why(compiling: BeingCompiled) -> None:
     compiling.hear(begun("dynamo"))
     compiling.hear(begun("dynamo", "0/1"))

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
+from fx_explorer.analysis.words import counted
 from fx_explorer.model import GATE_WORDS, Command, Direction, Gate, Mark, Notice, Outcome, Stage
+from fx_explorer.session.file_names import in_file
 
 
 class CaptureLike(Protocol):
@@ -77,6 +79,8 @@ class LiveCapture:
     def __init__(self, capture: CaptureLike) -> None:
         self.capture = capture
         self.doing = "starting Python"
+        self.reading: tuple[str, int] | None = None
+        """The file and line that Dynamo is reading; None while it reads none."""
         self.is_over = False
         self.is_through = False
         """Whether Dynamo has seen the whole program. Compiling may still lie ahead."""
@@ -179,6 +183,13 @@ class LiveCapture:
         elif notice.kind == "phase" and notice.stage:
             self._open_stages[notice.stage] += 1 if notice.state == "begin" else -1
             self.doing = _doing(notice) or self.doing
+            self.reading = None
+        elif notice.kind == "line":
+            self.reading = notice.text, notice.line
+            place = in_file(notice.text, notice.line)
+            self.doing = (
+                f"Dynamo is reading {place}: {counted(notice.operations, 'operation')} so far"
+            )
         elif notice.kind == "gate":
             self._take_gate(notice)
         elif notice.kind in ("done", "refused"):

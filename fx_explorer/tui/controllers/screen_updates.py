@@ -160,7 +160,7 @@ class ScreenUpdates:
         if self._clock is None:
             self._clock = StartClock()
         self._clock.look(live.doing, live.elapsed_s)
-        page.show_start(self._clock, live.elapsed_s)
+        page.show_start(self._clock, live.elapsed_s, live.reading)
 
     def _look_into(self, reader: SessionReader, version: int) -> None:
         """Update pipeline and views with the session's present content, with pauses as long as that

@@ -5,6 +5,7 @@ disk, and above it what is being done, for how long, and how long that usually t
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from textual import events, on
@@ -77,6 +78,7 @@ class TargetText(Vertical):
         self._title = OneLine(classes="pane-title")
         self.code = CodeView()
         self.has_text = False
+        self._file = ""
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -90,6 +92,12 @@ class TargetText(Vertical):
         self._title.show(Content(printable(file.name)))
         self.code.load(text, "python")
         self.has_text = True
+        self._file = os.path.realpath(file)
+
+    def point_at(self, path: str, line: int) -> None:
+        """Move to a line (from 1 on), if it is one of this file."""
+        if self.has_text and os.path.realpath(path) == self._file:
+            self.code.move_to(line - 1, center=True)
 
 
 LEAST_CELLS = 110
@@ -143,9 +151,15 @@ class FirstPage(Vertical):
         self._is_starting = self.target.has_text
         self._share()
 
-    def show_start(self, clock: StartClock, elapsed_s: float) -> None:
-        """Show how far the start of a capture is."""
+    def show_start(
+        self, clock: StartClock, elapsed_s: float, reading: tuple[str, int] | None
+    ) -> None:
+        """Show how far the start of a capture is. ``reading`` are the file and line that Dynamo is
+        reading.
+        """
         self._progress.tell(clock, elapsed_s)
+        if reading is not None:
+            self.target.point_at(*reading)
         self._is_starting = True
         self._share()
 

@@ -14,7 +14,7 @@ import torch
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
-from tests.capture.recorded import Compile, failures, record
+from tests.capture.recorded import Compile, failures, record, record_with_notices
 
 WAIT_S = 0.3
 
@@ -127,6 +127,23 @@ def test_lines_take_no_longer_than_their_phase_has_for_itself(recorded: SessionR
             if (row.phase, row.phase_start_s) == (phase.name, phase.start_s)
         ]
         assert sum(row.duration_s for row in lines) <= own_s + 1e-6, phase.name
+
+
+def test_notices_say_which_line_dynamo_is_at_and_how_many_operations_there_are(
+    tmp_path: Path,
+) -> None:
+    """Tracing waits twice, each time for longer than the pause between two notices."""
+    reader, notices = record_with_notices(
+        tmp_path / "s.fxs", lambda compile: compile(Outer())(torch.ones(2))
+    )
+    reader.close()
+    lines = [notice for notice in notices if notice.kind == "line"]
+    assert {notice.text for notice in lines} == {__file__}
+    assert lines[0].line == line_of("y = self.inner(x.sin())")
+    assert 2 <= len(lines) < 10
+    operations = [notice.operations for notice in lines]
+    assert operations == sorted(operations)
+    assert operations[-1] >= 3  # x, sin, and the product with the constant
 
 
 def test_a_phase_tells_the_thread_that_it_ran_on(tmp_path: Path) -> None:

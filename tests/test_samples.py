@@ -126,10 +126,12 @@ def test_convnet_updates_running_statistics(captured: Captured, reader: OpenedRe
     assert any("copy_" in node.target for node in session.nodes(forward))
 
 
-def test_the_script_behaves_as_it_does_alone(captured: Captured, reader: OpenedReader) -> None:
+def test_the_script_behaves_as_it_does_alone(
+    captured: Captured, reader: OpenedReader, bare_python: str
+) -> None:
     script = str(ROOT / "sample_models" / "script.py")
     alone = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=300, check=True
+        [bare_python, script], capture_output=True, text=True, timeout=300, check=True
     )
     session = reader(captured("script"))
     printed = [line.text for line in session.rows(model.ConsoleLine, stream="stdout")]

@@ -18,6 +18,7 @@ from torch._dynamo.side_effects import SideEffects
 
 from fx_explorer.capture.torch_compat import unseen_work as garbage
 from tests.capture.lowering import fresh_compiler, unseen_work
+from tests.conftest import count_frozen
 
 Program = Callable[["Batch"], torch.Tensor]
 
@@ -211,9 +212,15 @@ def looked_through(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_frozen() -> None:
-    gc.unfreeze()  # what the tests have frozen
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_frozen() -> Iterator[None]:
+    """What tests/conftest.py has frozen is looked through in this file, and not in those after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "get_freeze_count", count_frozen)
+        gc.unfreeze()
+        yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -13,6 +13,7 @@ import torch
 import torch.utils.checkpoint
 
 from fx_explorer.precompile import GuardError, Precompile
+from tests.exhaustive import with_others
 from tests.precompile.models import Compiled, compiled, eager
 
 FORWARD_ONLY = [torch.no_grad, torch.inference_mode]
@@ -34,7 +35,11 @@ class Saved:
             yield self
 
 
-@pytest.fixture(params=["mlp", "transformer", "mlp loaded", "transformer loaded"], scope="module")
+MODELS = with_others(["mlp", "mlp loaded"], ["transformer", "transformer loaded"])
+"""The transformer, whose regions are compiled one by one, goes the same way."""
+
+
+@pytest.fixture(params=MODELS, scope="module")
 def trained(
     request: pytest.FixtureRequest,
     mlp: Compiled,

@@ -93,15 +93,14 @@ def test_twice_as_many_recompiles_are_twice_as_many_rows(
     tmp_path: Path, program: Callable[[int], Program]
 ) -> None:
     few, some, many = (
-        record(tmp_path / f"{n}.fxs", program(n), backend="eager") for n in (6, 12, 24)
+        record(tmp_path / f"{n}.fxs", program(n), backend="eager") for n in (4, 8, 16)
     )
-    assert many.count(model.Compilation) == 24
-    assert many.count(model.Recompile) == 23
+    assert many.count(model.Compilation) == 16
+    assert many.count(model.Recompile) == 15
     assert rows(many) - rows(some) == pytest.approx(2 * (rows(some) - rows(few)), rel=0.02)
-    assert [row.times for row in many.rows(model.Recompile)] == list(
-        range(1, 24)
-    )  # all that were compiled before
-    assert [one.of for one in causes(many)] == [f"0/{n}" for n in range(23)]
+    times = [row.times for row in many.rows(model.Recompile)]
+    assert times == list(range(1, 16)), "all that were compiled before"
+    assert [one.of for one in causes(many)] == [f"0/{n}" for n in range(15)]
     assert failures(many) == []
 
 
@@ -120,10 +119,10 @@ def test_a_value_is_looked_at_once_a_recompile(
 def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path) -> None:
     """2,000 are to stay below 20 MB."""
     sizes = []
-    for count in (20, 50):
+    for count in (20, 40):
         record(tmp_path / f"{count}.fxs", functions(count), backend="eager").close()
         sizes.append((tmp_path / f"{count}.fxs").stat().st_size)
-    assert (sizes[1] - sizes[0]) / 30 < 7_000
+    assert (sizes[1] - sizes[0]) / 20 < 7_000
 
 
 def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(

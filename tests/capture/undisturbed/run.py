@@ -42,6 +42,8 @@ from torch._inductor.fx_passes.post_grad import lazy_init
 from torch._inductor.graph import GraphLowering
 from torch.utils._pytree import tree_flatten
 
+from tests.guard_latency import leave_out_guard_latency
+
 FILES = ("tensors", "calls", "values", "operators", "sizes")
 
 
@@ -77,6 +79,7 @@ def tell(how: str, folder: Path, names: list[str], out: IO[str]) -> None:
 
 def in_children(asked: dict[str, list[str]], folder: Path) -> None:
     """Run programs in children, one after the other. The first child that fails ends it."""
+    leave_out_guard_latency()
     valid_vec_isa_list()  # asks the C++ compiler, once for all
     lazy_init()  # traces patterns, once for all
     for how, names in asked.items():

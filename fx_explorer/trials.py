@@ -9,6 +9,7 @@ one that times graph breaks, which the command line and two instruments use.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -107,6 +108,15 @@ async def to_its_end(capture: Capture, tell: Told = ignore_message) -> Outcome:
         if notice.kind == "worker":
             tell(notice.text)
     return await capture.wait()
+
+
+def describe_timeout(outcome: Outcome) -> str:
+    """Return that a trial timed out, so that nothing is known of what was tried, and what gives it
+    more time: the command's ``--timeout``, in the app too.
+    """
+    limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
+    after = f" after {limit['seconds']}" if limit else ""
+    return f"timed out{after} (not verified); start with a longer --timeout to settle it"
 
 
 async def recapture(

@@ -274,7 +274,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             return
         elif self.explorer.linked_selection.region:
             self.explorer.narrow(None)
-        elif self.controllers.measurements.stop():
+        elif await self.controllers.measurements.stop():
             return
         elif self.controllers.kernel_levels.stop():
             self.notify("Cancelled what was being compiled.")

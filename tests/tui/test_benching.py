@@ -54,6 +54,8 @@ async def test_escape_stops_it(
         await driver.press("6", "x", "k")
         await driver.until(lambda: "esc stops it" in messages(driver))
         await driver.press("escape")
+        assert not cancelled.is_set()
+        await driver.press("y")
         await driver.until(lambda: cancelled.is_set())
         await driver.until(lambda: "Stopped: the kernel was not measured." in messages(driver))
 

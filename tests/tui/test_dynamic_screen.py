@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -124,7 +125,11 @@ async def test_escape_stops_the_trials_and_keeps_what_was_found(
         await open_screen(driver)
         trials.end(FOUND[0])
         await driver.until(lambda: "↻ compiled again" in driver.screen)
+        assert re.search(r"trying 2 of 4 · \d+ s", driver.screen)
         await driver.press("escape")
+        assert "Stop trying?" in driver.screen
+        assert not trials.was_ended
+        await driver.press("y")
         assert trials.was_ended
         assert isinstance(driver.app.screen, DynamicScreen)
         assert "↻ compiled again" in driver.screen

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -221,7 +222,8 @@ async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(
         await driver.press("r")
         await driver.until(lambda: "esc stops the trial" in driver.screen)
         assert "tab diff" in driver.screen
-        await driver.press("escape")
+        assert re.search(r"trying · \d+ s", driver.screen)
+        await driver.press("escape", "y")
         await driver.until(lambda: "esc closes" in driver.screen)
 
 
@@ -269,6 +271,10 @@ async def test_a_trial_is_told_while_it_runs_and_stopped_by_escape(
         assert after(trials.tried[0][1]) == WITHOUT_PRINT
         assert "A fix is being tried" in messages(driver)
         await driver.press("escape")
+        assert "Stop the trial?" in driver.screen
+        await driver.press("n")
+        assert not trials.was_cancelled
+        await driver.press("escape", "y")
         assert trials.was_cancelled
         assert "being tried" not in driver.screen.replace("A fix is being tried", "")
         assert isinstance(driver.app.screen, FixScreen)

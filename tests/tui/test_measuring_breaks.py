@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,11 @@ async def test_escape_ends_what_measures(open_app: OpenApp, tmp_path: Path) -> N
         await captured(driver, capture)
         await driver.press("4", "x", "t", "enter")
         await driver.until(lambda: "… measuring f" in driver.screen)
+        assert re.search(r"measuring f · \d+ s of at most 10:00", driver.screen)
         await driver.press("escape")
+        assert "Stop measuring?" in driver.screen
+        assert not measuring.was_cancelled
+        await driver.press("y")
         assert measuring.was_cancelled
         assert "Stopped: graph breaks were not measured." in messages(driver)
         assert driver.explorer.view == "breaks"

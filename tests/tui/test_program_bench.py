@@ -122,6 +122,8 @@ async def test_escape_stops_it_and_keeps_what_was_measured(
         await driver.press("x", "p")
         assert "runs already" in messages(driver)
         await driver.press("escape")
+        assert not cancelled.is_set()
+        await driver.press("y")
         await driver.until(lambda: cancelled.is_set())
         await driver.until(lambda: "Stopped: what was measured is kept." in messages(driver))
         assert "Compiling pays: with inductor" in driver.screen

@@ -417,7 +417,10 @@ async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
     async with opened(options=in_console(SETTINGS, []), try_options=try_options) as hands:
         await hands.press("ctrl+r")
         assert "Capturing again, in a process of its own" in hands.screen
+        assert "0 s · capturing again with" in hands.screen
         await hands.press("escape")
+        assert was_stopped == []
+        await hands.press("y")
         assert was_stopped == [True]
         assert hands.app.answers == []
         assert "try: capture again" in hands.screen

@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
@@ -32,7 +32,8 @@ from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.output.table import Column
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import CopyWanted
-from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import is_under_way
+from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps
 from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -45,7 +46,7 @@ READ_S = 15
 """Seconds for which a message is shown that explains why something was not done."""
 
 
-class DynamicScreen(Dialog[None]):
+class DynamicScreen(RunningDialog[None]):
     """Shows a row per way above; below, the result for the other inputs with the way under the
     cursor, and the verdict.
     """
@@ -55,12 +56,13 @@ class DynamicScreen(Dialog[None]):
     DynamicScreen > Vertical { width: 98%; height: auto; max-height: 96%; background: $surface; border: round $border; }
     DynamicScreen > Vertical { padding: 0 1; }
     DynamicScreen RowList { background: $surface; height: 5; }
-    DynamicScreen Label { width: 1fr; padding: 0 1; margin: 1 0; min-height: 5; max-height: 12; }
+    DynamicScreen VerticalScroll { height: auto; margin: 1 0; min-height: 5; max-height: 12; }
+    DynamicScreen Label { width: 1fr; padding: 0 1; }
     DynamicScreen OneLine { padding: 0; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
-        *reused_bindings({"place.copy": "copy"}),
+        *reused_bindings({"place.copy": "copy", **SCROLLING}),
     ]
 
     def __init__(
@@ -85,6 +87,7 @@ class DynamicScreen(Dialog[None]):
         self._rows: list[Row] = []
         self._list = RowList(COLUMNS)
         self._words = Label("", markup=False)
+        self._scroll = VerticalScroll(self._words, can_focus=False)
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
@@ -93,7 +96,7 @@ class DynamicScreen(Dialog[None]):
                 f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"
             )
             yield self._list
-            yield self._words
+            yield self._scroll
             yield self._hint
 
     def on_mount(self) -> None:
@@ -101,6 +104,7 @@ class DynamicScreen(Dialog[None]):
         self._list.focus()
         if len(self._trials) < len(WAYS):
             self._trials.clear()
+            self.begin_clock()
             self._trial = self._run()
         self._show_state()
 
@@ -120,6 +124,7 @@ class DynamicScreen(Dialog[None]):
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
         finally:
             self._doing = self._trial = None
+            self.end_clock()
             if self.is_attached:
                 self._show_state()
 
@@ -148,14 +153,23 @@ class DynamicScreen(Dialog[None]):
             WAYS[self._list.cursor], self._trials, is_running=self._trial is not None
         )
         self._words.update(Content(printable_text("\n\n".join(shown))))
+        self.show_clock()
+
+    def show_clock(self) -> None:
+        runs = ""
+        if self._trial:
+            runs = f"trying {steps(len(self._trials), len(WAYS))} · {self.running_for}"
         copies, closes = (
             first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close")
         )
         ends = "stops, and keeps what was found" if self._trial else "closes"
         copying = f"{copies} copies what to write · " if self._advice else ""
-        self._hint.show(Content(""), Content(f"{copying}{closes} {ends}"))
+        self._hint.show(Content(runs), Content(f"{copying}{closes} {ends}"))
 
     # what can be asked
+
+    def action_scroll_description(self, lines: int) -> None:
+        self._scroll.scroll_relative(y=lines, animate=False)
 
     def action_copy(self) -> None:
         if self._advice:
@@ -167,10 +181,14 @@ class DynamicScreen(Dialog[None]):
 
     def action_leave(self) -> None:
         if is_under_way(self._trial):
-            self._trial.cancel()
-            self.notify("Stopped: the other ways were not tried.")
+            self.ask_to_stop("Stop trying?", "What was tried is kept.", self._stop)
         else:
             self.dismiss(None)
+
+    def _stop(self) -> None:
+        if is_under_way(self._trial):
+            self._trial.cancel()
+            self.notify("Stopped: the other ways were not tried.")
 
 
 # Ways of dealing with dynamic shapes as rows, and the text about the one under the cursor.

@@ -29,7 +29,14 @@ from fx_explorer.instruments.recompiles.call_sizes import out_of_reach
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import HERE, TrialWorker, ignore_message, recapture, straight_through
+from fx_explorer.trials import (
+    HERE,
+    TrialWorker,
+    describe_timeout,
+    ignore_message,
+    recapture,
+    straight_through,
+)
 
 A_SCRIPT = (
     "Dynamic shapes are tried on a function or module with inputs. This is a script, which "
@@ -283,6 +290,8 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
 
 def describe_outcome(trial: DynamicTrial) -> str:
     """Describe the result for the other inputs with its reason; or how the program ended."""
+    if trial.outcome.kind == "timed_out":
+        return describe_timeout(trial.outcome)
     if not trial.is_whole:
         return f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}".removesuffix(": ")
     return f"{trial.others or 'not known'}: {trial.reason}".removesuffix(": ")

@@ -12,7 +12,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
@@ -39,7 +39,8 @@ from fx_explorer.source_edit.writing import WrittenEdits
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import CopyWanted, ask, conversation
-from fx_explorer.tui.dialogs.dialog import Consent, Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import Consent, is_under_way
+from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
     closing_bindings,
@@ -192,7 +193,7 @@ ALL_TRIED = "All of these have been tried."
 TRYING_ALL = "Trying all of these, the likeliest first."
 
 
-class FixScreen(TellsUnreadable, Dialog[bool]):
+class FixScreen(TellsUnreadable, RunningDialog[bool]):
     """Shows the fixes of one break above; below, why the fix under the cursor may help, how its
     trial went, and its diff. It returns whether to capture again, because a fix was written.
     """
@@ -201,14 +202,15 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     FixScreen { align: center middle; }
     FixScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
     FixScreen RowList { background: $surface; }
-    FixScreen Label { width: 1fr; padding: 0 1; margin: 1 0; max-height: 60%; }
+    FixScreen VerticalScroll { height: auto; max-height: 60%; margin: 1 0; }
+    FixScreen Label { width: 1fr; padding: 0 1; }
     FixScreen DiffView { height: 1fr; background: $surface; }
     FixScreen OneLine { padding: 0; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
         *priority_bindings("fixes"),
-        *reused_bindings({"place.copy": "copy"}),
+        *reused_bindings({"place.copy": "copy", **SCROLLING}),
     ]
 
     def __init__(
@@ -235,10 +237,13 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         self._after_fix = after_fix
         self._tries_all = tries_all
         self._trying: int | None = None
+        self._rows_done = 0
+        self._rows_planned = 1
         self._trial: Worker[None] | None = None
         self._rows: list[Row] = []
         self._list = RowList(COLUMNS, header=False)
         self._words = Label("", markup=False)
+        self._scroll = VerticalScroll(self._words, can_focus=False)
         self._diff = DiffView("")
         self._hint = OneLine()
 
@@ -246,7 +251,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         with Vertical() as box:
             box.border_title = printable(title_of(self._offer))
             yield self._list
-            yield self._words
+            yield self._scroll
             yield self._diff
             yield self._hint
 
@@ -304,12 +309,18 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             for text, kind in lines
         )
         self._words.update(Content("\n").join(words))
+        self._show_hint()
+
+    def _show_hint(self) -> None:
         tries, tries_all, writes, copies, other, closes = (
             first_key(by_id(command), self._keymap) for command in _HINTED
         )
+        runs = ""
         # While one is tried, no other can be: the key that stops it needs the room of a narrow
         # terminal.
         if self._trial:
+            counted_steps = steps(self._rows_done, self._rows_planned)
+            runs = " · ".join(filter(None, ("trying", counted_steps, self.running_for)))
             first = f"{closes} stops the trial"
         else:
             first = f"{tries} tries it · {tries_all} all"
@@ -317,9 +328,15 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         # Only what was tried is written.
         second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
         keys = f"{first}{second} · {copies} copies · {other} diff{last}"
-        self._hint.show(Content(""), Content(keys))
+        self._hint.show(Content(runs), Content(keys))
+
+    def show_clock(self) -> None:
+        self._show_hint()
 
     # what can be asked
+
+    def action_scroll_description(self, lines: int) -> None:
+        self._scroll.scroll_relative(y=lines, animate=False)
 
     def action_other_list(self) -> None:
         if self._diff.has_focus:
@@ -391,8 +408,11 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         """Run trials one after the other. Returns whether all of them could be made. Each runs in a
         process of its own, which ends when this is cancelled.
         """
+        self._rows_done, self._rows_planned = 0, len(rows)
+        self.begin_clock()
         try:
-            for row in rows:
+            for done, row in enumerate(rows):
+                self._rows_done = done
                 self._trying = row
                 self._show_state()
                 fix = self._fixes[row]
@@ -406,6 +426,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             return False
         finally:
             self._trying = self._trial = None
+            self.end_clock()
             if self.is_attached:
                 self._show_state()
                 self._diff.show(shown(self._fix))
@@ -476,7 +497,11 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
 
     def action_leave(self) -> None:
         if is_under_way(self._trial):
-            self._trial.cancel()
-            self.notify("Stopped: the fix was not tried to its end.")
+            self.ask_to_stop("Stop the trial?", "Trials that have ended are kept.", self._stop)
         else:
             self.dismiss(False)
+
+    def _stop(self) -> None:
+        if is_under_way(self._trial):
+            self._trial.cancel()
+            self.notify("Stopped: the fix was not tried to its end.")

@@ -11,7 +11,7 @@ from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import HERE, TrialWorker, recapture, straight_through
+from fx_explorer.trials import HERE, TrialWorker, describe_timeout, recapture, straight_through
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,8 @@ def describe_ended(after: Outcome, before: Outcome | None) -> str:
         again = " (as before)"
     else:
         again = ""
+    if after.kind == "timed_out":
+        return describe_timeout(after) + again
     return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
 
 

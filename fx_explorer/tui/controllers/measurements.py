@@ -27,7 +27,7 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.dialogs.dialog import Ask
+from fx_explorer.tui.dialogs.dialog import Ask, Consent
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.bench.driving import BenchProgress
@@ -115,16 +115,28 @@ class Measurements:
         self._is_benching_program = False
         self._is_benching_kernel = False
 
-    def stop(self) -> bool:
-        """Stop a bench on Escape, and tell the user what is kept. Returns whether there was one."""
-        was_running = self._is_benching_kernel or self._is_benching_program
+    async def stop(self) -> bool:
+        """Ask on Escape whether to stop a bench. Returns whether there is one."""
+        is_running = self._is_benching_kernel or self._is_benching_program
+        if is_running:
+            await self.ask_to_stop()
+        return is_running
+
+    @conversation("stop measuring", "ask whether to stop a measurement")
+    async def ask_to_stop(self) -> None:
+        """Ask, stop what still runs then, and tell the user what is kept."""
+        if self._is_benching_program:
+            kept = "What was measured so far is kept."
+        else:
+            kept = "Nothing of it is kept."
+        if not await ask(self.app, Consent("Stop measuring?", kept)):
+            return
         if self._is_benching_kernel:
             self.app.workers.cancel_group(self.app, KERNEL_GROUP)
             self._services.notify("Stopped: the kernel was not measured.")
         if self._is_benching_program:
             self.app.workers.cancel_group(self.app, PROGRAM_GROUP)
             self._services.notify("Stopped: what was measured is kept.")
-        return was_running
 
     def _notify_not_measured(self, problem: str, timeout: float = READ_S) -> None:
         self._services.notify(problem, title="not measured", severity="warning", timeout=timeout)
@@ -219,7 +231,9 @@ class Measurements:
         measure = self.account or partial(
             trial.account_for_call, worker=self._services.trial_worker
         )
-        kernel_times = await ask(self.app, MeasuringScreen(request, measure, OF_A_CALL))
+        limit_s = self._services.trial_worker.timeout_s or trial.TIMEOUT_S
+        screen = MeasuringScreen(request, measure, OF_A_CALL, limit_s)
+        kernel_times = await ask(self.app, screen)
         if kernel_times is None:
             return
         try:
@@ -274,7 +288,7 @@ class Measurements:
     async def time_breaks(self) -> None:
         """Measure the graph breaks with a worker of its own, and add the times to the session."""
         from fx_explorer import trials  # not needed for the first paint
-        from fx_explorer.tui.dialogs.measuring_screen import MeasuringScreen
+        from fx_explorer.tui.dialogs.measuring_screen import OF_BREAKS, MeasuringScreen
 
         reader = self._services.stepped_session
         request = reader.request() if reader else None
@@ -287,7 +301,8 @@ class Measurements:
         measure = self._measure_breaks or partial(
             trials.measure_breaks, worker=self._services.trial_worker
         )
-        times = await ask(self.app, MeasuringScreen(request, measure))
+        limit_s = self._services.trial_worker.timeout_s or trials.BREAK_TIMES_TIMEOUT_S
+        times = await ask(self.app, MeasuringScreen(request, measure, OF_BREAKS, limit_s))
         if times is None:
             return
         try:

@@ -18,7 +18,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.trials import BreakTimes, Told
-from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.dialogs.running import RunningDialog, clock
 from fx_explorer.tui.keys import closing_bindings
 
 MeasuredT = TypeVar("MeasuredT")
@@ -56,9 +56,9 @@ READ_S = 20
 """Seconds that the reason for a refusal is shown."""
 
 
-class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
-    """Shows the worker's activity in one line. It closes by itself with the result; escape returns
-    None and ends the worker.
+class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
+    """Shows the worker's activity in one line, with a clock. It closes by itself with the result;
+    escape asks, then returns None and ends the worker.
     """
 
     DEFAULT_CSS = """
@@ -74,12 +74,16 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
         request: CaptureRequest,
         measure: Measure[MeasuredT],
         words: MeasuringTexts = OF_BREAKS,
+        limit_s: float | None = None,
     ) -> None:
+        """``limit_s``: the seconds after which the worker is stopped; None without a limit."""
         super().__init__()
+        self._limit_s = limit_s
+        self._activity = "starting Python"
         self._words = words
         self._request = request
         self._measure = measure
-        self._doing = Label("starting Python", markup=False)
+        self._doing = Label("", markup=False)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -89,7 +93,15 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
             yield self._doing
 
     def on_mount(self) -> None:
+        self.begin_clock()
+        self.show_clock()
         self._run()
+
+    def show_clock(self) -> None:
+        took = self.running_for
+        if self._limit_s:
+            took = f"{took} of at most {clock(self._limit_s)}"
+        self._doing.update(f"… {printable(self._activity)} · {took}")
 
     @work(name="measure", group="measure", description="build the program, and measure it")
     async def _run(self) -> None:
@@ -97,15 +109,21 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
         try:
             measured = await self._measure(self._request, self._tell)
         except FxExplorerError as error:
+            self.end_clock()
             self.app.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
             self.dismiss(None)
         else:
+            self.end_clock()
             self.dismiss(measured)
 
     def _tell(self, activity: str) -> None:
-        self._doing.update(f"… {printable(activity)}")
+        self._activity = activity
+        self.show_clock()
 
     def action_leave(self) -> None:
+        self.ask_to_stop("Stop measuring?", "Nothing of it is kept.", self._stop)
+
+    def _stop(self) -> None:
         self.workers.cancel_node(self)
         self.app.notify(self._words.stopped)
         self.dismiss(None)

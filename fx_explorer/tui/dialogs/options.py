@@ -36,7 +36,8 @@ from fx_explorer.instruments.options.trial import (
 from fx_explorer.model import CaptureRequest, Setting
 from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.trials import TrialWorker
-from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import is_under_way
+from fx_explorer.tui.dialogs.running import RunningDialog
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 COLUMNS = (
@@ -189,7 +190,7 @@ there is no room for the session.
 """
 
 
-class TryingDialog(Dialog[Chosen]):
+class TryingDialog(RunningDialog[Chosen]):
     """A dialog that keeps the chosen options and tries them. A subclass draws it."""
 
     def __init__(
@@ -232,12 +233,15 @@ class TryingDialog(Dialog[Chosen]):
         else:
             self._chosen[setting.full_name] = value
 
+    def _trial_of_chosen(self) -> OptionTrial | None:
+        """Return the last trial of what is chosen now."""
+        trials = (trial for trial in reversed(self._trials) if trial.settings == self._chosen)
+        return next(trials, None)
+
     def _describe_all(self) -> str:
         """Describe the changed options, and the result of trying them."""
         lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
-        tried = next(
-            (trial for trial in reversed(self._trials) if trial.settings == self._chosen), None
-        )
+        tried = self._trial_of_chosen()
         if is_under_way(self._trial):
             lines += ["", TRYING]
         elif tried:
@@ -263,11 +267,16 @@ class TryingDialog(Dialog[Chosen]):
 
     def _stop_trial(self) -> None:
         if is_under_way(self._trial):
+            self.ask_to_stop("Stop the trial?", "Nothing of it is kept.", self._cancel_trial)
+
+    def _cancel_trial(self) -> None:
+        if is_under_way(self._trial):
             self._trial.cancel()
             self.notify("Stopped: nothing was tried to its end.")
 
     def _begin_trial(self) -> None:
         if self._chosen:
+            self.begin_clock()
             self._trial = self._run_trial(dict(self._chosen))
             self._show_chosen()
 
@@ -291,6 +300,7 @@ class TryingDialog(Dialog[Chosen]):
             # A trial that was stopped may end when the next one runs.
             if self._trial is get_current_worker():
                 self._trial = None
+                self.end_clock()
             if self.is_attached:
                 self._show_chosen()
 

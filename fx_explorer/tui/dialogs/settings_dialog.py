@@ -20,7 +20,11 @@ from fx_explorer.instruments.options.explained_options import (
     explained_options,
     read_settings,
 )
-from fx_explorer.instruments.options.trial import OptionTrial, figures_to_compare_with
+from fx_explorer.instruments.options.trial import (
+    OptionTrial,
+    describe_settings,
+    figures_to_compare_with,
+)
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import as_python, expected, parse_value, python_text
 from fx_explorer.session import SessionReader
@@ -80,6 +84,7 @@ class SettingsDialog(TryingDialog):
     SettingsDialog Input { background: $surface; margin-bottom: 1; }
     SettingsDialog RowList { height: 1fr; min-height: 4; background: $surface; }
     SettingsDialog VerticalScroll { height: 45%; min-height: 3; max-height: 22; border-top: solid $border; }
+    SettingsDialog.-tried VerticalScroll { height: 60%; max-height: 40; }
     SettingsDialog Static { color: $foreground; }
     SettingsDialog OneLine { padding: 0; color: $text-muted; }
     SettingsDialog .-editing, SettingsDialog.-edits .-finding { display: none; }
@@ -205,20 +210,26 @@ class SettingsDialog(TryingDialog):
 
     def _show_help(self) -> None:
         setting = self._edited or self._under_cursor
-        is_above = self._list.cursor < self._above or self._trial
+        has_result = bool(self._trial or self._trial_of_chosen()) and not self._edited
+        parts = []
+        if has_result or self._list.cursor < self._above:
+            parts.append(self._describe_all())  # it stays while the cursor moves
         if setting:
-            words = help_of(setting, self._option(setting))
-        elif is_above:
-            words = self._describe_all()
-        else:
-            words = ""
+            parts.append(help_of(setting, self._option(setting)))
+        words = "\n\n".join(parts)
+        self.set_class(has_result, "-tried")
         self._help.update(printable_text(words))
         self._scroll.scroll_home(animate=False)
         self._hint.show(*self._hints(setting))
 
+    def show_clock(self) -> None:
+        self._hint.show(*self._hints(self._edited or self._under_cursor))
+
     def _hints(self, setting: Setting | None) -> tuple[Content, Content]:
         if is_under_way(self._trial):
-            return Content("capturing again"), Content("esc stops it")
+            what = describe_settings(self._chosen)
+            runs = f"{self.running_for} · capturing again with {what}"
+            return Content(printable(runs)), Content("esc stops it")
         if self._edited:
             if self._edited.choices:
                 keys = "↑ ↓ next value · ⏎ takes · esc back"

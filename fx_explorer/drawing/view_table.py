@@ -1,4 +1,4 @@
-"""This module describes a view as data: a line on what it shows, a notice, and rows that lead
+"""This module describes a view as data: its answer in one line, a remark, and rows that lead
 somewhere. It may have a chart above the rows; if the libraries for plots (the extra ``plots``) are
 not installed, the view says so.
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.region_nodes import RegionKey
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -260,6 +261,14 @@ class TableRow:
     """
 
 
+MOST_NAME_CELLS = 40
+
+
+def shown_name(name: str) -> str:
+    """Return a kernel's name for a sentence: a long one is cut in the middle."""
+    return cut_in_middle(name, MOST_NAME_CELLS)
+
+
 @runtime_checkable
 class ReadWhenShown(Protocol):
     """Rows of a table that are read from the session only when they are shown."""
@@ -271,9 +280,11 @@ class ReadWhenShown(Protocol):
 @dataclass(frozen=True, slots=True)
 class ViewTable:
     shows: str
-    """One line on what the view shows."""
+    """One line on what the view shows, which the help and the facts have."""
     notice: str
-    """An important remark; empty without one."""
+    """What is important for reading the rows; empty without anything. Without an ``answer`` its
+    first words are the answer.
+    """
     origin: str
     """Origin of the data."""
     columns: tuple[TableColumn, ...]
@@ -300,5 +311,9 @@ class ViewTable:
     """The tree of the rows; None if they are not a tree."""
     within: Callable[[SessionReader, RegionKey], Sequence[int] | None] | None = None
     """Returns the rows of a region, ascending; None if rows do not belong to regions."""
+    answer: str = ""
+    """The answer of the view in one line, such as which kernel is the slowest; empty where the
+    ``notice`` begins with it, or where there are no rows.
+    """
     only: Sequence[int] | None = None
     """The rows to which it is narrowed; None for all."""

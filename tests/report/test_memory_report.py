@@ -130,7 +130,7 @@ def test_a_session_whose_code_cannot_be_read_ends_with_1_and_says_why(
 def test_the_view_has_a_row_for_each_line_and_draws_the_peak_full(transformer: Path) -> None:
     with SessionReader(transformer) as reader:
         table = TABLES["step_memory"](reader)
-        assert table.notice.startswith("A training step needs ")
+        assert table.answer.startswith("A training step needs ")
         assert max(len(row.cells[4]) for row in table.rows) == 24
         detail = table.rows[-1].detail
         assert detail is not None

@@ -72,7 +72,24 @@ def backend_table(reader: SessionReader) -> ViewTable:
         columns=STAGE_COLUMNS,
         rows=rows,
         empty=_why_empty(reader),
+        answer=_how_often(summaries),
     )
+
+
+def _how_often(summaries: Sequence[BackendSummary]) -> str:
+    """Return how much was published, and how often what was made was called."""
+    stages = sum(len(summary.stages) for summary in summaries)
+    entries = [entry for summary in summaries for entry in summary.entries]
+    runs = sum(len(summary.runs) for summary in summaries)
+    parts = [
+        counted(number, what)
+        for number, what in ((stages, "stage published"), (runs, "run recorded"))
+        if number
+    ]
+    parts += [f"{entry.direction or entry.backend} {times_called(entry)}" for entry in entries[:2]]
+    if len(entries) > 2:
+        parts.append(f"{len(entries) - 2} more entries")
+    return "; ".join(parts).capitalize() + "." if parts else ""
 
 
 def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[TableRow]:

@@ -60,7 +60,20 @@ def breaks_table(reader: SessionReader) -> ViewTable:
         rows=rows,
         empty=_why_empty(reader),
         within=lambda reader, region: _within(reader, region, breaks),
+        answer=_costliest(breaks),
     )
+
+
+def _costliest(breaks: list[DistinctBreak]) -> str:
+    """Return the break that costs most; empty without breaks."""
+    if not breaks:
+        return ""
+    first = breaks[0]
+    where = in_file(first.file, first.line) if first.file else "an unknown line"
+    count = f"of {len(breaks)} graph breaks" if len(breaks) > 1 else "graph break"
+    costs = f" ({first.cost.in_short})" if first.cost.in_short else ""
+    title = f"The costliest {count}" if len(breaks) > 1 else f"One {count}"
+    return f"{title}: {where}{costs}, {first.description}."
 
 
 def _within(

@@ -137,6 +137,8 @@ def why_no_time(reader: SessionReader) -> str:
     """Return why a view of compile time is empty."""
     if reader.meta("outcome") is None:
         return "No time yet: nothing has been compiled."
+    if reader.count(model.Compilation):
+        return "This session has no times of the compiler: capture the program to have them."
     return "No time was measured: nothing was compiled."
 
 

@@ -8,6 +8,7 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, source_document
@@ -63,17 +64,34 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
         empty = f"No check has all of these words: {search}"
     else:
         empty = _why_empty(reader)
+    columns = _columns(reader)
     return ViewTable(
         shows="What must stay true for the compiled code to be reused. When one fails, torch "
         "compiles again.",
         notice=_notice(reader, search),
         origin="torch's guard manager, one row per check",
-        columns=COLUMNS,
+        columns=columns,
         rows=rows,
         empty=empty,
         searched=functools.partial(guards_table, reader),
         versions=functions_of_versions(reader),
     )
+
+
+def _columns(reader: SessionReader) -> tuple[TableColumn, ...]:
+    """Return the columns. The sum of the cost says what it is the sum of: a call checks the guards
+    of one compilation.
+    """
+    checked = {check.compilation for check in reader.rows(model.GuardCheck)}
+    if len(checked) < 2:
+        return COLUMNS
+    of_all = f"for all {len(checked):,} compilations once"
+    columns = []
+    for column in COLUMNS:
+        if column.total:
+            column = replace(column, total=lambda cost: f"{format_check_cost(cost)} {of_all}")
+        columns.append(column)
+    return tuple(columns)
 
 
 def _documents(reader: SessionReader) -> dict[str, Document]:
@@ -118,11 +136,17 @@ def _group_row(owner: str, group: GuardGroup) -> TableRow:
         f"▾ {group.title}",
         counted(len(group.checks), "check"),
         can,
-        format_check_cost(group.cost_ns),
+        _group_cost(group),
         "",
         "",
     )
     return TableRow(cells, detail=lambda: Detail(_group_text(group)), is_heading=True)
+
+
+def _group_cost(group: GuardGroup) -> str:
+    if any(check.check.cost_ns >= 0 for check in group.checks):
+        return format_check_cost(group.cost_ns)
+    return "not measured"
 
 
 def _group_text(group: GuardGroup) -> str:
@@ -334,7 +358,10 @@ def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
     name = compilation_names(reader).get(slowest.compilation, "")
     several = reader.count(model.Metric, name="guard_check_ns") > 1
     up_to, where = ("up to ", f" ([{name}])") if several else ("", "")
-    return f", {up_to}{format_check_cost(_nanoseconds(slowest))} a call{where}"
+    cost = format_check_cost(_nanoseconds(slowest))
+    if not any(check.cost_ns >= 0 for check in reader.rows(model.GuardCheck)):
+        return f"; torch measured {up_to}{cost} for a first check of them{where}"
+    return f", {up_to}{cost} a call{where}"
 
 
 def _why_empty(reader: SessionReader) -> str:
@@ -348,7 +375,9 @@ def _why_empty(reader: SessionReader) -> str:
         return "No guard is left: whatever changes, the compiled code runs."
     if is_precompiled(reader):
         return NO_GUARDS_OF_PRECOMPILE
+    if not reader.count(model.Compilation):
+        return "No guard was recorded: nothing was compiled."
     return (
-        "No guard was recorded: nothing was compiled, or the compilation failed before its "
-        "guards were made."
+        "This session has no guards: the compilation failed before they were made, or they were "
+        "left out of what was recorded. Capture the program to see them."
     )

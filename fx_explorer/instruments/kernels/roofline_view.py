@@ -16,6 +16,7 @@ from fx_explorer.drawing.view_table import (
     TableColumn,
     TableRow,
     ViewTable,
+    shown_name,
 )
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.gpu_limits import FLOPS_COUNTED, microseconds
@@ -62,25 +63,47 @@ def roofline_table(reader: SessionReader) -> ViewTable:
     can_draw = bool(roofline.drawn) and find_spec("plotext") is not None
     chart = RooflineChart(roofline) if can_draw else None
     svg = (lambda: roofline_svg(roofline)) if roofline.points else None
+    if roofline.roof or not roofline.points:
+        rows: Sequence[TableRow] = _Rows(reader, roofline, columns)
+        empty = why_no_kernels(reader)
+    else:  # nothing could be said about any kernel
+        rows, empty = (), why_no_roof(reader)
     return ViewTable(
         shows="What bounds each kernel, below the roof of the machine.",
-        notice=_notice(reader, roofline),
+        notice=_notice(roofline),
         origin="counts of bytes and operations; times as measured, else the roof's",
         columns=columns,
-        rows=_Rows(reader, roofline, columns),
-        empty=why_no_kernels(reader),
+        rows=rows,
+        empty=empty,
         chart=chart,
         svg=svg,
+        answer=_bounds(roofline) if rows else "",
     )
 
 
-def _notice(reader: SessionReader, roofline: KernelRoofline) -> str:
-    if not roofline.points:
+def _bounds(roofline: KernelRoofline) -> str:
+    """Return how many kernels memory bounds, and which is farthest from its roof."""
+    drawn = roofline.drawn
+    if not drawn:
         return ""
-    if roofline.roof:
-        parts = [_describe_roof(roofline.roof, roofline.kinds)]
+    of_memory = sum(_bound(point, roofline.roof).startswith("memory") for point in drawn)
+    if of_memory == len(drawn):
+        words = f"Memory bounds all {counted(len(drawn), 'kernel')} drawn"
     else:
-        parts = [why_no_roof(reader)]
+        words = f"Memory bounds {of_memory:,} of {counted(len(drawn), 'kernel')} drawn"
+        words += ", arithmetic the others"
+    measured = [point for point in drawn if point.is_measured]
+    if not measured:
+        return f"{words}."
+    longest = max(measured, key=lambda point: point.time_s)
+    kernel = longest.cost.use.kernel
+    return f"{words}; the slowest, #{kernel.id} {shown_name(kernel.name)}, reaches {_share(longest.of_roof)} of its roof."
+
+
+def _notice(roofline: KernelRoofline) -> str:
+    if not roofline.points or not roofline.roof:
+        return ""
+    parts = [_describe_roof(roofline.roof, roofline.kinds)]
     drawn = roofline.drawn
     if drawn and not all(point.is_measured for point in drawn):
         parts.append(AT_MOST)

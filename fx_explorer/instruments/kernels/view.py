@@ -14,9 +14,9 @@ from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.whole_session import is_tritonparse
-from fx_explorer.analysis.words import bar, counted, size
+from fx_explorer.analysis.words import bar, counted, share, size
 from fx_explorer.drawing.colours import kernel_number
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.counts import (
@@ -97,7 +97,35 @@ def kernels_table(reader: SessionReader) -> ViewTable:
         empty=why_no_kernels(reader),
         versions=functions_of_versions(reader),
         within=lambda reader, region: _within(reader, region, costs),
+        answer=_most_expensive(costs),
     )
+
+
+def _most_expensive(costs: list[KernelCost]) -> str:
+    """Return the kernel that takes the most time; where no time is known, the one that moves the
+    most bytes, or fuses the most operations.
+    """
+    time_s = sum(cost.time_s for cost in costs)
+    moved = sum(max(0, cost.size_bytes) for cost in costs)
+    if time_s:
+        first = max(costs, key=lambda cost: cost.time_s)
+        estimated = " at the least" if first.time_kind == "estimated" else ""
+        of_all = f"{share(first.time_s, time_s)} of {microseconds(time_s)}"
+        what = f"Slowest: {{}}, {microseconds(first.time_s)}{estimated}, {of_all}."
+    elif moved:
+        first = max(costs, key=lambda cost: cost.size_bytes)
+        of_all = f"{share(first.size_bytes, moved)} of {size(moved)}"
+        what = f"Moves the most bytes: {{}}, {size(first.size_bytes)}, {of_all}."
+    else:
+        generated = [cost for cost in costs if cost.use.kernel.language != "extern"]
+        if not generated:
+            return ""
+        first = max(generated, key=lambda cost: len(cost.use.nodes))
+        if not first.use.nodes:
+            return ""
+        what = f"Fuses the most: {{}}, {counted(len(first.use.nodes), 'operation')}."
+    kernel = first.use.kernel
+    return what.format(f"#{kernel.id} {shown_name(kernel.name)}")
 
 
 def _within(reader: SessionReader, region: RegionKey, costs: list[KernelCost]) -> list[int]:
@@ -293,9 +321,6 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
         return f"{words} {times}"
     if gpu:
         return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
-    widest = max(generated, key=lambda use: len(use.nodes), default=None)
-    if widest and widest.nodes:
-        words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
     of_build = built_kernels(reader)
     if of_build.built == of_build.kernels:
         return words

@@ -75,7 +75,32 @@ def memory_table(reader: SessionReader) -> ViewTable:
         empty=_why_empty(reader),
         versions=several,
         within=lambda reader, region: _within(reader, region, values),
+        answer=_largest(reader, values, called, decided),
     )
+
+
+def _largest(
+    reader: SessionReader,
+    values: list[SavedValue],
+    names: _Names,
+    decided: Mapping[tuple[int, str], model.PartitionChoice],
+) -> str:
+    """Return the largest tensor that is saved only for the backward, and why it is saved. Inputs
+    and parameters are there in any case.
+    """
+    computed = [value for value in values if value.producer and kept_bytes(value.saved)]
+    if not computed:
+        return ""
+    largest = max(computed, key=lambda value: kept_bytes(value.saved) or 0)
+    of_all = size(computed_total(reader).size_bytes)
+    words = (
+        f"Largest activation saved: {names.of(largest)}, {size(kept_bytes(largest.saved) or 0)} "
+        f"of {of_all}"
+    )
+    reason = _why(decided, largest)
+    for beginning in ("saved: it is ", "saved: ", "saved "):
+        reason = reason.removeprefix(beginning)
+    return f"{words}: {reason}." if reason else f"{words}."
 
 
 def _within(reader: SessionReader, region: RegionKey, values: list[SavedValue]) -> list[int]:
@@ -296,13 +321,25 @@ def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "Nothing so far: it is known once forward and backward are separate graphs."
     if is_log(reader):
-        return NOTHING_SAVED
+        return f"{NOTHING_SAVED}{_step_instead(reader)}"
+    if reader.count(model.Kernel, direction="backward"):
+        return (
+            "This session does not have what the forward saves for the backward: it was left out "
+            f"of what was recorded. Capture the program to see it.{_step_instead(reader)}"
+        )
     if not reader.count(model.Graph, stage="backward"):
         return (
             "Nothing is kept: there is no backward graph (inference, or a backend without "
             "AOTAutograd)."
         )
     return "Nothing is kept: the backward needs no value of the forward."
+
+
+def _step_instead(reader: SessionReader) -> str:
+    """Return the view that has something about memory, where this one has not."""
+    if session_memory(reader).is_known:
+        return " What a step holds, kernel after kernel, is known: v m shows it."
+    return ""
 
 
 # What a step holds, kernel after kernel.
@@ -330,9 +367,9 @@ def step_memory_table(reader: SessionReader) -> ViewTable:
     used = usage(memory.step)
     sentences = verdict(memory, used, paths, saved=describe_saved(reader))
     is_running = reader.meta("outcome") is None and not memory.is_known and not memory.without_code
-    notice, rows = "", list[TableRow]()
+    answer, notice, rows = "", "", list[TableRow]()
     if memory.is_known:
-        notice = f"{sentences[0]}  {LEGEND}"
+        answer, notice = sentences[0], LEGEND
         rows = [_moment_row(used, row, paths, sentences) for row in timeline(used)]
     empty = NOTHING_YET if is_running else " ".join(sentences)
     return ViewTable(
@@ -342,6 +379,7 @@ def step_memory_table(reader: SessionReader) -> ViewTable:
         columns=MOMENT_COLUMNS,
         rows=rows,
         empty=empty,
+        answer=answer,
     )
 
 

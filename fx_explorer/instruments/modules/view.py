@@ -16,7 +16,8 @@ from fx_explorer.analysis.module_paths import (
     region_of,
 )
 from fx_explorer.analysis.region_nodes import RegionKey
-from fx_explorer.analysis.words import bar, counted, seconds, size
+from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.words import bar, counted, seconds, share, size
 from fx_explorer.drawing.view_table import (
     Detail,
     TableColumn,
@@ -52,7 +53,7 @@ def modules_table(reader: SessionReader) -> ViewTable:
     tree = module_tree(reader)
     shown = _Shown(tree)
     if reader.meta("outcome") is not None:
-        empty = NO_MODULES
+        empty = OF_A_LOG if is_log(reader) else NO_MODULES
     else:
         empty = "Nothing so far: modules are known when Dynamo is through."
     return ViewTable(
@@ -71,7 +72,49 @@ def modules_table(reader: SessionReader) -> ViewTable:
             shown.totals,
         ),
         within=lambda _, region: _within(tree.rows, region),
+        answer=_most_expensive(tree),
     )
+
+
+OF_A_LOG = (
+    "This log does not say which module an operation is of. Kernels (6) and source (2) show what "
+    "the lines were compiled to. Capture the program to see its modules."
+)
+
+
+def _most_expensive(tree: ModuleTree) -> str:
+    """Return the module that costs most: the innermost one with at least half of what is compared,
+    else the largest.
+    """
+    figure = next((name for name in _TELLING if getattr(tree.whole, name)), "")
+    modules = [row for row in tree.rows if row.path]
+    if not figure or not modules:
+        return ""
+    whole = getattr(tree.whole, figure)
+    in_all = f"{_IN_ALL[figure]} ({write(tree.whole, figure)})"
+    inner = [row for row in modules if row.depth > 0]
+    if not inner:
+        return f"{_name(modules[0])} is the only module, with {in_all}."
+    halves = [row for row in inner if 2 * getattr(row.figures, figure) >= whole]
+    if halves:
+        most = max(halves, key=lambda row: row.depth)
+    else:
+        most = max(inner, key=lambda row: getattr(row.figures, figure))
+    part = share(getattr(most.figures, figure), whole)
+    return f"Costs most: {_name(most)}, {part} of {in_all}."
+
+
+def _name(row: ModuleRow) -> str:
+    if row.is_fold:
+        return f"{describe_module_path(row.path[:-1])} {row.title}"
+    return describe_module_path(row.path) or row.name
+
+
+_IN_ALL = {
+    "time_s": "the kernel time",
+    "saved_bytes": "what is saved for the backward",
+    "operations": "the operations",
+}
 
 
 def _key(row: ModuleRow) -> str:

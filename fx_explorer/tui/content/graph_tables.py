@@ -5,6 +5,7 @@ operations (3), and the dynamic sizes (D), where each comes from, and whether it
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
@@ -56,6 +57,7 @@ def graphs_table(reader: SessionReader) -> ViewTable:
         empty=_why_no_graph(reader),
         versions=functions_of_versions(reader),
         within=lambda reader, region: _graphs_within(reader, region, graphs),
+        answer=_largest_graph(graphs, names),
     )
 
 
@@ -110,18 +112,25 @@ def _graph_detail(
     return Detail("\n".join(lines))
 
 
-def _graph_notice(graphs: list[model.Graph]) -> str:
+def _largest_graph(graphs: list[model.Graph], names: Mapping[int, str]) -> str:
     if not graphs:
         return ""
-    biggest = max(graphs, key=lambda g: g.node_count)
+    largest = max(graphs, key=lambda graph: graph.node_count)
+    owner = names.get(largest.compilation, "")
+    title = graph_document(largest, owner).title
+    where = f"[{owner}] {title}" if owner else title
+    nodes = counted(largest.node_count, "node")
+    if len(graphs) == 1:
+        return f"One graph: {where}, {nodes}."
+    return f"The largest of {len(graphs):,} graphs is {where}: {nodes}."
+
+
+def _graph_notice(graphs: list[model.Graph]) -> str:
     nested = [g.name for g in graphs if g.parent]
-    words = f"The biggest has {counted(biggest.node_count, 'node')}."
-    if nested:
-        return (
-            f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: "
-            f"{listed(nested)}."
-        )
-    return words
+    if not nested:
+        return ""
+    count = counted(len(nested), "graph")
+    return f"{count} nested in higher-order operations: {listed(nested)}."
 
 
 def _why_no_graph(reader: SessionReader) -> str:
@@ -175,7 +184,26 @@ def stages_table(reader: SessionReader) -> ViewTable:
         columns=STAGE_COLUMNS,
         rows=rows,
         empty="No stage has been recorded: nothing was compiled yet.",
+        answer=_whole_way(reader) if rows else "",
     )
+
+
+def _whole_way(reader: SessionReader) -> str:
+    """Return what became of the operations in all, as far as they were compiled."""
+    calls = sum(graph.call_count for graph in reader.rows(model.Graph, stage="dynamo"))
+    operations = counted(calls, "operation")
+    kernels = reader.count(model.Kernel)
+    libraries = reader.count(model.Kernel, language="extern")
+    if not kernels:
+        return f"Dynamo recorded {operations}; no kernel was made of them so far."
+    became = []
+    if kernels > libraries:
+        became.append(counted(kernels - libraries, "generated kernel"))
+    if libraries:
+        became.append(counted(libraries, "library call"))
+    if not calls:
+        return f"The stages made {listed(became)}."
+    return f"{operations} became {listed(became)}."
 
 
 def _stage_row(reader: SessionReader, point: StagePoint) -> TableRow:

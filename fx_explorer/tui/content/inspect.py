@@ -337,8 +337,7 @@ def table_markdown(
     cursor.
     """
     lines = [f"## {title}", "", table.shows]
-    if table.notice:
-        lines.append(table.notice)
+    lines += [sentence for sentence in (table.answer, table.notice) if sentence]
     lines.append("")
     lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
     lines += [_row(row.cells) for row in rows]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from fx_explorer import model
+from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.backends.view import backend_table, support_table
@@ -118,12 +119,14 @@ def _notice(failed: list[ExplainedFailure], line_count: int) -> str:
     printed = f"{counted(line_count, 'line')} printed."
     if failed:
         return f"{counted(len(failed), 'failure')}; the traceback is below. {printed}"
-    return printed
+    return printed if line_count else ""
 
 
 def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "Your program has printed nothing so far."
+    if is_log(reader):
+        return "A log has no output of the program. The overview (1) says what the log has."
     return "Your program printed nothing."
 
 

@@ -179,16 +179,23 @@ class Navigation:
     async def show_facts(self) -> None:
         """Show all facts of the selection, and go to the place that the user chooses among them."""
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
-        if reader is None or place is None:
+        table = self._explorer.views.table
+        about_view = table.description if table else []
+        if reader is None or (place is None and not about_view):
             self._explorer.notify(
                 "Nothing is selected: go to a line of source, a node or a line of a kernel first."
             )
             return
-        from fx_explorer.tui.content import inspect  # not needed for the first paint, both
+        from fx_explorer.tui.content import inspect  # not needed for the first paint, all three
+        from fx_explorer.tui.content.destinations import Entry
         from fx_explorer.tui.screens.inspector import Inspector
 
-        time = self._explorer.linked.kernel_marks.time_of_node(reader, place)
-        chosen = await ask(self.app, Inspector(inspect.entries(reader, place, time)))
+        entries: list[Entry] = []
+        if place:
+            time = self._explorer.linked.kernel_marks.time_of_node(reader, place)
+            entries += inspect.entries(reader, place, time)
+        entries += [Entry(label, text) for label, text in about_view]
+        chosen = await ask(self.app, Inspector(entries))
         if chosen:
             await self._explorer.go(chosen)
 

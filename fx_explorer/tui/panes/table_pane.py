@@ -169,6 +169,17 @@ class TablePane(TellsUnreadable, Vertical):
         return row.narrows_to if row else None
 
     @property
+    def description(self) -> list[tuple[str, str]]:
+        """Return what the help and the facts say of the view beside its rows: (label, text)."""
+        table = self._table
+        if table is None:
+            return []
+        said = " ".join(filter(None, (table.answer, table.notice)))
+        origin = f"From {table.origin}." if table.origin else ""
+        parts = (("this view", table.shows), ("answer", said), ("known from", origin))
+        return [(label, text) for label, text in parts if text]
+
+    @property
     def headings(self) -> list[str]:
         """Return the titles of the columns, which rows can be sorted by."""
         if self._table:

@@ -73,43 +73,44 @@ def shortened(name: str) -> str:
 
 
 SHORT_ROWS = 30
-"""Terminals with at most this many rows show one line of heading: the notice."""
+"""Terminals with at most this many rows show one line of heading: the answer."""
 
 
 class TableNotes(Widget):
-    """Shows the meaning of a view's rows, their origin, and the notice."""
+    """Shows the answer of a view in one line, and below it what is important for reading the rows,
+    where there is room. The help (?) and the facts (i) have both in full, what the view shows, and
+    its origin.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._content = self._short = Content("")
+        self._lines: list[Content] = []
 
     def show(self, table: views.ViewTable, old: str) -> None:
         """``old`` says that the rows are outdated; empty if they are not."""
-        origin = Content.styled(f"  From {table.origin}.", "$text-muted")
-        notice = Content.styled(printable(table.notice), "$text-secondary")
+        answer = Content.styled(printable(table.answer or table.notice), "$text-secondary")
         if old:
-            notice = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + notice
-        lines = [Content(table.shows) + origin]
-        if notice.plain:
-            lines.append(notice)
-        self._content = Content("\n").join(lines)
-        self._short = notice if notice.plain else Content(table.shows)
+            answer = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + answer
+        self._lines = [answer] if answer.plain else []
+        if table.answer and table.notice:
+            self._lines.append(Content.styled(printable(table.notice), "$text-muted"))
+        self.display = bool(self._lines)
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        if self._is_short:
-            return self._short.truncate(self.size.width, ellipsis=True)
-        return self._content
+        width = self.size.width
+        lines = [line.truncate(width, ellipsis=True) for line in self._shown]
+        return Content("\n").join(lines)
 
     @property
-    def _is_short(self) -> bool:
-        """Return whether the terminal has room for one line of heading only."""
-        return self.app.size.height <= SHORT_ROWS
+    def _shown(self) -> list[Content]:
+        """Return the lines that the terminal has room for."""
+        if self.app.size.height <= SHORT_ROWS:
+            return self._lines[:1]
+        return self._lines
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        if self._is_short:
-            return 1
-        return super().get_content_height(container, viewport, width)
+        return len(self._shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,7 +405,10 @@ class Explorer(TellsUnreadable, Screen[None]):
 
         if self.outline.has_focus:
             return topic_of("outline")
-        return topic_of(self.cursor.part or self.view)
+        topic = topic_of(self.cursor.part or self.view)
+        if self.views.table and not self.cursor.part:
+            return topic.with_view(self.views.table.description)
+        return topic
 
     # size
 

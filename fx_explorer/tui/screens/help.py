@@ -5,8 +5,8 @@ that works in it, in the user's mapping.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -30,6 +30,11 @@ class Topic:
     text: str
     first: Group
     """The group of commands that matters most here."""
+
+    def with_view(self, description: Sequence[tuple[str, str]]) -> Topic:
+        """Return the topic with the answer of the view on screen, and its origin."""
+        texts = [text for label, text in description if label != "this view"]
+        return replace(self, text="\n".join([self.text, *texts]))
 
     def text_without(self, commands: Collection[str]) -> str:
         """Return the text without sentences that name a key of one of these commands."""

@@ -94,6 +94,7 @@ KINDS: Mapping[str, Look] = {
     "gutter": Look("foreground", 60),
     "annotation": Look("text-secondary"),
     "muted": Look("foreground", 75),
+    "bar": Look("foreground", 75),
     "strong": Look("foreground", 100, "bold"),
     "link": Look("text-primary", 100, "underline"),
     "good": Look("text-success"),

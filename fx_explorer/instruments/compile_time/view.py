@@ -42,7 +42,7 @@ TIME_COLUMNS = (
     TableColumn("what took the time", min_width=30, max_width=60),
     TableColumn("time", is_number=True, min_width=7, total=seconds),
     TableColumn("share", "muted", is_number=True),
-    TableColumn("of all", "good", is_bar=True),
+    TableColumn("of all", "bar", is_bar=True),
 )
 
 
@@ -168,9 +168,9 @@ rows tell the kinds apart.
 FLAME_COLUMNS = (
     TableColumn("phase", "strong", min_width=26, max_width=64),
     TableColumn("in all", is_number=True, min_width=8),
-    TableColumn("itself", "number", is_number=True, min_width=8, total=seconds),
+    TableColumn("itself", is_number=True, min_width=8, total=seconds),
     TableColumn("share", "muted", is_number=True, priority=3),
-    TableColumn("of the whole", "good", is_bar=True, min_width=FLAME_BAR_CELLS, priority=2),
+    TableColumn("of the whole", "bar", is_bar=True, min_width=FLAME_BAR_CELLS, priority=2),
     TableColumn("your line", "link", min_width=12, max_width=26, priority=1, keeps="end"),
     TableColumn("torch calls it", "muted", min_width=12, max_width=40, priority=4),
 )

@@ -6,6 +6,7 @@ it changes and how its trial went.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -92,13 +93,20 @@ def fix_row(fix: Fix, trial: Trial | None, *, is_being_tried: bool) -> Row:
     return (fix.title, (f"{sign} {trial.verdict}", kind))
 
 
+_NOT_CHECKED = re.compile("; (?=not compared: |not tried: )")
+"""Splits the reason for a verdict: what was checked, and what was not."""
+
+
 def describe_fix(fix: Fix, trial: Trial | None) -> list[Told]:
     lines = [(fix.why, "text")]
     if fix.risk:
         lines.append((f"▲ {fix.risk}", "warning"))
     if trial is not None:
         sign, kind = SIGNS[trial.verdict]
-        lines += [(f"{sign} {trial.verdict}: {trial.reason}", kind), (measured(trial), "muted")]
+        checked, *not_checked = _NOT_CHECKED.split(trial.reason)
+        lines.append((f"{sign} {trial.verdict}: {checked}", kind))
+        lines += [(f"{part[0].upper()}{part[1:]}", "text") for part in not_checked]
+        lines.append((measured(trial), "muted"))
     return [(text, kind) for text, kind in lines if text]
 
 

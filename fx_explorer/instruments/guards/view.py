@@ -42,7 +42,7 @@ COLUMNS = (
     TableColumn("frame", "annotation", priority=4),
     TableColumn("guards on", "strong", min_width=18, max_width=44),
     TableColumn("what must stay true", min_width=30, max_width=70),
-    TableColumn("fails when", "warning", min_width=8, priority=2),
+    TableColumn("fails when", "strong", min_width=8, priority=2),
     TableColumn("cost", "muted", is_number=True, min_width=8, priority=3, total=format_check_cost),
     TableColumn("asked for by", "link", min_width=14, priority=1),
     TableColumn("kind", "muted", min_width=14, priority=5),

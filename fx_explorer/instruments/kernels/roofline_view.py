@@ -38,7 +38,7 @@ from fx_explorer.session import SessionReader
 COLUMNS = (
     TableColumn("kernel", "strong", min_width=20, max_width=48, keeps="name"),
     TableColumn("FLOP/byte", is_number=True, min_width=9),
-    TableColumn("reaches", "number", is_number=True, min_width=15),
+    TableColumn("reaches", is_number=True, min_width=15),
     TableColumn("of the roof", is_number=True, min_width=8, priority=1),
     TableColumn("bound by", "muted", min_width=10, priority=2),
     TableColumn("memory", is_number=True, min_width=9, priority=4),

@@ -39,7 +39,7 @@ FRAME_OF_VERSIONS = replace(FRAME, priority=1)
 """The column of versions with a higher priority, since it alone tells versions apart in a narrow
 table.
 """
-VERSION = TableColumn("version", "warning", min_width=7, priority=4)
+VERSION = TableColumn("version", "annotation", min_width=7, priority=4)
 DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
 KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
 LINE = TableColumn("your line", "link", min_width=12, max_width=24, keeps="end")
@@ -47,7 +47,7 @@ MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="en
 BYTES = TableColumn(
     "bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value))
 )
-BAR = TableColumn("relative time", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
+BAR = TableColumn("relative time", "bar", is_bar=True, min_width=BAR_CELLS, priority=3)
 BAR_OF_BYTES = replace(BAR, title="relative bytes")
 """Column with a bar for bytes, used when no kernel has a time."""
 REST = (
@@ -164,7 +164,7 @@ class _Shown(Sequence[TableRow]):
     @property
     def columns(self) -> tuple[TableColumn, ...]:
         """Return the columns that are not empty."""
-        time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
+        time = TableColumn(self._time, is_number=True, min_width=8, total=microseconds)
         frame = FRAME_OF_VERSIONS if self._has_versions else FRAME
         wanted = (
             (NUMBER, True),

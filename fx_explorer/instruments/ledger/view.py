@@ -46,7 +46,7 @@ COLUMNS = (
     TableColumn("time", is_number=True, min_width=8, total=run_time),
     TableColumn("uncompiled", "muted", is_number=True, min_width=10, priority=1),
     TableColumn("share", "muted", is_number=True, priority=3),
-    TableColumn("in the call", "good", is_bar=True, min_width=BAR_CELLS, priority=2),
+    TableColumn("in the call", "bar", is_bar=True, min_width=BAR_CELLS, priority=2),
     TableColumn("GPU", is_number=True, priority=4, total=run_time),
     TableColumn("reaches", "muted", min_width=12, priority=6),
     TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),

@@ -44,7 +44,7 @@ from fx_explorer.session.queries.compilations import source_paths
 SAVED_COLUMNS = (
     TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
     TableColumn("share", "muted", is_number=True),
-    TableColumn("version", "warning", min_width=7, priority=1),
+    TableColumn("version", "annotation", min_width=7, priority=1),
     TableColumn("kind", "type", min_width=10),
     TableColumn("saved value", "strong", min_width=14),
     TableColumn("tensor", min_width=14, priority=1),
@@ -355,7 +355,7 @@ MOMENT_COLUMNS = (
     TableColumn("your line", "link", min_width=16, max_width=24, keeps="end"),
     TableColumn("module", min_width=12, max_width=26, priority=1, keeps="end"),
     TableColumn("held", is_number=True, min_width=8),
-    TableColumn("of the peak", "good", is_bar=True, min_width=BAR_CELLS),
+    TableColumn("of the peak", "bar", is_bar=True, min_width=BAR_CELLS),
     TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2, keeps="name"),
 )
 

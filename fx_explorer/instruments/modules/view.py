@@ -46,7 +46,7 @@ FIRST_ROWS = 24
 
 MODULE = TableColumn("module", "strong", min_width=22, max_width=60, keeps="name")
 TYPE = TableColumn("class", "type", min_width=8, max_width=24, priority=9)
-DIFFERENCE = TableColumn("layers differ in", "warning", min_width=12, max_width=60, priority=10)
+DIFFERENCE = TableColumn("layers differ in", "annotation", min_width=12, max_width=60, priority=10)
 
 
 def modules_table(reader: SessionReader) -> ViewTable:
@@ -182,7 +182,7 @@ class _Shown(Sequence[TableRow]):
         heading = _bar_title(title)
         cells = max(BAR_CELLS, len(heading))
         return TableColumn(
-            heading, "good", is_bar=True, bar_of=title, min_width=cells, priority=priority
+            heading, "bar", is_bar=True, bar_of=title, min_width=cells, priority=priority
         )
 
     def totals(self, shown: Sequence[int]) -> str:

@@ -25,7 +25,7 @@ COLUMNS = (
     TableColumn("what", "strong", min_width=24, max_width=70),
     TableColumn("time", is_number=True, min_width=8),
     TableColumn("share", "muted", is_number=True, priority=2),
-    TableColumn("of the longest", "good", is_bar=True, min_width=BAR_CELLS, priority=4),
+    TableColumn("of the longest", "bar", is_bar=True, min_width=BAR_CELLS, priority=4),
     TableColumn("begins at", "muted", is_number=True, min_width=9, priority=3),
     TableColumn("meanwhile", min_width=24, max_width=110, priority=1),
 )

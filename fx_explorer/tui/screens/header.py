@@ -28,7 +28,7 @@ Tone = Literal["muted", "running", "good", "notice", "problem"]
 COLOURS: dict[Tone, str] = {
     "muted": "$text-muted",
     "running": "$text-accent",
-    "good": "$text-success",
+    "good": "$foreground",
     "notice": "$text-warning",
     "problem": "$text-error",
 }

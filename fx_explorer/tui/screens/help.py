@@ -225,8 +225,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "bench": (
-        "x p measures: it asks for backends, modes and sizes; esc stops it and keeps "
-        "what there is.\n"
+        "x p measures: it asks for backends, modes and sizes; esc stops it, after a "
+        "question, and keeps what there is.\n"
         "Below the list: the row under the cursor, and speed-up over size as a picture. "
         "Tab goes there.",
         "Moving",

@@ -48,8 +48,8 @@ name or the text after it.
 COLOURS: dict[State, str] = {
     "waiting": "$text-muted",
     "running": "$text-accent",
-    "paused": "$text-warning",
-    "done": "$text-success",
+    "paused": "$text-accent",
+    "done": "$foreground",
     "failed": "$text-error",
     "missing": "$text-muted",
 }

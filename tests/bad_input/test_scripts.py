@@ -119,6 +119,7 @@ async def test_what_a_script_sets_before_it_imports_torch_takes_effect_and_its_c
     assert ended.meta["target"]["kind"] == "script"
 
 
+@pytest.mark.usefixtures("warm_workers")
 async def test_what_a_forked_child_compiles_stays_out_of_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ async def test_what_a_forked_child_compiles_stays_out_of_the_session(
     assert ended.failures == []
 
 
+@pytest.mark.usefixtures("warm_workers")
 async def test_a_script_that_compiles_nothing_says_so_and_what_would_help(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -25,6 +25,7 @@ from tests.capture.dynamo import break_patterns
 from tests.capture.dynamo.break_patterns import PATTERNS
 from tests.capture.dynamo.reported import Line, heard_breaks, line_of, read_breaks
 from tests.capture.recorded import failures, record
+from tests.exhaustive import with_others
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "sample_models").glob("*.py"))
@@ -171,7 +172,11 @@ def test_the_graphs_that_breaks_add_are_those_torch_counted_beyond_one(
 # ExportDB
 
 
-@pytest.mark.parametrize("name", all_examples())
+EXPORT_CASES = list(all_examples())
+"""torch's own cases of what it can and cannot capture, of which every second one is in the sample."""
+
+
+@pytest.mark.parametrize("name", with_others(EXPORT_CASES[::2], EXPORT_CASES[1::2]))
 def test_the_lines_of_an_export_case_are_those_of_torchs_records(name: str, run: Runs) -> None:
     case = all_examples()[name]
     arguments, options = copy.deepcopy((case.example_args, case.example_kwargs))

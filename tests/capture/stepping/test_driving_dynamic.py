@@ -105,13 +105,14 @@ def test_set_at_a_gate_they_hold_from_the_next_frame_on(tmp_path: Path) -> None:
     assert any(".size()[0]" in source for source in symbols(driven, second))
 
 
-@pytest.mark.parametrize("kind", ["again", "set"])
 @pytest.mark.parametrize("pause", ["", "dynamo"])
-def test_where_dynamo_is_through_they_are_refused(
-    tmp_path: Path, kind: CommandKind, pause: Pause
-) -> None:
-    driven = drive(tmp_path / "s.fxs", [Command(kind, gate="dynamo", changes=DYNAMIC)], pause=pause)
-    assert "capture again with --dynamic" in driven.said("refused")[0]
+def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, pause: Pause) -> None:
+    kinds: tuple[CommandKind, ...] = ("again", "set")
+    commands = [Command(kind, gate="dynamo", changes=DYNAMIC) for kind in kinds]
+    driven = drive(tmp_path / "s.fxs", commands, pause=pause)
+    answers = driven.said("refused")
+    assert len(answers) == len(kinds)
+    assert all("capture again with --dynamic" in answer for answer in answers)
     assert [row.name for row in driven.reader.rows(Compilation)] == ["0/0"]
     assert driven.variant("0/0").status == "ok"
 

@@ -10,9 +10,11 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.words import bar
+from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand
+from tests.tui.conftest import OpenApp
 
 
 @pytest.fixture
@@ -101,3 +103,30 @@ def test_a_bar_is_as_long_as_its_share() -> None:
     assert bar(1, 2, 10) == "━━━━━"
     assert bar(1, 4, 10) == "━━╸"
     assert bar(1, 0, 10) == ""
+
+
+async def test_the_help_and_the_facts_have_what_a_view_shows_and_its_origin(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    async with open_app(hand.path) as driver:
+        await driver.press("6")
+        assert "From Inductor" not in driver.screen
+        await driver.press("question_mark")
+        assert "From Inductor's code generation" in driver.screen
+        await driver.press("escape", "i")
+        assert "Inductor's code generation" in driver.screen
+        assert "in the order the compiled code runs them" in driver.screen
+        await driver.press("escape", "0")
+        await driver.press("i")
+        assert "Your modules, each with all that is in it" in driver.screen
+
+
+def test_a_log_says_why_a_view_is_empty_and_what_it_has_instead(tmp_path: Path) -> None:
+    log = Path(__file__).parent.parent / "data" / "torch_trace"
+    first = min(log.glob("*.log*"), key=lambda path: path.stat().st_size)
+    read_log(first, tmp_path / "log.fxs")
+    with SessionReader(tmp_path / "log.fxs") as reader:
+        assert TABLES["console"](reader).empty.startswith("A log has no output of the program.")
+        roofline = TABLES["roofline"](reader)
+        assert not roofline.rows
+        assert roofline.empty

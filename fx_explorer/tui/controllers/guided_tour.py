@@ -99,7 +99,9 @@ class TourGuide:
         now = moment(self._services, self._trials, self.captures, self._walk.target)
         if self._began is None:
             self._began = now
-        if self.step.at(now).is_done(self._began, now):
+        # A step that is done already is never shown: that the file is changed, where no fix was
+        # written.
+        while self._began and self.step.at(now).is_done(self._began, now):
             self._go_to(self._at + 1, now)
         self._show(now)
 

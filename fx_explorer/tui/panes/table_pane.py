@@ -53,6 +53,7 @@ ms.
 
 ARRANGING = "arrange rows"
 ARRANGING_WORDS = "Looking through the rows …"
+ORIGIN = "origin"
 ADDING_UP = "Adding up …"
 NONE_HAS = "No row has all of these words: {words}"
 NONE_IN = "No row belongs to {region}. Escape shows all rows."
@@ -175,8 +176,7 @@ class TablePane(TellsUnreadable, Vertical):
         if table is None:
             return []
         said = " ".join(filter(None, (table.answer, table.notice)))
-        origin = f"From {table.origin}." if table.origin else ""
-        parts = (("this view", table.shows), ("answer", said), ("known from", origin))
+        parts = (("this view", table.shows), ("answer", said), (ORIGIN, table.origin))
         return [(label, text) for label, text in parts if text]
 
     @property

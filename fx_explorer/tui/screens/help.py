@@ -33,7 +33,10 @@ class Topic:
 
     def with_view(self, description: Sequence[tuple[str, str]]) -> Topic:
         """Return the topic with the answer of the view on screen, and its origin."""
-        texts = [text for label, text in description if label != "this view"]
+        by_label = dict(description)
+        texts = [by_label["answer"]] if by_label.get("answer") else []
+        if by_label.get("origin"):
+            texts.append(f"From {by_label['origin']}.")
         return replace(self, text="\n".join([self.text, *texts]))
 
     def text_without(self, commands: Collection[str]) -> str:

@@ -1,8 +1,8 @@
 """This module finds the highlighted lines when panes show levels below a kernel: user line ↔ node ↔
 Triton line ↔ TTGIR ↔ PTX ↔ SASS, both ways.
 
-Links from a Triton line upwards are those of the session (``linked_lines.py``). Links downwards are read
-from the texts.
+Links from a Triton line upwards are those of the session (``linked_lines.py``). Links downwards are
+read from the texts.
 """
 
 from __future__ import annotations

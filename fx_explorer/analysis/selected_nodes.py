@@ -1,8 +1,8 @@
 """This module finds the nodes of a place: the row of a graph, a source line, a line of a kernel
 (also the user's own), of output code, of bytecode; and the same place in a newer session.
 
-This is the first half of following a link; ``linked_lines.py`` continues from the nodes to every other
-document.
+This is the first half of following a link; ``linked_lines.py`` continues from the nodes to every
+other document.
 """
 
 from __future__ import annotations

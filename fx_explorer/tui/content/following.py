@@ -19,6 +19,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.level_links import triton_place
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.region_nodes import RegionKey, positions_in
+from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
@@ -89,10 +90,18 @@ STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
 }
 
 
+NO_SOURCE_IN_LOG = (
+    "this log names lines of your source and does not have their text. The graph and the kernels "
+    "are beside it"
+)
+
+
 def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
     """Return the session's reason why this compilation does not have a stage; empty without one."""
     if slot in model.FRONT_ENDS:
         return _why_refused(reader, slot)
+    if slot == "source" and is_log(reader):
+        return NO_SOURCE_IN_LOG
     compilations = reader.by_ids(model.Compilation, [compilation_id])
     reasons = (compilations[0].missing_stages or {}) if compilations else {}
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")

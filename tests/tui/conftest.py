@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields
@@ -98,7 +99,14 @@ def apps_for_tests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         wait_by_event_loop(patch)
         share_parsed_styles(patch)
+        patch.setattr("fx_explorer.tui.app._settle_memory", collect_rarely)
         yield
+
+
+def collect_rarely() -> None:
+    """As the app does, which also freezes what there is: here that is all tests before."""
+    gc.enable()
+    gc.set_threshold(20_000, 50, 1000)
 
 
 @pytest.fixture(scope="session")

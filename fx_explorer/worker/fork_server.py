@@ -174,7 +174,7 @@ class ForkLoop:
             begun = _first_line(commands)
             is_fresh = _needs_own_imports(begun)
         if not is_fresh:
-            if self._torch is None:
+            if self._torch is None and asked["job"] == CAPTURE_JOB:
                 notice = Notice("worker", text=IMPORTING_TORCH)
                 os.write(notices, notice.to_json().encode() + b"\n")
             self._import()

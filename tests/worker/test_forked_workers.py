@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fx_explorer.cli import main
 from fx_explorer.client import Capture, forked_workers
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.model import Artifact, CaptureRequest, ConsoleLine, Graph, Outcome
@@ -168,6 +169,23 @@ async def test_a_fork_may_use_a_gpu_and_has_the_variables_of_its_user(
     outcome, seen, _ = await captured(server, CaptureRequest(str(target), session=""), printed)
     assert outcome.kind == "finished", outcome.message
     assert seen == "variable None refused False"
+
+
+def test_the_first_contender_of_a_bench_may_be_the_first_fork(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pipe understands other messages than a capture's."""
+    server = ForkServer()
+    monkeypatch.setattr(forked_workers, "fork_server", lambda: server)
+    try:
+        ended = main(["bench", MLP, "--backends", "aot_eager", "--no-train", "--budget", "5"])
+        assert server._server is not None, "nothing was forked"
+    finally:
+        server.close()
+    told = capsys.readouterr()
+    assert ended == 0, told.err
+    assert "failed" not in told.out
+    assert "equal" in told.out
 
 
 async def test_two_forks_of_one_server_do_not_have_the_same_chance(

@@ -22,6 +22,7 @@ from fx_explorer.tui.commands import (
     GROUPS,
     OF_VIEW,
     ON_TOP,
+    SYNONYMS,
     AppCommand,
     by_id,
     key_label,
@@ -276,3 +277,30 @@ def test_the_good_part_of_a_config_with_a_mistake_is_used() -> None:
 def test_an_unreadable_config_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     assert "cannot be read" in load_config(tmp_path / "config.toml").problems[0]
+
+
+def test_every_synonym_belongs_to_a_command_and_adds_words() -> None:
+    commands = {command.id: command for command in COMMANDS}
+    for command_id, words in SYNONYMS.items():
+        assert set(words.split()) - set(commands[command_id].title.split()), command_id
+
+
+@pytest.mark.parametrize(
+    ("typed", "command_id"),
+    [
+        ("ptx", "preset.below"),
+        ("sass", "preset.below"),
+        ("slow", "view.kernels"),
+        ("fuse", "view.stages"),
+        ("undo", "breaks.undo"),
+        ("memory peak", "view.step_memory"),
+    ],
+)
+async def test_the_palette_finds_a_command_by_other_words(
+    hand: Hand, open_app: OpenApp, typed: str, command_id: str
+) -> None:
+    async with open_app(hand.path, size=(120, 40)) as driver:
+        keys = ["space" if letter == " " else letter for letter in typed]
+        await driver.press("ctrl+p", *keys)
+        name = f"{by_id(command_id).title} ("
+        await driver.until(lambda: name in driver.screen)

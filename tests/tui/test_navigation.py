@@ -269,3 +269,32 @@ async def test_panes_behind_tabs_can_be_clicked(hand: Hand, open_app: OpenApp) -
         await driver.pilot.click(offset=(column + 2, 2))
         await driver.settle()
         assert driver.explorer.linked.active is driver.panes[1]
+
+
+async def test_a_click_on_a_step_of_the_pipeline_shows_what_it_did(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    async with open_app(hand.path, size=(120, 40)) as driver:
+        bar = driver.screen.splitlines()[1]
+        await driver.pilot.click(offset=(bar.index("Kernels") + 1, 1))
+        await driver.until(lambda: driver.explorer.view == "kernels")
+        await driver.pilot.click(offset=(bar.index("AOTAutograd") + 1, 1))
+        await driver.until(lambda: driver.explorer.view == "stages")
+
+
+async def test_one_click_on_a_link_follows_it_and_elsewhere_it_moves_the_cursor(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    async with open_app(hand.path, size=(120, 40)) as driver:
+        await driver.press("2", "i")
+        inspector = driver.app.screen
+        assert isinstance(inspector, Inspector)
+        lines = driver.screen.splitlines()
+        row = next(at for at, line in enumerate(lines) if "→ " in line)
+        other = next(
+            at for at, line in enumerate(lines) if at != row and "│" in line and "→" not in line
+        )
+        await driver.pilot.click(offset=(lines[other].index("│") + 16, other))
+        assert driver.app.screen is inspector
+        await driver.pilot.click(offset=(lines[row].index("→ ") + 1, row))
+        await driver.until(lambda: driver.app.screen is not inspector)

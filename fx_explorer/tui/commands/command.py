@@ -139,6 +139,36 @@ LEADERS: Mapping[str, str] = {
 }
 """Key → the title of its menu. All except the first are also entries in the menu of everything."""
 
+SYNONYMS: Mapping[str, str] = {
+    "view.kernels": "slow triton fuse fusion slowest",
+    "view.stages": "fuse fusion passes decompositions lowering",
+    "view.modules": "layers expensive slow",
+    "view.time": "slow compile",
+    "view.flame": "slow compile flame chart",
+    "view.memory": "saved tensors activations checkpointing",
+    "view.step_memory": "memory peak oom out of memory",
+    "view.breaks": "graph break recompile fullgraph",
+    "view.guards": "recompile guard failure",
+    "view.sizes": "symbolic symint mark_dynamic recompile",
+    "view.console": "output log error traceback print",
+    "view.bench": "speed speedup slow faster",
+    "view.profile": "slow gpu idle chrome trace",
+    "view.roofline": "slow bandwidth flops",
+    "view.ledger": "overhead slow call",
+    "view.backend": "custom backend",
+    "preset.below": "ptx sass assembly llvm amdgcn",
+    "kernel.bench": "slow speed bandwidth",
+    "breaks.fix": "repair solve graph break",
+    "breaks.undo": "revert restore take back",
+    "capture.run": "continue restart capture again compile rerun",
+    "capture.save": "export write fxs",
+    "step.again": "compile again recompile",
+    "step.option": "settings config inductor mode",
+    "app.quit": "exit close",
+    "app.theme": "colours dark light",
+}
+"""Command id → words by which the palette finds it, besides its name and its sentence."""
+
 EVERYTHING = "space"
 
 AMONG_EVERYTHING: tuple[str, ...] = (

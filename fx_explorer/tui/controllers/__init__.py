@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.tui.availability import SHOWN_ANYWAY, Compiler, Situation, needs_the_rest, why_not
-from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, AppCommand, by_id
+from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, SYNONYMS, AppCommand, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.changes import Comparisons, SourceFiles
@@ -232,10 +232,11 @@ class CommandRuns:
         for command in filter(self._is_listed, COMMANDS):
             reason = self.why_not(command.id)
             name = f"{command.title} ({first_key(command, explorer.keymap)})"
+            also = SYNONYMS.get(command.id, "")
             if reason:
-                others.append(Choice(name, f"not now: {reason}", command.id))
+                others.append(Choice(name, f"not now: {reason}", command.id, also))
             else:
-                choices.append(Choice(name, command.help, command.id))
+                choices.append(Choice(name, command.help, command.id, also))
         commands_of_view = [command_id for command_id, _ in OF_VIEW.get(explorer.view, ())]
         positions = {command_id: at for at, command_id in enumerate(commands_of_view)}
         choices.sort(key=lambda choice: positions.get(choice.value, len(positions)))

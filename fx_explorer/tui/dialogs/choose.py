@@ -31,6 +31,8 @@ class Choice(Generic[ValueT]):
     text: str
     detail: str
     value: ValueT
+    synonyms: str = ""
+    """Further words by which it is found, which are not shown."""
 
 
 Found = Sequence[Choice[ValueT]]
@@ -98,9 +100,13 @@ Matches = tuple[Found[ValueT], Found[ValueT]]
 
 
 def _matches(choices: Found[ValueT], words: Sequence[str]) -> Matches[ValueT]:
-    having_all = [choice for choice in choices if _has_all(words, f"{choice.text} {choice.detail}")]
-    best = [choice for choice in having_all if _has_all(words, choice.text)]
-    return best, [choice for choice in having_all if not _has_all(words, choice.text)]
+    best, others = [], []
+    for choice in choices:
+        if _has_all(words, f"{choice.text} {choice.synonyms}"):
+            best.append(choice)
+        elif _has_all(words, f"{choice.text} {choice.synonyms} {choice.detail}"):
+            others.append(choice)
+    return best, others
 
 
 def _best_first(steps: Sequence[Matches[ValueT]]) -> Found[ValueT]:

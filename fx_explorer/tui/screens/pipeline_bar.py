@@ -11,7 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from textual import events
 from textual.content import Content
+from textual.style import Style
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
@@ -331,7 +333,9 @@ def _width(states: Sequence[StepState], bar: Bar) -> int:
 
 
 class PipelineBar(Cached):
-    """Shows ``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
+    """Shows ``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible. A click
+    on a step shows what it did.
+    """
 
     DEFAULT_CSS = """
     PipelineBar { height: 1; width: 1fr; padding: 0 1; background: $surface; }
@@ -345,6 +349,11 @@ class PipelineBar(Cached):
         if list(states) != list(self._states):
             self._states = states
             self.refresh()
+
+    async def on_click(self, event: events.Click) -> None:
+        command = event.style.meta.get("command")
+        if command:
+            await self.run_action(f"app.run_command({command!r})")
 
     @property
     def text(self) -> str:
@@ -363,7 +372,8 @@ def bar_content(states: Sequence[StepState], room: int) -> Content:
 def _step_content(state: StepState, text: str) -> Content:
     colour = COLOURS[state.state]
     style = f"bold {colour}" if state.state != "waiting" else colour
-    name = Content.styled(f"{GLYPHS[state.state]} {state.name}", style)
+    content = Content.styled(f"{GLYPHS[state.state]} {state.name}", style)
     if text:
-        return name + Content.styled(f" {text}", "$text-muted")
-    return name
+        content += Content.styled(f" {text}", "$text-muted")
+    command = "view.kernels" if state.name == "Kernels" else "view.stages"
+    return content.stylize(Style.from_meta({"command": command}))

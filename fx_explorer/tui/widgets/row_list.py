@@ -234,12 +234,27 @@ class RowList(LineView):
             super().action_columns_by(columns)
 
     def on_click(self, event: events.Click) -> None:
-        if event.y >= self._header_height or self._is_track(event):
-            return  # the line under the mouse is LineView's business
+        if self._is_track(event):
+            return
+        if event.y >= self._header_height:  # LineView moves the cursor there
+            if event.chain == 1 and self._is_link(self.line_at(event.y), event.x):
+                self.call_later(self.action_follow)
+            return
         column = self.column_at(event.x)
         if column is not None:
             event.stop()
             self.post_message(self.HeadingPicked(self, column))
+
+    def _is_link(self, line: int | None, x: int) -> bool:
+        """Return whether the cell of a line at cell ``x`` of this widget shows a link."""
+        column = self.column_at(x)
+        if line is None or column is None:
+            return False
+        row = self.row(line)
+        if column >= len(row):
+            return False
+        pieces = _pieces(row[column], self._columns[column].kind)
+        return any(kind == "link" and text.strip() for text, kind in pieces)
 
     def line_tokens(self, line: int) -> Sequence[Piece]:
         try:

@@ -270,7 +270,7 @@ async def test_of_a_library_call_every_choice_is_shown_with_the_time_and_the_pic
 def test_without_the_gpu_it_is_said_that_the_pick_is_not_known(library_of: Chosen) -> None:
     with SessionReader(library_of([library(0, "addmm"), library(1, "bias_addmm")])) as reader:
         table = candidates_table(reader, reader.rows(model.Kernel, language="extern")[0])
-    assert UNKNOWN_LIBRARY_PICK in table.notice
+    assert UNKNOWN_LIBRARY_PICK in table.answer
     assert [row.cells[1] for row in table.rows] == ["addmm", "bias_addmm"]
 
 

@@ -17,7 +17,7 @@ from fx_explorer.analysis.kernel_documents import (
 )
 from fx_explorer.analysis.whole_session import is_log, is_tritonparse
 from fx_explorer.analysis.words import compile_error, size
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.kernels.candidates import (
     Candidate,
     candidates,
@@ -88,7 +88,7 @@ def candidates_table(
     origin = "what Triton compiled" if is_tritonparse(reader) else "Inductor's own list"
     return ViewTable(
         shows=_shows(kernel, builds),
-        notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
+        notice=_shows(kernel, builds),
         origin=origin,
         columns=_columns(options, builds),
         rows=[
@@ -96,6 +96,7 @@ def candidates_table(
             for configuration in configurations
         ],
         empty=progress or _why_none(reader, kernel, gpu),
+        answer=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
     )
 
 
@@ -114,13 +115,13 @@ def _table(
 
 def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
     if kernel.language != "extern":
-        return f"{kernel.name}: its configurations{_in_all(rows)}. Enter shows one, level by level."
+        return f"{shown_name(kernel.name)}: its configurations{_in_all(rows)}. Enter shows one, level by level."
     templates = (
         " Enter shows a template's, level by level."
         if any(row.origin == "template" for row in rows)
         else ""
     )
-    return f"{kernel.name}: what there was to choose from.{templates}"
+    return f"{shown_name(kernel.name)}: what there was to choose from.{templates}"
 
 
 def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> str:

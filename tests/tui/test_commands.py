@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Coroutine
+import re
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from unittest.mock import NonCallableMagicMock, create_autospec
 
@@ -42,6 +43,7 @@ from fx_explorer.tui.widgets.footer import FindBar, footer_commands
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline_tree import Outline
 from tests.sessions import Hand
+from tests.test_words import MODULES, PAGES, strings
 from tests.tui.conftest import OpenApp
 
 OWNERS = [
@@ -304,3 +306,32 @@ async def test_the_palette_finds_a_command_by_other_words(
         await driver.press("ctrl+p", *keys)
         name = f"{by_id(command_id).title} ("
         await driver.until(lambda: name in driver.screen)
+
+
+KEYS_IN_TEXTS = re.compile(
+    r"(?:^|[.(;,:·] ?|\band |\bor |press |key )(?P<key>(?:[vcxopY] )?[A-Za-z0-9])(?= [a-z]+s\b)"
+)
+"""A key at the beginning of a clause, before a verb: ``x u undoes it``."""
+
+NOT_A_KEY = ("a", "A", "X")
+"""The article, and a file in an example of a command line."""
+
+
+def keys_in_texts() -> Iterator[tuple[str, str]]:
+    """Yield place and key for each key that a text of the package or a page names. A page has its
+    keys as code.
+    """
+    for module in MODULES:
+        for line, text in strings(module):
+            for match in KEYS_IN_TEXTS.finditer(text):
+                yield f"{module.name}:{line}", match["key"]
+    for page in PAGES:
+        for key in re.findall(r"`((?:[vcxopY] )[A-Za-z0-9])`", page.read_text()):
+            yield page.name, key
+
+
+def test_every_key_that_a_text_names_is_the_key_of_a_command() -> None:
+    keys = {key_label(key) for command in COMMANDS for key in command.keys}
+    named = list(keys_in_texts())
+    assert len(named) > 100
+    assert [(place, key) for place, key in named if key not in (*keys, *NOT_A_KEY)] == []

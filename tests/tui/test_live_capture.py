@@ -209,16 +209,16 @@ async def test_quitting_asks_about_a_capture_that_is_not_saved_and_each_answer_i
         await driver.until(lambda: driver.explorer.reader and driver.app.captures.live.is_over)
         for goes_on in ("escape", key):
             await driver.press(key)
-            assert "Quit without saving?" in driver.screen
+            assert "Save before quitting?" in driver.screen
             assert "The capture of mlp.py (1 compilation) is not saved." in driver.screen
-            assert "s saves · d discards · esc stays" in driver.screen
+            assert "y yes · n no · esc stay" in driver.screen
             await driver.press(goes_on)
-            assert "Quit without saving?" not in driver.screen
+            assert "Save before quitting?" not in driver.screen
         assert not unsaved.was_discarded
-        await driver.press(key, "s")
+        await driver.press(key, "y")
         await driver.press("escape")
         assert driver.app.return_code is None, "no place was given: nothing is lost"
-        await driver.press(key, "s")
+        await driver.press(key, "y")
         await driver.press("ctrl+u")
         await driver.paste(str(tmp_path / "mine"))
         await driver.press("enter")
@@ -234,14 +234,14 @@ async def test_what_runs_is_stopped_before_it_is_saved_and_a_place_that_is_taken
     async with open_app(make_capture=lambda: unsaved, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
         step(unsaved.session_path)
-        await driver.press("q", "s")
+        await driver.press("q", "y")
         await driver.press("ctrl+u")
         await driver.paste(str(tmp_path / "taken"))
         await driver.press("enter")
         assert "is there already" in driver.screen
         assert unsaved.was_cancelled
         assert not unsaved.was_discarded
-        await driver.press("q", "d")
+        await driver.press("q", "n")
         await driver.until(lambda: driver.app.return_code == 0)
     assert (tmp_path / "taken.fxs").read_text() == "mine"
     assert unsaved.was_discarded

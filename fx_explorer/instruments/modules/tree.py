@@ -289,10 +289,7 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
     """Say how the times of kernels are known."""
     kinds = tree.time_kinds - {""}
     if not kinds:
-        return (
-            "Kernel times are not known: --gpu h100 estimates them, and 0 shows how a call "
-            "is measured."
-        )
+        return "Kernel times are not known: --gpu h100 estimates them, and x c measures a call."
     if kinds == {"estimated"} and has_gpu:
         return "Nothing ran: kernel times are the least that the data sheet allows."
     if "in a profile" in kinds:

@@ -206,8 +206,8 @@ class Quitting(Dialog[Answer]):
     Quitting Label { width: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('save')", "Save as", show=False),
-        Binding("d", "answer('discard')", "Discard", show=False),
+        Binding("y", "answer('save')", "Save as", show=False),
+        Binding("n", "answer('discard')", "Discard", show=False),
         *closing_bindings("app.quit"),
     ]
 
@@ -218,12 +218,10 @@ class Quitting(Dialog[Answer]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = "Quit without saving?"
-            box.border_subtitle = "s saves · d discards · esc stays"
+            box.border_title = "Save before quitting?"
+            box.border_subtitle = "y yes · n no · esc stay"
             yield Label(printable(f"{self._what} is not saved."), markup=False)
-            yield Label("s    save it as a file, and quit", markup=False)
-            yield Label("d    discard it, and quit", markup=False)
-            yield Label("esc  keep looking at it", markup=False)
+            yield Label("Quitting without saving loses it.", markup=False)
 
     def action_answer(self, answer: Answer) -> None:
         self.dismiss(answer)

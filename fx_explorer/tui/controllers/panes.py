@@ -28,8 +28,8 @@ from fx_explorer.tui.screens.explorer import Explorer
 NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}
 
 NO_GRAPH = (
-    "Go to a pane that shows a graph first: this key is about the graph in it. (d chooses "
-    "one, 3 lists all.)"
+    "Go to a pane that shows a graph first: this key is about the graph in it. (p d "
+    "chooses one, v a lists all.)"
 )
 
 NO_REGION = (

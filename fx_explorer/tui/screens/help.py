@@ -122,7 +122,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "kernels": (
-        "< sorts by a column, L narrows by typing; so does every table. Times are of all "
+        "< sorts by a column, v f narrows by typing; so does every table. Times are of all "
         "calls of a kernel.\n"
         "Below the list: the kernel's code. Enter opens it in a linked pane, beside its "
         "nodes and your source.\n"

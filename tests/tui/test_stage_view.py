@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 from pathlib import Path
 
+from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.model import Command, Direction, Gate, Graph, Notice
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.content.graph_tables import stages_table
 from tests.conftest import Captured
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
 from tests.tui.test_stepping import messages
+
+DATA = Path(__file__).parents[1] / "data"
 
 AOTAUTOGRAD = (
     "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
@@ -237,3 +243,15 @@ async def test_a_changed_operation_says_what_changed_and_those_kept_are_folded(
         driver.panes[0].body.move_to(folded)
         await driver.press("enter")
         assert len(driver.panes[0].body.source) == nodes[0]
+
+
+def test_the_answer_counts_kernels_as_their_view_does_and_no_variant_twice(tmp_path: Path) -> None:
+    """The session has three variants of a compilation, of which the program runs one."""
+    session = tmp_path / "whole.fxs"
+    session.write_bytes(gzip.decompress((DATA / "screens" / "whole.fxs.gz").read_bytes()))
+    with SessionReader(session) as reader:
+        answer = stages_table(reader).answer
+        kernels = kernels_table(reader)
+    counts = re.findall(r"\d+ (?:generated kernel|library call)s?", answer)
+    assert len(counts) == 2
+    assert all(count in kernels.notice for count in counts), kernels.notice

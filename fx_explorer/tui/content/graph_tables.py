@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.function_versions import functions_of_versions
-from fx_explorer.analysis.lineage import variants_in_use
+from fx_explorer.analysis.lineage import graphs_in_use, variants_in_use
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.stage_data import EXPLAINED, StagePoint
@@ -24,6 +24,7 @@ from fx_explorer.instruments.guards.symbols import (
     plain_range,
     symbols,
 )
+from fx_explorer.instruments.kernels.counts import kernels_by_direction
 from fx_explorer.overview.outline import compilation_title
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -190,15 +191,20 @@ def stages_table(reader: SessionReader) -> ViewTable:
 
 def _whole_way(reader: SessionReader) -> str:
     """Return what became of the operations in all, as far as they were compiled."""
-    calls = sum(graph.call_count for graph in reader.rows(model.Graph, stage="dynamo"))
+    graphs = graphs_in_use(reader)
+    calls = 0
+    for graph in reader.rows(model.Graph, stage="dynamo"):
+        if graphs is None or graph.id in graphs:
+            calls += graph.call_count
     operations = counted(calls, "operation")
-    kernels = reader.count(model.Kernel)
-    libraries = reader.count(model.Kernel, language="extern")
-    if not kernels:
+    kernels = kernels_by_direction(reader)
+    generated = sum(direction.generated for direction in kernels)
+    libraries = sum(direction.library_calls for direction in kernels)
+    if not generated and not libraries:
         return f"Dynamo recorded {operations}; no kernel was made of them so far."
     became = []
-    if kernels > libraries:
-        became.append(counted(kernels - libraries, "generated kernel"))
+    if generated:
+        became.append(counted(generated, "generated kernel"))
     if libraries:
         became.append(counted(libraries, "library call"))
     if not calls:

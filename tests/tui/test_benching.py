@@ -52,7 +52,7 @@ async def test_escape_stops_it(
     monkeypatch.setattr(Measurements, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("6", "x", "k")
-        await driver.until(lambda: "esc stops it" in messages(driver))
+        await driver.until(lambda: "esc stops it" in driver.header)
         await driver.press("escape")
         assert not cancelled.is_set()
         await driver.press("y")

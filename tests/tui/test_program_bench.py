@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.bench.driving import BenchProgress
 from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
@@ -83,6 +85,7 @@ async def test_what_is_typed_is_measured_and_the_table_fills_in(
 
     async def run(plan: BenchPlan, writer: SessionWriter, python: str, tell: Any) -> None:
         asked.append(plan)
+        tell(BenchProgress("batch 2 (1 of 2)", "the second: compiling it"))
         add(writer, (UNCOMPILED, about(0.004)))
         await more.wait()
         add(writer, (INDUCTOR, about(0.002)))
@@ -96,9 +99,12 @@ async def test_what_is_typed_is_measured_and_the_table_fills_in(
         await driver.until(
             lambda: "uncompiled" in driver.screen and "inductor" not in driver.screen
         )
+        assert "measuring: batch 2 (1 of 2): the second: compiling it" in driver.header
+        await driver.until(lambda: re.search(r"esc stops it · \d+ s", driver.header))
         more.set()
         await driver.until(lambda: "Compiling pays: with inductor" in driver.screen)
         over.set()
+        await driver.until(lambda: "measuring" not in driver.header)
     assert asked[0].backends == ("inductor",)
     assert [size.value for size in asked[0].sizes[0]] == [2, 4]
 

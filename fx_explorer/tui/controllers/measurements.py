@@ -194,17 +194,20 @@ class Measurements:
         from fx_explorer.session.ownership import RUNS  # not needed for the first paint
 
         self._is_benching_program = True
+        self._services.measuring.begin("measuring the program")
         try:
             reader = await self._builds.writable(RUNS)
             with SessionWriter(reader.path) as writer:
-                # What it is doing comes into the session with the rest, and the view shows it.
-                await self.run_bench(
-                    plan, writer, self._services.trial_worker.python, lambda progress: None
-                )
+                python = self._services.trial_worker.python
+                await self.run_bench(plan, writer, python, self._show_bench_progress)
         except FxExplorerError as error:
             self._notify_not_measured(str(error), READ_LONG_S)
         finally:
             self._is_benching_program = False
+            self._services.measuring.end()
+
+    def _show_bench_progress(self, progress: BenchProgress) -> None:
+        self._services.measuring.doing = f"measuring: {progress.description}"
 
     # one call
 
@@ -328,11 +331,9 @@ class Measurements:
         from fx_explorer.session.ownership import MEASURES  # not needed for the first paint
 
         self._is_benching_kernel = True
+        self._services.measuring.begin(f"measuring {kernel.name} alone on this machine's GPU")
         try:
             reader = await self._builds.writable(MEASURES)
-            self._services.notify(
-                f"Measuring {kernel.name} alone on this machine's GPU … esc stops it."
-            )
             await self.measure_kernel(
                 reader.path,
                 kernel.id,
@@ -347,6 +348,7 @@ class Measurements:
             self._services.explorer.show_inspector()
         finally:
             self._is_benching_kernel = False
+            self._services.measuring.end()
             self._services.explorer.show_progress("")
 
 

@@ -89,7 +89,9 @@ class ScreenUpdates:
         reader = self._explorer.reader
         if reader and self._shown_state and not self._services.captures.begins_by_itself:
             shown = self._shown_state[:2]
-            if shown == (reader, reader.data_version()) and not self._is_without_terminal():
+            is_still = not self._services.measuring.doing and not self._shown_state[-1]
+            is_as_shown = is_still and shown == (reader, reader.data_version())
+            if is_as_shown and not self._is_without_terminal():
                 return
         self.look()
 
@@ -108,6 +110,7 @@ class ScreenUpdates:
             self.show(captures.incoming)  # what waits is what the user must see
         reader = self._services.stepped_session
         is_running = captures.is_running
+        is_measuring = bool(self._services.measuring.doing)
         is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
         state = (
@@ -118,11 +121,12 @@ class ScreenUpdates:
             capturing.is_watching,
             waiting,
             explorer.old,
+            is_measuring,
         )
         if is_working:
             captures.look_at(explorer.cursor.compilation)
         if (
-            is_working or state != self._shown_state
+            is_working or is_measuring or state != self._shown_state
         ):  # a finished session, or one that waits, costs nothing to leave open
             self._shown_state = state
             live = captures.live if is_running else None
@@ -198,6 +202,10 @@ class ScreenUpdates:
         problem = self._capturing.problem
         if problem:
             return header.CaptureState("✗", printable(problem), "problem")
+        measuring = self._services.measuring
+        if measuring.doing:
+            words = f"{measuring.doing} · esc stops it"
+            return header.running_state(words, measuring.elapsed_s)
         if live and live.waiting:
             return header.paused_state(live.waiting, self._stepping.keys_that_continue())
         if live:

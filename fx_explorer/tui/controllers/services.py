@@ -8,8 +8,9 @@ machine, and before a program is loaded that can run code of whoever made it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual.app import App
@@ -84,6 +85,29 @@ class Consents:
         self._agreed.add((asked_about, consequence))
 
 
+class Measuring:
+    """Knows which measurement runs in the background, and for how long, for the header."""
+
+    def __init__(self) -> None:
+        self.doing = ""
+        """``measuring: inductor: compiling it``; empty while nothing is measured."""
+        self._began_s = 0.0
+
+    def begin(self, doing: str) -> None:
+        """Start the clock."""
+        self.doing = doing
+        self._began_s = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self.doing = ""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return the seconds since the measurement began."""
+        return time.monotonic() - self._began_s
+
+
 @dataclass(slots=True)
 class Services:
     """The objects that all controllers of one app share: the app, the captures, the main screen,
@@ -99,6 +123,7 @@ class Services:
     trial_worker: TrialWorker
     write_past_screen: Callable[[str], None]
     """Writes sequences that make the terminal do something."""
+    measuring: Measuring = field(default_factory=Measuring)
 
     @property
     def stepped_session(self) -> SessionReader | None:

@@ -337,7 +337,8 @@ def test_a_trial_that_fails_as_before_says_so() -> None:
     failed = Outcome("raised", "ValueError: no")
     assert describe_ended(failed, failed) == "raised: ValueError: no (as before)"
     assert describe_ended(failed, Outcome("finished")) == "raised: ValueError: no"
-    assert describe_ended(Outcome("timed_out"), None) == "timed out"
+    timed_out = describe_ended(Outcome("timed_out"), None)
+    assert timed_out.startswith("timed out (not verified); start with a longer --timeout")
 
 
 @pytest.mark.usefixtures("warm_workers")

@@ -64,6 +64,18 @@ def times(x: torch.Tensor, k: float) -> torch.Tensor:
     return x * k
 
 
+def scaled_if_set(x: torch.Tensor, k: int) -> torch.Tensor:
+    if k:
+        x = x * (1 + k)
+    return x + 1
+
+
+def scaled_if_odd(x: torch.Tensor, k: int) -> torch.Tensor:
+    if k % 2:
+        x = x * k
+    return x + 1
+
+
 def repeated(x: torch.Tensor, k: int) -> torch.Tensor:
     for i in range(k):
         x = x + i
@@ -232,6 +244,38 @@ def test_a_number_is_variable_with_dynamic_true(tmp_path: Path, values: tuple[fl
     )
     assert compilations(times, calls) == 2
     assert compilations(times, calls, dynamic=True) == 1
+
+
+@pytest.mark.parametrize("values", [(0, 1, 2), (3, 0, 0)])
+def test_a_number_that_decides_a_branch_is_compiled_for_each_side(
+    tmp_path: Path, values: tuple[int, ...]
+) -> None:
+    calls: list[Call] = [(ones(4), value) for value in values]
+    told = first_remedy(tmp_path, scaled_if_set, calls)
+    assert "avoids this one" not in told
+    assert compilations(scaled_if_set, calls) == 2
+    assert compilations(scaled_if_set, calls, dynamic=True) == 2
+
+
+def test_a_remainder_that_decides_a_branch_is_compiled_for_each_side(tmp_path: Path) -> None:
+    calls: list[Call] = [(ones(4), value) for value in (4, 7, 9)]
+    told = first_remedy(tmp_path, scaled_if_odd, calls)
+    assert "The code decides by k, and each side is compiled, also with dynamic=True." in told
+    assert compilations(scaled_if_odd, calls, dynamic=True) == 2
+
+
+def test_the_condition_on_a_number_is_named(tmp_path: Path) -> None:
+    calls: list[Call] = [(ones(4), value) for value in (0, 1, 2)]
+    told = first_remedy(tmp_path, scaled_if_set, calls)
+    assert "values with k != 0 do not recompile" in told
+    assert "The code decides by k, and each side is compiled, also with dynamic=True." in told
+
+
+def test_dynamic_true_avoids_a_recompile_on_the_same_side(tmp_path: Path) -> None:
+    calls: list[Call] = [(ones(4), value) for value in (3, 5, 7)]
+    told = first_remedy(tmp_path, scaled_if_set, calls)
+    assert "and also avoids this one." in told
+    assert compilations(scaled_if_set, calls, dynamic=True) == 1
 
 
 def test_a_number_that_decides_what_is_computed_is_compiled_for_each_value(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ its sizes; if not, where the tensor is created.
 from __future__ import annotations
 
 import ast
+import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeGuard
@@ -188,6 +189,10 @@ class CallSizes:
     """Where a tensor is created that would have to be marked, but that the user's code cannot reach
     before the call.
     """
+    decided: tuple[str, ...] = ()
+    """The conditions that the code of the recompile sets for the number alone: ``flag != 0``."""
+    is_decided_otherwise: bool = False
+    """Whether the first number does not meet one of them, so that each side needs a compilation."""
 
 
 def sizes_then(
@@ -210,7 +215,10 @@ def sizes_then(
     became = symbol is not None and not symbol.became
     fixed = symbol is not None and symbol.became.isdecimal()
     if change.kind == "number":
-        return CallSizes(became, fixed)
+        conditions = _conditions_on(reader, source, after)
+        decided = tuple(text.replace(source, change.name) for text in conditions)
+        otherwise = any(_is_not_met(text, source, change.old) for text in conditions)
+        return CallSizes(became, fixed, decided=decided, is_decided_otherwise=otherwise)
     beyond = out_of_reach(reader, source, before)
     then, now = _sizes(reader, before.id), _sizes(reader, after.id)
     varied = _varied(reader, before, then, now)
@@ -223,6 +231,68 @@ def sizes_then(
         _named(alike, before),
         beyond or next(filter(None, others), None),
     )
+
+
+def _conditions_on(reader: SessionReader, source: str, of: model.Compilation) -> list[str]:
+    """Return the conditions of a compilation's guard on symbols that mention this source only."""
+    conditions = []
+    for guard in reader.rows(model.Guard, compilation=of.id):
+        if guard.kind != "SHAPE_ENV":
+            continue
+        for text in guard.code.split(" and "):
+            rest = text.replace(source, "")
+            if source in text and "[" not in rest and _is_comparison(text):
+                conditions.append(text.strip())
+    return conditions
+
+
+def _is_comparison(text: str) -> bool:
+    try:
+        return isinstance(ast.parse(text.strip(), mode="eval").body, ast.Compare)
+    except SyntaxError:
+        return False
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+_COMPUTED: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _is_not_met(condition: str, source: str, value: str) -> bool:
+    """Return whether a comparison is false for the value; False where this is not known."""
+    try:
+        compared = ast.parse(condition.replace(source, f"({value})"), mode="eval").body
+        if not isinstance(compared, ast.Compare):
+            return False
+        numbers = [_number(side) for side in (compared.left, *compared.comparators)]
+        pairs = zip(compared.ops, numbers, numbers[1:], strict=False)
+        return not all(_COMPARED[type(by)](left, right) for by, left, right in pairs)
+    except (SyntaxError, LookupError, ValueError, ArithmeticError):
+        return False
+
+
+def _number(node: ast.expr) -> float:
+    """Return the value of a computation with constants. It raises where that is something else."""
+    if isinstance(node, ast.BinOp):
+        return _COMPUTED[type(node.op)](_number(node.left), _number(node.right))
+    number = ast.literal_eval(node)
+    if not isinstance(number, int | float):
+        raise ValueError(f"not a number: {number!r}")
+    return number
 
 
 def sizes_that_varied(

@@ -132,10 +132,15 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
             f"Make {change.name} a tensor (register_buffer), or do not change it between calls. "
             f"{config} makes it dynamic from the second compilation on."
         )
+    if sizes.became_dynamic and sizes.is_decided_otherwise:
+        return (
+            f"{_no_more_with(sizes)} The code decides by {change.name}, and each side is "
+            f"compiled, also with dynamic=True. {BOTH_STAY}"
+        )
     if sizes.became_dynamic:
         return (
-            f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} dynamic at once, "
-            "and also avoids this one."
+            f"{_no_more_with(sizes)} torch.compile(…, dynamic=True) makes {change.name} dynamic at "
+            "once, and also avoids this one."
         )
     if change.where == "global":
         return (
@@ -153,6 +158,14 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a tensor, "
         f"torch.tensor({change.name}), where the code only computes with it {NOT_TRIED}."
     )
+
+
+def _no_more_with(sizes: CallSizes) -> str:
+    """Return that other values do not recompile, with the conditions under which they do not."""
+    if not sizes.decided:
+        return NO_MORE
+    which = listed(sizes.decided, 3)
+    return f"torch made it dynamic in this compilation: values with {which} do not recompile."
 
 
 def _of_value(change: GuardChange) -> str:

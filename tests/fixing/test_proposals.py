@@ -99,6 +99,24 @@ def test_a_branch_that_does_more_than_choose_does_not_become_where(
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "first"),
+    [
+        ("if x.mean().item() > 1:  # here\n    x = x / 2", "choose with torch.where"),
+        ("m = x.mean().item()  # here\nif m > 1:\n    x = x / 2", "keep the value in a tensor"),
+        ("m = x.mean().item()  # here\nx = x - m", "keep the value in a tensor"),
+    ],
+)
+def test_a_number_that_decides_a_branch_is_kept_in_a_tensor_after_the_branch_is_taken_away(
+    tmp_path: Path, body: str, first: str
+) -> None:
+    source = "import torch\ndef f(x):\n" + textwrap.indent(body, "    ") + "\n    return x\n"
+    titles = [fix.title for fix in proposed(tmp_path / "s.fxs", source, "GB0124")]
+    assert titles[0] == first
+    assert "keep the value in a tensor" in titles
+    assert "let the graph hold the number" in titles
+
+
 def test_what_python_rounds_is_not_kept_in_a_tensor(tmp_path: Path) -> None:
     source = "import torch\ndef f(x):\n    m = x.mean().item(){}\n    return x - {}\n"
     for number, (used, is_kept) in enumerate(

@@ -9,6 +9,7 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.branches import fixes_by_cond, fixes_of_branches
 from fx_explorer.instruments.fixes.causes.constants import fixes_of_constants
 from fx_explorer.instruments.fixes.causes.data_dependent import (
+    fixes_of_deciding_scalars,
     fixes_of_scalars,
     fixes_of_unknown_sizes,
 )
@@ -45,6 +46,7 @@ CAUSES: tuple[Cause, ...] = (
     fixes_of_branches,
     fixes_by_cond,
     fixes_of_while_loops,
+    fixes_of_deciding_scalars,
     fixes_of_unknown_sizes,
     fixes_of_backward,
     fixes_of_numpy_calls,

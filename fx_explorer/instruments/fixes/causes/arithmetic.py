@@ -162,6 +162,15 @@ class NumberUses:
                 return True
         return False
 
+    def decides_a_branch(self) -> bool:
+        """Return whether the test of an ``if`` or ``while`` depends on the number. An ``assert`` is
+        none: Dynamo puts it into the graph.
+        """
+        branches = (
+            node for node in self._nodes if isinstance(node, cst.If | cst.While | cst.IfExp)
+        )
+        return any(self._holds(branch.test) for branch in branches)
+
     def meets_numbers(self, operators: Operators) -> bool:
         """Return whether one of these operators is applied to the number and other numbers only."""
         for node in self._nodes:

@@ -64,9 +64,25 @@ _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detac
 def fixes_of_scalars(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:
+    """Yield fixes for a number that is taken from a tensor, and that decides no branch."""
+    yield from _fixes_of_scalars(broken, stack, deciding=False)
+
+
+def fixes_of_deciding_scalars(
+    reader: SessionReader, broken: DistinctBreak, stack: list[Site]
+) -> Iterator[Fix]:
+    """Yield the same fixes for a number that decides a branch. They are offered after those of the
+    branch, which breaks the graph in their stead where it stays a branch.
+    """
+    yield from _fixes_of_scalars(broken, stack, deciding=True)
+
+
+def _fixes_of_scalars(broken: DistinctBreak, stack: list[Site], *, deciding: bool) -> Iterator[Fix]:
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
         uses = [NumberUses(site.code, call) for site, call, _ in taken]
+        if any(use.decides_a_branch() for use in uses) != deciding:
+            return
         if any(_is_warned_of(call) for _, call, _ in taken):
             unwarned = f" {_UNWARNED}"
         else:

@@ -317,3 +317,5 @@ class ViewTable:
     """
     only: Sequence[int] | None = None
     """The rows to which it is narrowed; None for all."""
+    first: int = 0
+    """The row that the cursor is on at first: the one that the ``answer`` names."""

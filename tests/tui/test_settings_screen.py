@@ -216,6 +216,15 @@ async def test_two_options_are_found_changed_and_handed_over() -> None:
         assert hands.app.answers == [{"inductor.max_fusion_size": 8, "compile.backend": "eager"}]
 
 
+async def test_the_cursor_stays_on_an_option_that_was_looked_at_and_left_as_it_is() -> None:
+    async with opened() as hands:
+        await hands.type("memory pool")
+        await hands.press("enter", "enter")
+        assert hands.app.dialog.edited is None
+        assert hands.app.dialog._under_cursor == SETTINGS[3]
+        assert "▸inductor.memory_pool" in hands.screen
+
+
 async def test_a_wrong_value_is_said_while_it_is_typed_and_not_taken() -> None:
     async with opened() as hands:
         await hands.type("max_fusion")

@@ -98,7 +98,13 @@ def kernels_table(reader: SessionReader) -> ViewTable:
         versions=functions_of_versions(reader),
         within=lambda reader, region: _within(reader, region, costs),
         answer=_most_expensive(costs),
+        first=_slowest(costs),
     )
+
+
+def _slowest(costs: list[KernelCost]) -> int:
+    """Return the row of the kernel that takes the most time; the first where no time is known."""
+    return max(range(len(costs)), key=lambda row: costs[row].time_s, default=0)
 
 
 def _most_expensive(costs: list[KernelCost]) -> str:

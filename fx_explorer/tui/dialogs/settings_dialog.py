@@ -297,6 +297,10 @@ class SettingsDialog(TryingDialog):
         with self._input.prevent(Input.Changed):
             self._input.value = ""
         self._find()
+        is_unchanged = setting.full_name not in self._chosen
+        if is_unchanged and setting in self._shown_entries:
+            self._list.move_to(self._above + self._shown_entries.index(setting))
+            self._show_help()
 
     def _stop_editing(self) -> None:
         self._edited = None

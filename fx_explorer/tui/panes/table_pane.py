@@ -245,7 +245,9 @@ class TablePane(TellsUnreadable, Vertical):
             self._detail.forget_height()
         before, self._table_reader = self._table_reader, reader
         self._whole = table
-        line = 0 if is_first else self.rows.cursor
+        line = self.rows.cursor
+        if is_first:
+            line = table.first if table.only is None and not self.sort else 0
         self._show_table(line)
         if before is not None:
             before.close()

@@ -73,7 +73,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not a text in UTF-8: {error}") from error
     if any(line.count(".") > MOST_DOTS for line in text.splitlines()):
-        raise ValueError(f"it is no settings file: a line has more than {MOST_DOTS} dots")
+        raise ValueError(f"it is not a settings file: a line has more than {MOST_DOTS} dots")
     # Python 3.10 has no tomllib; tomli is the same module under its older name. Imported for those
     # who have a file: 8 ms.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"

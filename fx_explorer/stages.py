@@ -428,7 +428,7 @@ class Stages:
 
 def _check_gate(gate: str, allowed: Collection[Gate] = GATES) -> None:
     if gate not in allowed:
-        raise UsageError(f"There is no pause {gate!r} here: it is one of {', '.join(allowed)}.")
+        raise UsageError(f"There is no pause {gate!r} here: choose one of {', '.join(allowed)}.")
 
 
 def _no_notices(notice: Notice) -> None:

@@ -198,7 +198,7 @@ class _Arguments:
             return self._attribute(ast.unparse(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._call(node.func.id, node)
-        raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
+        raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is not a plain value")
 
     def _dict(self, node: ast.Dict) -> str:
         pairs = []
@@ -223,7 +223,7 @@ class _Arguments:
 
     def _attribute(self, dotted: str) -> str:
         if not re.fullmatch(r"torch\.\w+", dotted):
-            raise NotPythonError(f"it takes {_short(dotted)}, which is no plain value")
+            raise NotPythonError(f"it takes {_short(dotted)}, which is not a plain value")
         return dotted
 
     def _call(self, function: str, node: ast.Call) -> str:
@@ -234,7 +234,9 @@ class _Arguments:
         ):
             return importable(str(node.args[0].value), self._names)
         if function not in _CALLS:
-            raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
+            raise NotPythonError(
+                f"it takes {_short(ast.unparse(node))}, which is not a plain value"
+            )
         positional = [self.of(expression) for expression in node.args]
         named = {_name(argument): self.of(argument.value) for argument in node.keywords}
         if function == "device":
@@ -295,7 +297,7 @@ def member(name: str) -> str:
         or (_NEVER.search(name) and name not in _SAFE_MEMBERS)
     ):
         raise NotPythonError(
-            f"it uses {_short(name)}, which is nothing that a graph asks of a tensor"
+            f"it uses {_short(name)}, an attribute that a graph never reads of a tensor"
         )
     return name
 
@@ -378,7 +380,7 @@ def importable(target: str, names: RowNames) -> str:
     if (_NEVER.search(target) and not _BITWISE.fullmatch(target)) or (
         root == "torch" and not _OPERATIONS.fullmatch(target)
     ):
-        raise NotPythonError(f"it calls {_short(target)}, which is no operation of a graph")
+        raise NotPythonError(f"it calls {_short(target)}, which is not an operation of a graph")
     if root == "builtins" and rest in _SAFE_BUILTINS:
         return rest
     if target.startswith("torch.ops."):
@@ -462,7 +464,7 @@ def attribute(path: str, owner: str = "self") -> str:
         elif part.isidentifier() and not keyword.iskeyword(part):
             written += f".{part}"
         else:
-            raise NotPythonError(f"it reads {_short(path)}, which is no name of an attribute")
+            raise NotPythonError(f"it reads {_short(path)}, which is not the name of an attribute")
     return written
 
 

@@ -30,8 +30,8 @@ SIGN = "written by fx-explorer"
 """Text near the beginning of every such file."""
 
 STRANGERS = (
-    "The session was not captured by you on this machine. Only torch's functions, Python's "
-    "operators and plain values were taken over from it; read this all the same before you run it."
+    "Read this before you run it: you did not capture the session on this machine. The script has "
+    "only torch's functions, Python's operators and plain values from it."
 )
 
 

@@ -352,7 +352,7 @@ def _computed(
 ) -> str:
     if node.op == "call_method":
         if not positional:
-            raise NotPythonError(f"it calls {node.target} of nothing")
+            raise NotPythonError(f"it calls the method {node.target} without an object")
         if positional[0].isidentifier():
             owner = positional[0]
         else:
@@ -365,7 +365,7 @@ def _computed(
 
 def _variable(node: model.Node) -> str:
     if not node.name.isidentifier():
-        raise NotPythonError(f"its name {node.name!r} is no name in Python")
+        raise NotPythonError(f"its name {node.name!r} is not a name in Python")
     shown = value_text(node)
     if not shown:
         return node.name

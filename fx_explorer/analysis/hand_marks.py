@@ -239,7 +239,7 @@ def _beyond(
     more = [name for name in names if name not in marked]
     if more:
         yield (
-            f'Region "{mark.name}" will hold more than was marked, since its lines also compute '
+            f'Region "{mark.name}" will hold more than you marked, because its lines also compute '
             f"{listed(more)}."
         )
     if not file.is_user:

@@ -193,7 +193,7 @@ class VariantStart:
     @property
     def redone(self) -> str:
         if self.region:
-            return "it is lowered again, the others are kept"
+            return "that region is lowered again, the others are kept"
         return REDONE[self.gate]
 
 

@@ -62,7 +62,7 @@ def front_ends(text: str) -> tuple[str, ...]:
     unknown = [name for name in wanted if name not in (*FRONT_ENDS, "all")]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"{unknown[0]!r} is no front end; there are {', '.join(FRONT_ENDS)}, and all"
+            f"{unknown[0]!r} is not a front end; there are {', '.join(FRONT_ENDS)}, and all"
         )
     if "all" in wanted:
         return FRONT_ENDS

@@ -49,8 +49,8 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
     """
     if arguments.target == getattr(arguments, "other", None) == "-":
         raise UsageError(
-            "the standard input can be read once, and is given for both: save one of the logs to a "
-            "file, and name that"
+            "standard input can be read only once, and both logs are given as -: save one of them "
+            "to a file, and name the file"
         )
     for field in ("target", "other"):
         target = getattr(arguments, field, None)

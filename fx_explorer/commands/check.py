@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--expect-graphs", metavar="N", type=_count, help="exactly this number of graphs"
     )
-    allowed = parser.add_argument_group("what every check requires, and may be told to allow")
+    allowed = parser.add_argument_group("what every check requires, and may be configured to allow")
     for name, what in ALLOWED.items():
         allowed.add_argument(
             f"--allow-{name}",

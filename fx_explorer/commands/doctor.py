@@ -96,7 +96,7 @@ def torch_checks(python: str) -> list[DoctorCheck]:
     try:
         return list(judge_torch(python, answers))
     except (LookupError, TypeError, ValueError, AttributeError):
-        return [_no_python(f"{python} answers as no Python does")]
+        return [_no_python(f"{python} does not answer as a Python interpreter would")]
 
 
 def _no_python(why: str) -> DoctorCheck:
@@ -302,9 +302,7 @@ def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
 
 def _colour(environ: Mapping[str, str]) -> DoctorCheck:
     if "NO_COLOR" in environ:
-        return DoctorCheck(
-            "colour", "ok", "off (NO_COLOR is set); state is told by signs and words"
-        )
+        return DoctorCheck("colour", "ok", "off (NO_COLOR is set); signs and words show states")
     if environ.get("COLORTERM") in ("truecolor", "24bit"):
         return DoctorCheck("colour", "ok", "16 million colours")
     if "256color" in environ.get("TERM", ""):
@@ -479,7 +477,7 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     except WorkerError as error:
         return [DoctorCheck("python", "problem", f"{python} {error}", "Choose another --python.")]
     except (LookupError, TypeError):
-        message = f"{python} answers as no Python does"
+        message = f"{python} does not answer as a Python interpreter would"
         return [DoctorCheck("python", "problem", message, "Choose another --python.")]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
         checks.append(

@@ -140,7 +140,7 @@ def _plain_name(name: object) -> object:
     """
     if isinstance(name, str) and not re.fullmatch(r"\w[\w.+-]*", name):
         raise ValueError(
-            f"name cannot be {shown_value(name)}: letters, digits, '.', '+', '-' and '_' only"
+            f"name cannot be {shown_value(name)}: use only letters, digits, '.', '+', '-' and '_'"
         )
     return name
 
@@ -154,7 +154,7 @@ def _required(entries: dict[str, Any], name: str) -> Any:
 def _table(entries: dict[str, Any], name: str) -> dict[str, Any]:
     table = _required(entries, name)
     if not isinstance(table, dict):
-        raise TypeError(f"{name} is no table: write it as [{name}]")
+        raise TypeError(f"{name} is not a table: write it as [{name}]")
     return table
 
 

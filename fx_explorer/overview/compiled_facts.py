@@ -200,9 +200,9 @@ def _recordings(graph: CudaGraph) -> Fact:
 
 
 RUN_TIME = (
-    "A call records it where its sizes come the second time, and replays it where inputs lie where "
-    "they lay. On a GPU and with --build it is told of each graph that is called three times or "
-    "more."
+    "The second call with given sizes records the CUDA graph; later calls replay it if their "
+    "inputs are at the same addresses. A capture on a GPU with --build reports it for each graph "
+    "that is called three times or more."
 )
 """Sentence on what torch decides about CUDA graphs while a program runs."""
 
@@ -237,7 +237,8 @@ def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
         "notice",
         f"{asked.asked} asks for CUDA graphs, which are recorded while the program "
         "runs: whether it gets them is not known here.",
-        "On a GPU and with --build it is told of each graph that is called three times or more.",
+        "A capture on a GPU with --build reports it for each graph that is called three times or "
+        "more.",
     )
 
 
@@ -281,7 +282,7 @@ def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
                 "good",
                 f"torch split the graph of {plain_function(row.function)} into {buckets} "
                 "buckets (DDPOptimizer).",
-                "Each has a forward and a backward of its own, so that DistributedDataParallel can "
+                "Each has its own forward and backward, so that DistributedDataParallel can "
                 "send the gradients of one while the backward of the next one runs. It is no graph "
                 "break.",
                 view="graphs",
@@ -375,5 +376,5 @@ def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
     if hits:
-        return f"The break at {in_file(hits[-1].file, hits[-1].line)} does it."
+        return f"The break at {in_file(hits[-1].file, hits[-1].line)} is the cause."
     return ""

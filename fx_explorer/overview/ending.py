@@ -354,7 +354,7 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
             f"{counted(len(ranks), 'rank')} wrote into this file ({listed(map(str, ranks), 8)}), "
             "each with its own [0/0]."
         )
-        detail = f"They are taken apart and compared by: fx-explorer ranks {name}"
+        detail = f"To separate and compare them: fx-explorer ranks {name}"
         yield Fact("run", "notice", text, detail)
     if damages:
         text = f"Not all of it is as torch wrote it: {'; '.join(damages)}."

@@ -104,8 +104,8 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
         "is there has it at once."
     )
     detail = (
-        "Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute "
-        f"is the same.{others}"
+        "Kernel names say _to_copy where those on a GPU say lift_fresh; the kernels compute the "
+        "same.{others}"
     )
     place = place_of_path(reader, path, line) if path else None
     yield Fact("kernels", "notice", text, detail, place, "kernels")

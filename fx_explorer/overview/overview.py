@@ -106,8 +106,8 @@ LAUNCHES_IN = (
 )
 
 FILTERED = (
-    "What a dropped guard looked at is not checked any more. When it changes, the old "
-    "compiled code runs on."
+    "What a dropped guard looked at is not checked any more. When it changes, the old compiled "
+    "code keeps running."
 )
 
 
@@ -508,7 +508,7 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     if guards:
         times = figures.compilations
         if times > 1:
-            among = f", {guards:,} in all, each compilation its own"
+            among = f", {guards:,} in total over all compilations"
         else:
             among = f": {guards:,}"
         text = f"The compiled code is used again as long as its guards hold{among}."

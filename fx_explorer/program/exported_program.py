@@ -45,7 +45,8 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
         )
     if not request.trusts_target:
         raise TargetError(
-            f"{place.shown} is an ExportedProgram, and nobody agreed to load it: add --trust"
+            f"{place.shown} is an ExportedProgram, which is loaded only with your consent: add "
+            "--trust"
         )
     say(f"loading {place.shown}")
     program = _loaded(place.file, archive)

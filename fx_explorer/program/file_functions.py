@@ -56,7 +56,9 @@ def guard_filter(name: object) -> GuardFilter:
     """
     known = known_filters()
     if not isinstance(name, str):
-        raise TargetError(f"{GUARD_FILTER}={name!r} is no name of a filter. {_list_filters(known)}")
+        raise TargetError(
+            f"{GUARD_FILTER}={name!r} is not the name of a filter. {_list_filters(known)}"
+        )
     if name in known:
         return _checked(known[name], name)
     function = function_of_file(name, "guard filter")

@@ -71,7 +71,9 @@ def locate(request: CaptureRequest) -> TargetPlace:
     check_file(file)
     if not request.as_script and not request.as_python and is_exported(file):
         if name:
-            raise TargetError(f"{file} is no Python file, and offers no {name}: leave out :{name}")
+            raise TargetError(
+                f"{file} is not a Python file, and offers no {name}: leave out :{name}"
+            )
         return TargetPlace(str(file), file.absolute(), is_exported=True)
     check_is_python(file, as_python=request.as_python)
     is_script = request.as_script or not (

@@ -89,7 +89,7 @@ def _what_it_is(path: Path, text: TraceText) -> str:
         return f"{path} is empty, and no profile"
     damage = f" ({text.problem})" if text.problem else ""
     return (
-        f"{path} is no profile: it has no traceEvents{damage}. torch.profiler writes one with "
+        f"{path} is not a profile: it has no traceEvents{damage}. torch.profiler writes one with "
         "export_chrome_trace(FILE)"
     )
 

@@ -74,7 +74,7 @@ def read_provenance(text: str) -> Provenance:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(table, dict):
-        raise ValueError("it is no table of kernels")
+        raise ValueError("it is not a table of kernels")
     if "cppCodeToPost" in table or "postToPre" in table or "preToPost" in table:
         return _of_mappings(table)
     return _of_information(table)
@@ -94,7 +94,7 @@ def _of_information(table: Mapping[str, Any]) -> Provenance:
         )
         kernels.append(kernel)
     if table and not kernels:
-        raise ValueError("it is no table of kernels")
+        raise ValueError("it is not a table of kernels")
     return Provenance(tuple(kernels), left_out=len(table) - len(kernels))
 
 

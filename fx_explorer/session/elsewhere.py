@@ -71,9 +71,11 @@ def read_elsewhere(session: Path, body: object, digest: object) -> str:
     """
     read = what_reads_texts(session)
     if read is None:
-        raise ValueError("a text of it lies in another file, and nobody says which")
+        raise ValueError(
+            "one of its texts is in another file, and no reader for that file is registered"
+        )
     if not isinstance(body, bytes) or not isinstance(digest, bytes) or len(body) != _PLACE.size:
-        raise ValueError("a text of it has no place")
+        raise ValueError("the place of one of its texts is invalid")
     return read(_place(body, digest))
 
 

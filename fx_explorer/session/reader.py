@@ -466,7 +466,9 @@ class SessionReader:
 
     def _query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         if self._is_abandoned:
-            raise SessionError(f"nobody waits any more for what is read of {self.path}")
+            raise SessionError(
+                f"the read of {self.path} was abandoned: its result is no longer needed"
+            )
         self._limit.begin()
         try:
             return self._db.execute(sql, values).fetchall()

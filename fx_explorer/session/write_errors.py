@@ -31,8 +31,9 @@ class ExplainedWrite:
         )
         if isinstance(error, sqlite3.Error) and not is_of_one_row:
             raise SessionWriteError(
-                f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. Is "
-                "there room, and may it be written to? A session that is being made lies in a "
+                f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. "
+                "Check that the disk has room and that you may write there. A session that is "
+                "being made lies in a "
                 "temporary directory, which TMPDIR chooses."
             ) from error
 

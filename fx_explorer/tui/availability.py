@@ -81,7 +81,7 @@ NO_COMPILER = (
 )
 NO_REQUEST = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 WORKS = "The compiler is working: it listens at its next pause."
-RESTS = "Everything is compiled, and nothing waits."
+RESTS = "Everything is compiled; nothing is paused."
 
 
 def why_not(command_id: str, now: Situation) -> str:

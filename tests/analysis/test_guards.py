@@ -237,7 +237,7 @@ def test_a_range_is_said_in_words(reach: str, words: str) -> None:
 def test_what_was_decided_about_a_size_is_said_in_words() -> None:
     fixed = model.SymbolEvent(0, 1, "specialized", ("s27",), "8", "range_refined_to_singleton")
     same = model.SymbolEvent(0, 1, "same_as", ("s27",), "L['y'].size()[0]")
-    assert describe_symbol_event(fixed) == "fixed to 8 (range refined to singleton)"
+    assert describe_symbol_event(fixed) == "specialized to 8 (range refined to singleton)"
     assert (
         describe_symbol_event(same)
         == "size 0 of y had the same value, and must have it from now on"

@@ -81,8 +81,8 @@ def test_a_fifo_is_no_target_and_nobody_waits_for_a_writer(
     assert cli.main(["capture", "fifo.py"]) == 2
     told = capsys.readouterr().err
     assert (
-        "fifo.py is no Python file: it is a FIFO. Write it to a file first; a log may come from the standard input"
-        in told
+        "fifo.py is not a Python file: it is a FIFO. Write it to a file first; a log may come "
+        "from the standard input" in told
     )
 
 

@@ -46,7 +46,7 @@ TOLD = [
         OTHER,
         THIRD,
         "",
-        "by up to 2, and that of the original by up to 4 of 4, so that nobody can tell what the change does to it",
+        "by up to 2, and that of the original by up to 4 of 4, so the effect of the change on it is unknown",
     ),
     (
         THIRD,

@@ -37,7 +37,7 @@ def test_fewer_breaks_and_equal_results_are_good() -> None:
     [
         (BEFORE, "the break stays"),
         (replace(BEFORE, graph_break_hits=5), "the break stays"),
-        (replace(BEFORE, graph_breaks=3, graph_break_hits=3), "other breaks come in its place"),
+        (replace(BEFORE, graph_breaks=3, graph_break_hits=3), "other breaks replace it"),
         (replace(BETTER, operations=0, graphs=0), "nothing is compiled any more"),
         (
             replace(BETTER, operations=9, graphs=3),
@@ -64,7 +64,7 @@ def test_a_break_that_hid_others_may_go_though_there_are_more_breaks_then() -> N
     nothing_more_is_compiled = replace(uncovered, operations=10)
     assert judge(FINISHED, BEFORE, nothing_more_is_compiled, EQUAL) == (
         "refused",
-        "other breaks come in its place",
+        "other breaks replace it",
     )
 
 

@@ -224,7 +224,7 @@ def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
             "x = x + 1\ny = x",
             "y is made inside and used behind it, where there may have been no round",
         ),
-        ("z = 1", "nothing that was there before it changes inside"),
+        ("z = 1", "it changes no variable that existed before it"),
     ],
 )
 def test_a_while_that_cannot_be_converted_says_why(tmp_path: Path, body: str, said: str) -> None:

@@ -188,7 +188,7 @@ def test_an_unknown_front_end_is_refused(capsys: pytest.CaptureFixture[str]) -> 
         main(["capture", "m.py", "--frontend", "jit"])
     assert ended.value.code == 2
     assert (
-        "'jit' is no front end; there are symbolic_trace, export, make_fx"
+        "'jit' is not a front end; there are symbolic_trace, export, make_fx"
         in capsys.readouterr().err
     )
 

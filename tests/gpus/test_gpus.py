@@ -173,7 +173,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ),
         ("bf16 = { value = 989.5e12", "bf16 = { value = -1", "peak_flops.bf16 cannot be -1.0"),
         ("bf16 = { value = 989.5e12", "bf16 = { value = nan", "peak_flops.bf16 cannot be nan"),
-        ("[sources]", "[[sources]]", "sources is no table: write it as [sources]"),
+        ("[sources]", "[[sources]]", "sources is not a table: write it as [sources]"),
         ('name = "h100"', 'name = "../h100"', "name cannot be '../h100'"),
         ("clock_hz = {", "clok_hz = {", "memory_clock_hz is missing"),
         ("\n[sources]", "\n[colour]\n[sources]", "colour is not known; known are name, title"),

@@ -172,7 +172,7 @@ def test_what_is_said_to_go_unseen_does(
 ) -> None:
     effect = next(one for one in counts_of(asked).filters if one.name == name)
     assert says in effect.risk
-    assert effect.risk.endswith("the old compiled code runs on")
+    assert effect.risk.endswith("the old compiled code keeps running")
     stale, right = changed(name, change)
     assert (stale, right) == (4 * 2 * 2.0, 4 * 5 * 2.0)
 
@@ -244,7 +244,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             "bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)",
         ),
         ("leaves.py:f", "leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
-        (3, "guard_filter_fn=3 is no name of a filter"),
+        (3, "guard_filter_fn=3 is not the name of a filter"),
     ],
 )
 def test_a_filter_that_is_not_there_is_refused_with_those_that_are(

@@ -121,7 +121,7 @@ def test_the_worker_loads_nothing_that_nobody_agreed_to(
 
     monkeypatch.setattr("torch.export.load", never)
     request = CaptureRequest(str(saved), "")
-    with pytest.raises(TargetError, match="nobody agreed to load it"):
+    with pytest.raises(TargetError, match="loaded only with your consent"):
         find_any_target(locate(request), request, lambda said: None)
 
 

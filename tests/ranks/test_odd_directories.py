@@ -184,7 +184,7 @@ def test_a_rank_packed_with_zstd_is_compared_like_the_others(tmp_path: Path) -> 
 def test_a_missing_rank_is_told(tmp_path: Path) -> None:
     for rank in (0, 1, 3):
         write_rank(tmp_path, rank, as_rank(text_of(DDP), rank))
-    assert compare([tmp_path]).notes == ("Rank 2 is missing: no file of it is here",)
+    assert compare([tmp_path]).notes == ("Rank 2 is missing: none of the files is from it",)
 
 
 def test_the_name_is_believed_where_the_records_say_another_rank(tmp_path: Path) -> None:

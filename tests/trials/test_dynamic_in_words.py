@@ -61,7 +61,8 @@ def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() ->
     assert advice(trials) == "torch._dynamo.mark_dynamic(x, 0)"
     told = verdict(trials)
     assert told.startswith(
-        "mark_dynamic makes one compilation serve both; dynamic=True does too, with 3 free sizes in place of 1."
+        "mark_dynamic makes one compilation serve both; dynamic=True does too, with 3 free sizes "
+        "in place of 1."
     )
     assert "By default torch compiles once more" in told
 
@@ -103,7 +104,8 @@ def test_what_no_way_serves_is_told_with_the_check() -> None:
     ]
     assert advice(trials) == ""
     assert verdict(trials) == (
-        "No way makes one compilation serve both: tensor 'x' dtype mismatch. expected Float, actual Double."
+        "No way makes one compilation serve both: tensor 'x' dtype mismatch. expected Float, "
+        "actual Double."
     )
 
 
@@ -113,7 +115,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
     ]
     assert (
         verdict(trials)
-        == "Whether the other inputs are compiled again is not known: name 'unknown' is not defined."
+        == "Whether the other inputs recompile is not known: name 'unknown' is not defined."
     )
     assert verdict([replace(one, reason="It is a script.") for one in trials]).endswith(
         "not known: It is a script."
@@ -135,8 +137,8 @@ def test_cells_stand_under_their_header() -> None:
         "compiled": "2 (1 again)",
         "graphs": "2",
         "guards": "11",
-        "free sizes": "3",
-        "fixed sizes": "0",
+        "dynamic sizes": "3",
+        "specialized sizes": "0",
         "kernels": "6",
         "compile s": "0.4",
         "other inputs": "used again",

@@ -115,7 +115,7 @@ def test_what_other_inputs_were_told_leads_to_the_line_of_the_check_that_fails(
 ) -> None:
     with SessionReader(session) as reader:
         answer = guards_table(reader).rows[0]
-        assert answer.cells[2] == "would be compiled again: size 0 of x was 4 and now is 8"
+        assert answer.cells[2] == "would recompile: size 0 of x was 4 and now is 8"
         assert answer.cells[5] == "f.py:5"
         assert "tensor 'x' size mismatch" in answer.detail().text  # type: ignore[misc]
 
@@ -134,9 +134,9 @@ def test_a_size_that_was_fixed_says_by_which_line(session: Path) -> None:
     with SessionReader(session) as reader:
         table = sizes_table(reader)
         (row,) = table.rows
-    assert row.cells[1:5] == ("size 0 of x", "4", "fixed to 8", "f.py:5")
+    assert row.cells[1:5] == ("size 0 of x", "4", "specialized to 8", "f.py:5")
     assert row.cells[-1] == "s77"
-    assert "had to be fixed, size 0 of x at f.py:5" in table.notice
+    assert "had to be specialized, size 0 of x at f.py:5" in table.notice
 
 
 async def test_the_guards_are_narrowed_while_one_types(open_app: OpenApp, session: Path) -> None:

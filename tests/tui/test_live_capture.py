@@ -177,7 +177,10 @@ async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_
         assert driver.explorer.reader.path == first.session_path
         assert not first.was_discarded
         assert driver.app.captures.last_session == first.session_path
-        assert any("what was on screen stays" in note.message for note in driver.app._notifications)
+        assert any(
+            "the screen still shows the previous one" in note.message
+            for note in driver.app._notifications
+        )
 
 
 async def test_quitting_stops_the_capture_and_leaves_no_files(

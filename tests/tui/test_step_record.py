@@ -160,7 +160,7 @@ async def test_an_error_and_the_end_are_said_and_nothing_of_the_program_s_reache
     async with open_app(recorded) as driver:
         await driver.press("c", "b", "G")
         assert "It raised ValueError: too large." in driver.screen
-        assert "not known: an error is on its way" in driver.screen
+        assert "not known: an exception is propagating" in driver.screen
         await driver.press("right")
         assert "This is the last step." in driver.screen
         await driver.press("left")

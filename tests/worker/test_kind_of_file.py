@@ -77,7 +77,7 @@ def test_what_python_cannot_read_is_not_run_whatever_it_is_called(
 ) -> None:
     content, words = BINARY[name]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(TargetError, match="is no Python file: it is ") as refused:
+    with pytest.raises(TargetError, match="is not a Python file: it is ") as refused:
         place(tmp_path / name, as_python=as_python)
     assert words in str(refused.value)
     assert "--as-python" not in str(refused.value)

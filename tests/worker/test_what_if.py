@@ -83,7 +83,7 @@ async def test_other_inputs_are_asked_about_at_the_pause_and_at_the_end(program:
     found = await converse(
         program, [wider, Command("go"), wider, ask("(torch.zeros(BATCH, 8),)")], pause="dynamo"
     )
-    rejected = "forward would be compiled again: [0/0] fails at tensor 'x' size mismatch at index 0. expected 4, actual 8"
+    rejected = "forward would recompile: [0/0] fails at tensor 'x' size mismatch at index 0. expected 4, actual 8"
     accepted = "[0/0] would be used again: all its guards hold"
     assert [one.text for one in found.answers if one.text != "continuing"] == [
         rejected,
@@ -106,7 +106,7 @@ async def test_what_lowering_asked_of_a_size_counts_too(tmp_path: Path) -> None:
     )
     assert [one.text for one in found.answers if one.text != "continuing"] == [
         "[0/0] would be used again: all its guards hold",
-        f"forward would be compiled again: [0/0] fails at {AT_MOST_512}",
+        f"forward would recompile: [0/0] fails at {AT_MOST_512}",
     ]
 
 

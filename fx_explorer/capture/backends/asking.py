@@ -178,7 +178,7 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
         support[node] = "supported" if is_supported else "falls_back"
     notes: tuple[str, ...] = ()
     if proposal.segments is None:
-        notes = ("torch's partitioner proposed nothing: it was asked, and raised.",)
+        notes = ("torch's partitioner raised an error, so it proposed no segments.",)
     report = SupportReport(
         0,
         0,
@@ -355,7 +355,7 @@ class AskedSupport:
             sentences.append(f"Asked of {_operators(count)}, {what}.")
         more = len(self._odd) - MOST_ODDITIES
         if more > 0:
-            sentences.append(f"{more} other errors are told at the operators.")
+            sentences.append(f"{more} other errors are listed at the operators.")
         return sentences
 
 

@@ -269,7 +269,7 @@ def _linked(given: object, known: KnownNodes) -> tuple[int, How]:
 def _unknown(given: object) -> str:
     if isinstance(given, (str, torch.fx.Node)):
         name = given.name if isinstance(given, torch.fx.Node) else given[:200]
-        return f"its links name {name!r}, which is no node of the graph that the backend was given"
+        return f"its links name {name!r}, which is not a node of the graph that the backend got"
     return f"a line is linked to a {type(given).__name__}: nodes, or their names, are expected"
 
 

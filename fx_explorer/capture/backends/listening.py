@@ -290,7 +290,7 @@ def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: 
         none,
     )
     if len(read) > MOST_INSTRUCTIONS:
-        of.add(f"it has more than {MOST_INSTRUCTIONS:,} instructions: the first are kept")
+        of.add(f"it has more than {MOST_INSTRUCTIONS:,} instructions: only the first are kept")
     known = KnownNodes(recording.segment(), direction)
     # Read before the transaction: what is in it may be of the backend's own classes.
     made = list(_instructions(read[:MOST_INSTRUCTIONS], known, of))
@@ -309,7 +309,7 @@ def _call_number(call: Any, counted: int, of: Problems) -> int:
     if call is None:
         return counted
     if isinstance(call, bool) or not isinstance(call, int) or not 0 < call < 2**31:
-        of.add("its call is no number, from 1: its runs are counted")
+        of.add("its call is not a number from 1, so its runs are counted instead")
         return counted
     return call
 
@@ -372,7 +372,7 @@ def _shapes(given: Any) -> str:
 def _seconds(given: Any, of: Problems) -> float:
     seconds = float(given)
     if not math.isfinite(seconds) or seconds < 0:
-        of.add("the seconds of an instruction are no time")
+        of.add("the seconds of an instruction are not a time")
         return 0.0
     return seconds
 
@@ -381,7 +381,7 @@ def _line(given: Any, of: Problems) -> int:
     if given is None:
         return 0
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 50_000_000:
-        of.add("the line of an instruction is no line number, from 1")
+        of.add("the line of an instruction is not a line number from 1")
         return 0
     return given
 
@@ -395,7 +395,7 @@ def _node(given: Any, known: KnownNodes, of: Problems) -> int:
         row = known.of_name(str(given))
     if not row:
         of.add(
-            f"an instruction names {str(given)[:200]!r}, which is no node of the graph "
-            "that the backend was given"
+            f"an instruction names {str(given)[:200]!r}, which is not a node of the graph that "
+            "the backend got"
         )
     return row

@@ -30,7 +30,7 @@ from fx_explorer.capture.torch_compat.shared_names import strip_local_scope, wra
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GuardAnswer, GuardCheck
 
-ONLY_BY_RUNNING = "its values are computed by the program, so it is known only by running it"
+ONLY_BY_RUNNING = "the program computes its values, so only running the program can tell"
 
 NOTHING_COMPILED = "Nothing was compiled, so there are no guards to ask."
 
@@ -287,9 +287,9 @@ def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswe
     if accepted:
         text = f"[{names[accepted[0].compilation]}] would be used again: all its guards hold"
     elif rejected:
-        text = f"{frame.code.co_name} would be compiled again: {'; '.join(failing)}"
+        text = f"{frame.code.co_name} would recompile: {'; '.join(failing)}"
     else:
-        text = f"{frame.code.co_name} would be compiled again: {THROWN_AWAY}"
+        text = f"{frame.code.co_name} would recompile: {THROWN_AWAY}"
     if beyond:
         text += f". {beyond} further compilation(s) are reached only by running, and were not asked"
     return text

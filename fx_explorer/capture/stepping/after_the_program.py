@@ -386,7 +386,8 @@ def _real(value: Any, variant: Variant) -> Any:
     """
     if isinstance(value, FakeTensor):
         raise UsageError(
-            f"[{variant.row.name}] was captured with fake tensors, which cannot be computed with."
+            f"[{variant.row.name}] was captured with fake tensors, which hold no values to "
+            "compute with."
         )
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return value.node.hint

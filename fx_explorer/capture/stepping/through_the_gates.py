@@ -270,7 +270,7 @@ def _no_command(command: Command) -> UsageError:
         return UsageError(
             "What the bytecode does can be recorded when the program has run: continue first."
         )
-    return UsageError(f"{command.kind!r} is no command for a gate.")
+    return UsageError(f"{command.kind!r} is not a command for a pause.")
 
 
 def allow_at_gate(stepper: Stepper, command: Command) -> None:

@@ -86,7 +86,9 @@ def backends_of(python: str, names: Sequence[str] = ()) -> tuple[str, list[Backe
     try:
         return str(answers[-1]["torch"]), [_backend(row) for row in answers[-1]["backends"]]
     except (LookupError, TypeError, ValueError) as error:
-        raise WorkerError(f"{python} answers as no Python with torch does") from error
+        raise WorkerError(
+            f"{python} does not answer as a Python interpreter with torch would"
+        ) from error
 
 
 def _backend(row: dict[str, object]) -> Backend:

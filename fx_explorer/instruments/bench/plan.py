@@ -194,7 +194,7 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         metavar="N,N",
         type=_batches,
         default=None,
-        help="batches; which dimension that is, is found out and told",
+        help="batch sizes; the bench finds the batch dimension and names it",
     )
     group.add_argument(
         "--size",

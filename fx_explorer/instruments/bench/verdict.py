@@ -200,7 +200,7 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
         )
     elif right:
         yield (
-            f"It was not shown that compiling pays: uncompiled, {what} takes {_took(uncompiled)}; "
+            f"Whether compiling pays is unclear: uncompiled, {what} takes {_took(uncompiled)}; "
             "nothing is clearly faster."
         )
     for cell in right:
@@ -316,8 +316,8 @@ def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
         first = next((cell for cell in cells if cell.cell.agreement == kind), None)
         if first and kind == "within_error" and not first.cell.reference_error:
             yield (
-                f"The results of {name} are as large as eager's and have their "
-                f"direction{_at(first)}, and how exact either is, is not known: "
+                f"The results of {name} have the size and direction of eager's{_at(first)}, but "
+                "how exact either is could not be measured: "
                 f"{difference(first)}."
             )
         elif first and kind == "within_error":

@@ -90,7 +90,7 @@ def _notice(figures: BenchFigures) -> str:
     the answer.
     """
     if figures.state == "running":
-        return f"Measuring … {figures.doing} (esc stops it and keeps what there is)"
+        return f"Measuring … {figures.doing} (esc stops and keeps what was measured)"
     return verdict(figures)[0]
 
 

@@ -194,7 +194,8 @@ def _recompile_text(recompile: ExplainedRecompile) -> str:
         ),
         "",
         *texts,
-        f"The code compiled as [{recompile.of}] could not be reused: its guard failed.{_others(recompile)}",
+        f"The code compiled as [{recompile.of}] could not be reused: its guard "
+        f"failed.{_others(recompile)}",
         f"  {recompile.plain_guard}",
         "",
         "torch's own words",
@@ -208,7 +209,7 @@ def _others(recompile: ExplainedRecompile) -> str:
     if not others:
         return ""
     was = "was" if others == 1 else "were"
-    return f" {counted(others, 'earlier version').capitalize()} {was} refused for the same."
+    return f" {counted(others, 'earlier version').capitalize()} {was} rejected by the same guard."
 
 
 def _notice(
@@ -244,8 +245,8 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return (
-            "Nothing was compiled, so nothing could break. The console (8) shows what the "
-            "program said."
+            "Nothing was compiled, so nothing could break. The console (8) shows what the program "
+            "printed."
         )
     return "No graph break and no recompile: every function was compiled once, as one graph."
 

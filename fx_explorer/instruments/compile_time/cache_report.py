@@ -79,8 +79,8 @@ def _answer(cache_answer: CacheAnswer) -> Json:
 
 
 COMPARE = (
-    "fx-explorer diff EARLIER THIS names the first part of the key that an earlier run had "
-    "otherwise."
+    "fx-explorer diff EARLIER THIS names the first part of the key that differs from an earlier "
+    "run's."
 )
 
 MOST_PHASES = 4
@@ -148,7 +148,7 @@ def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool
         return
     if pair.first is None:
         if not is_explained:
-            yield f"{where}: the keys differ, and torch did not write what they are made of"
+            yield f"{where}: the keys differ, but torch did not log their parts"
         return
     first = pair.first
     yield f"{where}: the keys differ. First in: {first.text}"

@@ -105,13 +105,11 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         ),
         (
             r"Cannot produce stable cache key for unpicklable type (?P<what>\S+)",
-            lambda found: (
-                f"the key would need an object that cannot be written down ({found['what']})"
-            ),
+            lambda found: f"the key would need an object that cannot be pickled ({found['what']})",
         ),
         (
             r"Failed to pickle cache key",
-            lambda _: "the key would need an object that cannot be written down",
+            lambda _: "the key would need an object that cannot be pickled",
         ),
         (
             r".*(?:custom pass|Unsupported .*pass)",

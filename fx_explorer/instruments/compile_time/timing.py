@@ -178,7 +178,7 @@ _WORDS: dict[str, str] = {
     "_recursive_post_grad_passes": "passes on the final graph",
     "GraphLowering.run": "lowering",
     "GraphLowering.codegen": "writing the code",
-    "GraphLowering.compile_to_fn": "making a function of the code",
+    "GraphLowering.compile_to_fn": "building a function from the code",
     "GraphLowering.compile_to_module": "loading the code",
     "CacheBase.get_system.triton_key": "reading Triton's own files, for its version",
     "code_gen": "writing the code",

@@ -158,7 +158,10 @@ def _resources(
     if not any(before or after for _, before, after in rows):
         return
     yield ""
-    yield f"a call of each on either GPU, an estimate by its data sheet ({names[0]} · {names[1]}):"
+    yield (
+        "time of one call of each on either GPU, estimated from the data sheets "
+        f"({names[0]} · {names[1]}):"
+    )
     for pair, time, other_time in rows:
         if time or other_time:
             head = f"  [{pair.compilation}] {pair.direction:<9} "

@@ -251,8 +251,8 @@ COLUMNS = (
     Column("compiled", is_number=True),
     Column("graphs", is_number=True, priority=5),
     Column("guards", is_number=True, priority=2),
-    Column("free sizes", is_number=True),
-    Column("fixed sizes", is_number=True, priority=1),
+    Column("dynamic sizes", is_number=True),
+    Column("specialized sizes", is_number=True, priority=1),
     Column("kernels", is_number=True, priority=4),
     Column("compile s", is_number=True, priority=3),
     Column("other inputs", narrowing="wrapped", least=18),
@@ -346,10 +346,7 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
     if reason:
-        return (
-            "Whether the other inputs are compiled again is not known: "
-            f"{first_line(reason).rstrip('.')}."
-        )
+        return f"Whether the other inputs recompile is not known: {first_line(reason).rstrip('.')}."
     return ""
 
 

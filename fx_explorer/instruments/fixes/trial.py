@@ -184,7 +184,7 @@ def judge(
         return "refused", f"what is printed changes: {_printed(verification)}"
     if not _gains(before, after):
         stays = after.graph_breaks == before.graph_breaks
-        why = "the break stays" if stays else "other breaks come in its place"
+        why = "the break stays" if stays else "other breaks replace it"
         return "refused", why
     if failure := _new_failure(before, failures):
         return "refused", f"the compiler fails: {failure.message}"

@@ -199,7 +199,7 @@ def _control_flow(both: FrontEndDifference) -> Iterator[str]:
     else:
         broken = "Dynamo breaks the graph"
     if both.name == "symbolic_trace":
-        yield f"{broken}: here that ran once while it was traced, and is no part of the graph."
+        yield f"{broken}: here that ran once while it was traced, and is not part of the graph."
     elif both.name == "make_fx":
         yield (
             f"{broken}: here it is one graph of what the example did there, and nothing "
@@ -216,7 +216,7 @@ _ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
 
 
 _RUNS_WITH_ANYTHING = (
-    " This graph has none: it runs with whatever it is given, also where another would be right."
+    " This graph has none: it runs with any input, even one that needs a different graph."
 )
 _WITHOUT_CHECKS = {
     "export": (

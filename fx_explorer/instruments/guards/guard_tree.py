@@ -220,7 +220,7 @@ _ASKS: dict[str, str] = {
 
 _CODE_ASKS = {
     "top_saved_tensors_hooks": "the same hooks for saved tensors are active",
-    "not ___dict_contains('forward'": "has no forward of its own, besides that of its class",
+    "not ___dict_contains('forward'": "no forward is set on the instance, only on its class",
 }
 """Descriptions of checks that are Python functions, which are known by their code."""
 
@@ -282,7 +282,7 @@ def can_fail(
             "a setting of torch: entering torch.no_grad() or autocast before the call changes it",
         )
     if check.origin == "library":
-        return "hardly", "torch and Python themselves: somebody would have to patch them"
+        return "hardly", "torch and Python themselves: only patching them changes it"
     if check.origin == "shapes":
         return _relation_chance(check)
     # A leaf of the tree may be of another kind than the guard that it is for.

@@ -46,7 +46,7 @@ class ExplainedSymbol:
         """
         symbol = self.symbol
         if symbol.became:
-            words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"
+            words = "specialized to" if symbol.became.lstrip("-").isdigit() else "always"
             return f"{words} {self.became}"
         if not symbol.final_range:
             return "not known: Dynamo did not come to an end"
@@ -159,10 +159,10 @@ def plain_range(reach: str) -> str:
 
 
 def describe_symbol_event(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:
-    """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
+    """Return ``specialized to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
         reason = f" ({event.reason.replace('_', ' ')})" if event.reason else ""
-        return f"fixed to {event.expression}{reason}"
+        return f"specialized to {event.expression}{reason}"
     if event.kind == "same_as":
         return (
             f"{plain_code(event.expression, of)} had the same value, and must have it from now on"

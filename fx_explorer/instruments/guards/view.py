@@ -232,7 +232,7 @@ def _answer_row(
     if answer.answer == "accepted":
         words, mark, kind = "would be used again", "✓ fits", "good"
     else:
-        words = f"would be compiled again: {change_of(answer.reason).words}"
+        words = f"would recompile: {change_of(answer.reason).words}"
         mark, kind = "✗ fails", "bad"
     cells = (
         f"[{owner}]",

@@ -305,7 +305,10 @@ class Builder:
             try:
                 answer = BuildAnswer.from_json(line.decode())
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-                words = f"{self._python} answers as no Python does: choose another --python"
+                words = (
+                    f"{self._python} does not answer as a Python interpreter would: choose "
+                    "another --python"
+                )
                 answer = BuildAnswer(0, "refused", text=words)
             self._answers.put_nowait(answer)
 

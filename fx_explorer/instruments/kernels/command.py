@@ -102,8 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
         if arguments.gpu is not None:
             raise UsageError(
-                "--bench runs the kernel on this machine's GPU, which that of --gpu is "
-                "not: give one of the two"
+                "--bench runs the kernel on this machine's GPU, and --gpu names another GPU: give "
+                "one of the two"
             )
         arguments.build = (
             True  # of a target: without that it is not known what the kernel is launched with
@@ -260,7 +260,8 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
         return passes_text(compiler_passes, width_for(sys.stdout))
     if not 0 <= arguments.mlir_pass < len(compiler_passes):
         raise UsageError(
-            f"there are {len(compiler_passes)} passes, numbered from 0; there is no {arguments.mlir_pass}"
+            f"there are {len(compiler_passes)} passes, numbered from 0; there is no "
+            f"{arguments.mlir_pass}"
         )
     return pass_text(compiler_passes[arguments.mlir_pass])
 

@@ -370,8 +370,8 @@ UNKNOWN_PICK = (
     "All of them are shown."
 )
 UNKNOWN_RUN_TIME = (
-    "How long it takes is not known: nothing ran. The estimate is the least time that the "
-    "data sheet allows."
+    "How long it takes is not known: nothing ran. The estimate is a lower bound from the data "
+    "sheet."
 )
 UNKNOWN_PADDING = (
     "Whether a matrix would be padded is not known: that is decided by timing it on the GPU. "
@@ -394,7 +394,7 @@ TEMPLATE_WITHOUT_FUSION = (
     "into the first."
 )
 ATTENTION_BY_OUR_RULES = (
-    "Which attention kernel would be chosen is decided by our copy of the rules of a CUDA build."
+    "The attention kernel is chosen by fx-explorer's copy of the rules of a CUDA build."
 )
 NOT_CAPTURED_FOR_A_GPU = (
     "This session was not captured for a GPU: capture it with --gpu h100, for example."

@@ -107,7 +107,7 @@ def _how_it_died(ended: int, stopped: str, timeout_s: float, printed: list[str])
         )
     how = f"signal {-ended}" if ended < 0 else f"exit status {ended}"
     return "\n".join(
-        [f"The process that measured the kernel died ({how}). The last it said:", *printed]
+        [f"The process that measured the kernel died ({how}). Its last output:", *printed]
     )
 
 
@@ -133,9 +133,7 @@ COLD = (
     "Its caches were emptied before each run; in a program, what the kernel before it wrote "
     "may still be there."
 )
-TOO_SHORT = (
-    "It takes hardly longer than a kernel that does nothing: starting it is most of the time."
-)
+TOO_SHORT = "It takes hardly longer than an empty kernel: most of its time is the launch."
 
 INDEX_TYPES = ("int64", "int32")
 

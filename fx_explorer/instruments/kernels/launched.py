@@ -157,8 +157,8 @@ METRIC = "autotune_choices_stats"
 """
 
 NOT_IN_LOG = (
-    "A log does not list what else there was to choose from, nor what each choice became: a "
-    "capture of the program with --build does."
+    "A log lists neither the other candidates nor the code of each: capture the program with "
+    "--build to see them."
 )
 
 CONFIGURATIONS = "Configurations of kernels"

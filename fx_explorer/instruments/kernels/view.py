@@ -195,12 +195,12 @@ class _Shown(Sequence[TableRow]):
             return describe_profile(self._reader)
         if "in a call" in kinds:
             if "estimated" in kinds:
-                rest = "; others (≥) are the least that the data sheet allows"
+                rest = "; others (≥) are lower bounds from the data sheet"
             else:
                 rest = ""
             return f"Times are those of a call (v l){rest}."
         if self._is_mixed:
-            return "Times marked ≥ are the least that the data sheet allows."
+            return "Times marked ≥ are lower bounds from the data sheet."
         return ""
 
     def _weight(self, cost: KernelCost) -> float:
@@ -326,10 +326,13 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
     if times:
         return f"{words} {times}"
     if gpu:
-        return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
+        return f"{words} Nothing ran: times are lower bounds from the data sheet. {BELOW}"
     of_build = built_kernels(reader)
     if of_build.built == of_build.kernels:
         return words
     if of_build.built:
-        return f"{words} {of_build.built:,} of them were built, to be saved: --build builds all."
+        return (
+            f"{words} {of_build.built:,} of them were built, for the code that the program saves; "
+            "--build builds all."
+        )
     return f"{words} Nothing was built: this is what would be (--build builds it)."

@@ -162,13 +162,13 @@ def _risk(gone: Sequence[ExplainedCheck]) -> str:
     if not by_origin:
         return (
             "a function, class or module that the program replaces after compiling is not "
-            "noticed: the old one runs on"
+            "noticed: the old one keeps running"
         )
     text = listed(
         (_with_examples(origin, by_origin[origin]) for origin in UNSEEN if origin in by_origin),
         len(UNSEEN),
     )
-    risk = f"changes to {text} after compiling are not noticed: the old compiled code runs on"
+    risk = f"changes to {text} after compiling are not noticed: the old compiled code keeps running"
     is_open = any(
         check.check.kind == "TENSOR_MATCH" and check.check.origin == "argument" for check in gone
     )

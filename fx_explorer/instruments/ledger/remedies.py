@@ -232,7 +232,7 @@ SETTINGS = (
     GuardSetting(
         "dynamo.use_recursive_dict_tags_for_guards",
         True,
-        "modules whose dicts nobody has written to since are not looked into",
+        "modules are not checked when no dict of theirs was written to since the last call",
         "torch has it off by default; code, defaults and closures of functions must not be rebound",
         _is_of_module,
     ),
@@ -247,7 +247,7 @@ SETTINGS = (
         "dynamo.use_lamba_guard_for_object_aliasing",
         False,
         "which inputs are the same object is then checked in C++",
-        "nothing goes unseen that is noticed now",
+        "all changes that guards notice now are still noticed",
         _is_alias_in_python,
     ),
     GuardSetting(

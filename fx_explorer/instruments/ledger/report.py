@@ -233,5 +233,5 @@ def _notes(figures: LedgerFigures) -> Iterator[str]:
         f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch {call.torch}, with "
         f"{call.inputs}: means of the middle half of {counted(call.calls, 'call')} that took turns "
         f"with calls without a clock. The clock took {run_time(call.clock_s)} of a call, which is "
-        "taken off."
+        "subtracted."
     )

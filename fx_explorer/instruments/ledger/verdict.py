@@ -153,7 +153,7 @@ def _unguarded(call: LedgerCall) -> str:
     if is_faster:
         text = f"saves {run_time(call.call_s - call.unguarded_s)}"
     else:
-        text = "saves nothing that can be told"
+        text = "saves nothing measurable"
     return (
         "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and "
         f"{text}; it is unsafe: what no longer fits is run all the same."
@@ -206,6 +206,6 @@ def _doubts(figures: LedgerFigures) -> Iterator[str]:
     if call.other_calls > call.calls / 4:
         yield (
             f"{counted(call.other_calls, 'call')} took another path than the {call.calls:,} "
-            "that are told."
+            "shown here."
         )
     yield from (f"{note}." for note in call.notes)

@@ -264,7 +264,7 @@ _WORDS = {
     "reduction op": "it is much smaller than what it is computed from",
     "marked MUST_SAVE": "the program's checkpoint policy asks for it",
     "marked by checkpoint policy": "the program's checkpoint policy asks for it",
-    "non-tensor output": "it is no tensor, and only its parts are saved",
+    "non-tensor output": "it is not a tensor: only its parts are saved",
     "view op (recompute_views=True)": "recomputing a view costs nothing",
 }
 """The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in

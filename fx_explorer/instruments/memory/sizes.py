@@ -177,7 +177,7 @@ def read_wrapper(text: str, language: str = "python") -> Wrapper:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnreadableCode(
-            f"the output code is no Python that can be read ({type(error).__name__})"
+            f"the output code is not Python that can be read ({type(error).__name__})"
         ) from error
     functions = {function.name: function for function in _functions(tree)}
     if ENTRY not in functions:

@@ -69,7 +69,7 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
 
 NOT_ASKED = "memory that libraries take while they work (cuBLAS, cuDNN, oneDNN)"
 
-KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
+KEPT = "workspaces that cuBLAS never frees, one for each thread"
 """Name of the memory that is not counted when the GPU was asked for the workspace of each library
 call.
 """
@@ -267,7 +267,7 @@ def _unseen(calls: Sequence[CallOfKernel]) -> str:
 def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if used.unknown:
         verb = "is" if used.unknown == 1 else "are"
-        yield f"{counted(used.unknown, 'storage')} of unknown size {verb} not in it."
+        yield f"{counted(used.unknown, 'storage')} of unknown size {verb} not counted."
     calls = [moment.call for moment in used.step.moments]
     unseen = [call for call in calls if call.workspace and call.workspace.problem]
     if unseen:
@@ -281,7 +281,7 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.left_out:
         yield (
             f"{counted(memory.left_out, 'compilation')} of the same functions for other "
-            "inputs: the last of each is told."
+            "inputs: the last of each is shown."
         )
     if memory.has_breaks:
         yield _across_breaks(memory)

@@ -275,7 +275,7 @@ def _notice(reader: SessionReader) -> str:
         return ""
     words = (
         f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these "
-        f"{size(computed.size_bytes)} were computed, the rest is there anyway."
+        f"{size(computed.size_bytes)} were computed, the rest existed before the forward."
     )
     added = over_versions(reader, saving_compilations(reader))
     if added:
@@ -329,10 +329,10 @@ def _why_empty(reader: SessionReader) -> str:
         )
     if not reader.count(model.Graph, stage="backward"):
         return (
-            "Nothing is kept: there is no backward graph (inference, or a backend without "
+            "Nothing is saved: there is no backward graph (inference, or a backend without "
             "AOTAutograd)."
         )
-    return "Nothing is kept: the backward needs no value of the forward."
+    return "Nothing is saved: the backward needs no value of the forward."
 
 
 def _step_instead(reader: SessionReader) -> str:
@@ -436,6 +436,7 @@ def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:
 
 def _held(held_tensor: Held, paths: dict[int, str]) -> str:
     return (
-        f"{size(max(0, held_tensor.size_bytes)):>10}  {IN_WORDS[held_tensor.kind][0]:<11} {name_of(held_tensor)}  "
+        f"{size(max(0, held_tensor.size_bytes)):>10}  {IN_WORDS[held_tensor.kind][0]:<11} "
+        f"{name_of(held_tensor)}  "
         f"{where(held_tensor.node, paths)}"
     ).rstrip()

@@ -39,7 +39,7 @@ SORTS = ("order", "breaks", "operations", "kernels", "time", "saved", "compile")
 EPILOG = """\
 Each module has a row, which includes its submodules: graph breaks, operations that Dynamo captured, calls of kernels and their
 time, what it saves for the backward, and its share of compile time, by operations. Kernel time is measured where there is a
-measurement, else the least that the data sheet allows. Modules are sorted within their parent. Repeated layers are one row:
+measurement, else it is a lower bound from the data sheet. Modules are sorted within their parent. Repeated layers are one row:
 "0 … 11 ×12, alike", or how they differ. The app has the same tree (key 0), where enter narrows every view to a module.
 
 examples:

@@ -291,14 +291,14 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
     if not kinds:
         return "Kernel times are not known: --gpu h100 estimates them, and x c measures a call."
     if kinds == {"estimated"} and has_gpu:
-        return "Nothing ran: kernel times are the least that the data sheet allows."
+        return "Nothing ran: kernel times are lower bounds from the data sheet."
     if "in a profile" in kinds:
         return (
             "Kernel times are those of the profile: all steps that it recorded, and only "
             "what ran in them."
         )
     if "estimated" in kinds:
-        rest = ", others are the least that the data sheet allows"
+        rest = ", others are lower bounds from the data sheet"
     else:
         rest = ""
     where = " in a call" if "in a call" in kinds else ""

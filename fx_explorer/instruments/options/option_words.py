@@ -23,7 +23,7 @@ class OptionWords:
 ARGUMENTS: dict[str, OptionWords] = {
     "compile.fullgraph": OptionWords(
         "One graph, or an error at the first graph break.",
-        "Use it to be told of a break instead of paying for it. While it is on, Dynamo also "
+        "Use it to learn of a break, instead of paying for one. While it is on, Dynamo also "
         "captures .item() and operations with dynamic output (capture_scalar_outputs, "
         "capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
         {
@@ -32,13 +32,14 @@ ARGUMENTS: dict[str, OptionWords] = {
         },
     ),
     "compile.dynamic": OptionWords(
-        "Whether sizes are fixed in the compiled code.",
-        "A fixed size costs one recompile for each new value; a dynamic one costs some speed of "
+        "Whether the compiled code specializes sizes.",
+        "A specialized size costs one recompile for each new value; a dynamic one costs some "
+        "speed of "
         "the kernels. mark_dynamic is the choice for one dimension of one input.",
         {
-            "null": "fixed at first; a size that has changed is dynamic from the recompile on",
+            "null": "specialized at first; a size that has changed is dynamic from the recompile on",
             "true": "dynamic from the first compile on, wherever possible",
-            "false": "always fixed: every new size is a recompile",
+            "false": "always specialized: every new size is a recompile",
         },
     ),
     "compile.backend": OptionWords(
@@ -91,7 +92,7 @@ ARGUMENTS: dict[str, OptionWords] = {
         {"null": "torch._dynamo.config.recompile_limit"},
     ),
     "compile.isolate_recompiles": OptionWords(
-        "Whether this call of torch.compile counts its recompiles apart.",
+        "Whether this call of torch.compile counts its recompiles separately.",
         "Several calls of torch.compile on one function share their compiled versions "
         "and the limit, unless this is set.",
         {"false": "shared with other calls on the same function", "true": "counted and kept apart"},
@@ -138,7 +139,7 @@ BREAKS: dict[str, OptionWords] = {
         "Which function a graph break inside an inlined function breaks.",
         "",
         {
-            "false": "the caller breaks at the call, the function is compiled apart",
+            "false": "the caller breaks at the call, the function is compiled separately",
             "true": "the inlined function breaks",
         },
     ),
@@ -191,10 +192,13 @@ RECOMPILES: dict[str, OptionWords] = {
 
 SIZES: dict[str, OptionWords] = {
     "dynamo.assume_static_by_default": OptionWords(
-        "Takes sizes for fixed unless they are marked.",
+        "Specializes sizes unless they are marked dynamic.",
         "dynamic=True of torch.compile sets it to false while a function compiles, "
         "dynamic=False to true.",
-        {"true": "fixed, but for mark_dynamic and what has changed", "false": "dynamic"},
+        {
+            "true": "specialized, except for mark_dynamic and sizes that have changed",
+            "false": "dynamic",
+        },
     ),
     "dynamo.automatic_dynamic_shapes": OptionWords(
         "Makes a size dynamic once it has changed.",
@@ -206,7 +210,7 @@ SIZES: dict[str, OptionWords] = {
     ),
     "dynamo.specialize_int": OptionWords(
         "Fixes whole numbers that are passed in.",
-        "0 and 1 are always fixed.",
+        "0 and 1 are always specialized.",
         {"false": "dynamic once they have changed", "true": "a recompile for each value"},
     ),
     "dynamo.specialize_float": OptionWords(
@@ -217,12 +221,15 @@ SIZES: dict[str, OptionWords] = {
     "dynamo.allow_unspec_int_on_nn_module": OptionWords(
         "Lets whole numbers that a module holds be dynamic.",
         "A step counter on a module is a recompile at every step without it.",
-        {"false": "fixed: a recompile for each value", "true": "dynamic once they have changed"},
+        {
+            "false": "specialized: a recompile for each value",
+            "true": "dynamic once they have changed",
+        },
     ),
     "dynamo.force_parameter_static_shapes": OptionWords(
-        "Takes shapes of parameters for fixed.",
+        "Specializes the shapes of parameters.",
         "",
-        {"true": "fixed", "false": "they can be dynamic"},
+        {"true": "specialized", "false": "they can be dynamic"},
     ),
     "dynamo.prefer_deferred_runtime_asserts_over_guards": OptionWords(
         "Checks conditions on sizes while running instead of guarding on them.",

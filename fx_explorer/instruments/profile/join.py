@@ -224,8 +224,8 @@ OTHER_CODE = (
 )
 
 SEVERAL_PROCESSES = (
-    "It was merged of {processes} processes. {works} of the GPUs have numbers that several of them "
-    "gave to a launch, so that nothing tells what launched them: export one trace for each process."
+    "It merges the traces of {processes} processes. Several of them gave a launch the same "
+    "number, so for {works} of the GPUs the launch is unknown: export one trace for each process."
 )
 
 

@@ -117,7 +117,7 @@ def _doubts(figures: ProfileFigures) -> Iterator[str]:
         )
     yield from profile.notes
     if profile.problem:
-        yield f"The profile is not whole: {profile.problem}. What comes before that is told."
+        yield f"The profile is not whole: {profile.problem}. What comes before that is shown."
     if profile.skipped:
         yield (
             f"{counted(profile.skipped, 'event')} of {profile.events:,} could not be read, "

@@ -137,8 +137,8 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
             "which were taken apart"
         )
         if apart.nobodys:
-            verb = "is" if apart.nobodys == 1 else "are"
-            text += f"; {counted(apart.nobodys, 'line')} of it {verb} of no rank"
+            verb = "belongs" if apart.nobodys == 1 else "belong"
+            text += f"; {counted(apart.nobodys, 'line')} of it {verb} to no rank"
         notes.append(text)
     return read_files, notes
 
@@ -353,7 +353,7 @@ def _context() -> multiprocessing.context.BaseContext:
 def _dask(address: str) -> Iterator[Executor]:
     if not address.startswith(_DASK) or address == _DASK:
         raise UsageError(
-            f"{address} is no engine. Give the address of a Dask scheduler: --engine "
+            f"{address} is not an engine. Give the address of a Dask scheduler: --engine "
             "dask://HOST:PORT"
         )
     try:

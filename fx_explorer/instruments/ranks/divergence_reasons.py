@@ -201,8 +201,8 @@ def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
             row = {**theirs, **ours}[min(only)]
             reason = row.reason.strip().partition("\n")[0]
             words = (
-                f"{who} had a graph break at {in_file(row.file, row.line)} that {whom} had "
-                f"not: {reason}"
+                f"{who} had a graph break at {in_file(row.file, row.line)} that {whom} did not "
+                f"have: {reason}"
             )
             return replace(finding, words=words, file=row.file, line=row.line)
     return None

@@ -216,8 +216,8 @@ def _why_unread(read_file: ReadFile) -> str:
         f"{counted(count, 'record')} of rank {rank}" for rank, count in read_file.told_ranks[:4]
     )
     return (
-        f"mixes {counted(len(read_file.told_ranks), 'rank')} in one file ({counts}), so that it "
-        "cannot be told what each did"
+        f"mixes {counted(len(read_file.told_ranks), 'rank')} in one file ({counts}), so the "
+        "records of each rank cannot be separated"
     )
 
 
@@ -250,7 +250,7 @@ def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
     if are_of_a_text:
         return [f"Not in this text: {format_ranks(missing)}"]
     if len(missing) == 1:
-        return [f"Rank {missing[0]} is missing: no file of it is here"]
+        return [f"Rank {missing[0]} is missing: none of the files is from it"]
     return [f"Ranks {rank_numbers(missing)} are missing: no files of them are here"]
 
 

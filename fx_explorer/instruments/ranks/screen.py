@@ -160,7 +160,7 @@ class RanksApp(App[int | None]):
         self._list.is_tree = True
         self._about = OneLine(id="about")
         self._told = CodeView(
-            line_numbers=False, id="told", placeholder="Nothing is known of these ranks."
+            line_numbers=False, id="told", placeholder="Nothing is known about these ranks."
         )
         self._told.wraps = True
 

@@ -44,16 +44,10 @@ def headline(ranks: ComparedRanks) -> str:
             rank.rank for rank in ranks.summaries if rank.unknown_end and not rank.compilations
         ]
         if silent:
-            its = "its log tells of" if len(silent) == 1 else "their logs tell of"
-            return (
-                f"{as_sentence(format_ranks(silent))} compiled nothing that {its} before the "
-                "end of what is there."
-            )
+            its = "its log" if len(silent) == 1 else "their logs"
+            return f"{as_sentence(format_ranks(silent))} compiled nothing before the end of {its}."
         if len(unknown) == count:
-            return (
-                f"{as_sentence(format_ranks(unknown))} did the same, as far as what is there of "
-                "them goes."
-            )
+            return f"{as_sentence(format_ranks(unknown))} did the same as far as their logs go."
         if unknown:
             text = describe_others(
                 [rank.rank for rank in ranks.summaries if not rank.unknown_end], unknown, count
@@ -229,7 +223,7 @@ def gaps(ranks: ComparedRanks) -> list[str]:
 
 _APART = (
     "The ranks did not begin to compile within ten minutes of each other, or do not say when: they "
-    "may be of several jobs, and who waits for whom is not told."
+    "may be of several jobs, so which rank waits for which is not shown."
 )
 
 

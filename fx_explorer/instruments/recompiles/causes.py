@@ -406,7 +406,7 @@ def _is_shared(compilation: model.Compilation | None, before: model.Compilation 
 
 def _describe_shared_wrapper(before: model.Compilation) -> str:
     return (
-        "torch calls it from a function of its own, from which it called "
+        "torch calls it from one of its own functions, which called "
         f"{plain_function(before.function)} before"
     )
 

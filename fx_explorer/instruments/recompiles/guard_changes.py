@@ -174,7 +174,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "function",
         rf"___check_obj_id\({_SOURCE}\.__code__, \d+\)",
-        "another function was given as {name}: {new}",
+        "{name} is another function now: {new}",
     ),
     # Below the check of ``__code__``, which is one of an id, too.
     (

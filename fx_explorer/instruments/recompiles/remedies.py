@@ -41,7 +41,7 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     """Describe how to avoid a recompile for another size of a tensor."""
     where = f"{change.name}, {change.index}"
     if {change.old, change.new} & {"0", "1"}:
-        once = "Sizes 0 and 1 are compiled apart from all others, which is once each."
+        once = "Sizes 0 and 1 are always specialized, which costs one compilation each."
         if sizes.beyond:
             return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
         return (
@@ -107,7 +107,7 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
     )
 
 
-_NOT_HELD = "no line of your program holds it before the call, to mark it"
+_NOT_HELD = "no line of your program has it before the call, where you could mark it"
 
 
 def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
@@ -191,7 +191,8 @@ def _of_dtype(change: GuardChange) -> str:
 def _of_type(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
         return (
-            f"Set {change.name} before the first call and leave it: each class is compiled apart."
+            f"Set {change.name} before the first call and leave it: each class is compiled "
+            "separately."
         )
     if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old):
         kind = change.old
@@ -204,7 +205,8 @@ def _of_type(change: GuardChange) -> str:
 def _of_object(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
         return (
-            f"Set {change.name} before the first call and leave it: each object is compiled apart."
+            f"Set {change.name} before the first call and leave it: each object is compiled "
+            "separately."
         )
     return f"{BOTH_STAY} With many: pass the same object as {change.name} each time."
 
@@ -279,7 +281,9 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "marked": lambda _: (
         "Mark the tensor of the first call (mark_dynamic and others), not one of a later call."
     ),
-    "modes": lambda _: f"{BOTH_STAY} Otherwise enter the mode before the first call, and for each.",
+    "modes": lambda _: (
+        f"{BOTH_STAY} Otherwise enter the mode before the first call, and for every later one."
+    ),
     "hooks": lambda _: (
         f"{BOTH_STAY} Otherwise install the hooks before the first call, and keep the same ones."
     ),
@@ -308,8 +312,8 @@ def _of_relation(change: GuardChange) -> str:
         f"torch._dynamo.mark_dynamic({change.other})"
     )
     return (
-        f"{marks} before the first call make them two sizes, and avoid this one, unless the code "
-        "needs them equal; so does a first call in which they differ."
+        f"{marks} before the first call, or a first call in which they differ, make them two "
+        "sizes and avoid this recompile, unless the code needs them equal."
     )
 
 

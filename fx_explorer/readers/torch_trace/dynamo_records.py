@@ -368,7 +368,7 @@ class ProgramRecords:
         """Write the origin of the expressions of sizes, as one document per compilation."""
         for expressions in self._expressions.values():
             text = "\n".join(expression.text for expression in expressions)
-            title = "How expressions of sizes came about"
+            title = "How each size expression was derived"
             self._compilations.add_artifact(
                 expressions[0].record, "listing", "dynamo", title, "text", text
             )

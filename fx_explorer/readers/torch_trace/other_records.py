@@ -47,7 +47,7 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
         "Graph of compiled autograd, before it was reordered",
     ),
     "compiled_autograd_compile_reasons": ("dynamo", "Why compiled autograd compiled"),
-    "compiler_collective": ("dynamo", "What the ranks told one another"),
+    "compiler_collective": ("dynamo", "What the ranks sent to one another"),
     "guard_on_data_dependent_error": ("dynamo", "A size that depends on data"),
     "get_local_code_state": ("dynamo", "Sizes that earlier runs found dynamic"),
     "get_remote_code_state": ("dynamo", "Sizes that earlier runs found dynamic, of a remote cache"),
@@ -75,7 +75,7 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     ),
     "before_recompile_post_grad": ("post_grad", "Before the post-grad passes"),
     "after_recompile_post_grad": ("post_grad", "After the post-grad passes"),
-    "inductor_post_to_pre_grad_nodes": ("post_grad", "What each node was made of"),
+    "inductor_post_to_pre_grad_nodes": ("post_grad", "The nodes that each node was made from"),
     "inductor_triton_kernel_to_post_grad_nodes": ("output_code", "What each kernel computes"),
     "inductor_runtime_and_tensor_meta": (
         "output_code",

@@ -54,7 +54,9 @@ def check_is_python(file: Path, *, as_python: bool) -> None:
     if kind.kind == "unreadable":
         raise UnreadableProgramError(f"{file} is {kind.words}. {kind.advice_for(file)}.")
     if not kind.may_be_python:
-        raise TargetError(f"{file} is no Python file: it is {kind.words}. {kind.advice_for(file)}.")
+        raise TargetError(
+            f"{file} is not a Python file: it is {kind.words}. {kind.advice_for(file)}."
+        )
     if not as_python and not _is_called_python(file):
         raise _no_python_by_name(file, kind)
 
@@ -70,7 +72,7 @@ def _is_called_python(file: Path) -> bool:
 
 def _no_python_by_name(file: Path, kind: FileKind) -> TargetError:
     return TargetError(
-        f"{file} is no Python file by its name; it looks like {kind.words}. "
+        f"{file} is not a Python file by its name; it looks like {kind.words}. "
         f"{kind.advice_for(file)}. If it is a Python program all the same, say so with --as-python."
     )
 

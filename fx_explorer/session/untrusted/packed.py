@@ -80,7 +80,7 @@ def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
     names = [entry.filename for entry in listed]
     if len(set(names)) != len(names):
         raise UnreadableProgramError(
-            f"{path} has two files of one name in it, so it cannot be said what it is"
+            f"{path} has two files of one name in it, so its kind is ambiguous"
         )
     for name in names:
         if name.startswith("/") or ".." in name.split("/") or "\\" in name:
@@ -109,8 +109,8 @@ def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
         )
     if member.size_bytes > MOST_INFLATED * member.stored_bytes + 4096:
         raise UnreadableProgramError(
-            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it is no "
-            "text of torch's"
+            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it is not a text of "
+            "torch's"
         )
     try:
         with archive.open(member.stored_name) as file:

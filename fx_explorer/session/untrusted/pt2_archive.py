@@ -98,7 +98,7 @@ def _json_of(path: Path, archive: zipfile.ZipFile, member: Member) -> dict[str, 
         content = json.loads(content_of(path, archive, member))
     except (ValueError, RecursionError) as error:
         raise UnreadableProgramError(
-            f"{path} is damaged: {member.name} is no JSON ({error})"
+            f"{path} is damaged: {member.name} is not JSON ({error})"
         ) from error
     return content if isinstance(content, dict) else {}
 

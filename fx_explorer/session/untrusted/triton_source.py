@@ -97,7 +97,7 @@ class _Body:
         for node in ast.walk(self._function):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 if node.id in RESERVED or node.id.startswith("__") or node.id in self._source.known:
-                    raise self._refuse(node, f"{node.id} is given another meaning")
+                    raise self._refuse(node, f"{node.id} is redefined")
                 self._locals.add(node.id)
             elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(
                 node.ctx, ast.Load
@@ -309,7 +309,7 @@ class _TopLevel:
                 or name in RESERVED
                 or name.startswith("__")
             ):
-                raise self._refuse(statement, f"{alias.name} is no function of Triton's language")
+                raise self._refuse(statement, f"{alias.name} is not a function of triton.language")
             self._source.known.add(name)
 
     def _constant(self, statement: ast.Assign | ast.AnnAssign) -> None:
@@ -324,7 +324,7 @@ class _TopLevel:
             raise self._refuse(statement)
         name = targets[0].id
         if name in RESERVED or name.startswith("__"):
-            raise self._refuse(statement, f"{name} is given another meaning")
+            raise self._refuse(statement, f"{name} is redefined")
         if isinstance(statement, ast.AnnAssign):
             self._source.annotation(statement.annotation)
         value = statement.value
@@ -497,7 +497,7 @@ class _TopLevel:
             )
         for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs):
             if parameter.arg in RESERVED or parameter.arg.startswith("__"):
-                raise self._refuse(parameter, f"{parameter.arg} is given another meaning")
+                raise self._refuse(parameter, f"{parameter.arg} is redefined")
             if parameter.annotation:
                 self._source.annotation(parameter.annotation)
         for default in filter(None, (*given.defaults, *given.kw_defaults)):

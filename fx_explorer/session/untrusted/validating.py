@@ -393,7 +393,7 @@ def from_json(text: Any) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON ({type(error).__name__}): {_shown(text)}") from error
+        raise ValueError(f"is not JSON ({type(error).__name__}): {_shown(text)}") from error
     # Counted in the text first: most JSON has too few brackets to be deep, and need not be walked
     # through.
     if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:

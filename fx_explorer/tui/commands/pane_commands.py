@@ -127,8 +127,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.toggle_machine_words(),
             "addresses and control bits",
             (
-                "Show of each SASS instruction in the focused pane its address, what it waits "
-                "for, its stall and the live registers."
+                "Show the address, waits, stall and live registers of each SASS instruction in "
+                "the focused pane."
             ),
         ),
         Declaration(
@@ -137,8 +137,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.toggle_kernel_marks(),
             "heat and kernel colours",
             (
-                "Mark in every pane which kernel computes a line, by number and colour, and in "
-                "the source what it costs; or do not."
+                "Show or hide the number and colour of the kernel that computes each line, in "
+                "every pane, and its cost in the source."
             ),
         ),
         Declaration(
@@ -210,7 +210,8 @@ def _picture() -> Declaration:
         "Y s",
         lambda c: c.exports.save_picture(),
         "picture as SVG",
-        "Write the picture of this view to a file as SVG: the flame charts, the roofline, the bench.",
+        "Write the picture of this view to a file as SVG: the flame charts, the roofline, the "
+        "bench.",
     )
 
 
@@ -219,7 +220,7 @@ _FOLLOW: Declaration = Declaration(
     "enter",
     "follow",
     "follow",
-    "Go to what the line under the cursor stands for; in a linked pane, list where its links lead.",
+    "Go to what the line under the cursor refers to; in a linked pane, list where its links lead.",
 )
 
 

@@ -185,7 +185,8 @@ def _screen_commands() -> tuple[Declaration, ...]:
             "v v",
             lambda c: c.comparisons.compare_variants(),
             "compare two variants",
-            "Show two variants of a compilation, or two compilations, side by side, with what differs.",
+            "Show two variants of a compilation, or two compilations, side by side, with what "
+            "differs.",
         ),
         Declaration(
             "table.filter",
@@ -193,8 +194,8 @@ def _screen_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.filter_rows(),
             "filter rows",
             (
-                "Show only the rows of the table with the words you type; escape shows all again. "
-                "Elsewhere: of the guards."
+                "Show only the rows of the table (elsewhere: the guards) with the words you type; "
+                "escape shows all again."
             ),
         ),
         Declaration(
@@ -202,8 +203,9 @@ def _screen_commands() -> tuple[Declaration, ...]:
             "less_than_sign,v o",
             lambda c: c.panes.sort_rows(),
             "sort rows",
-            "Sort the rows of the table by a column, the other way round, or not any more; a graph "
-            "by its times in a profile, or as it was. A click on a heading does it too.",
+            "Sort the rows of the table by a column, reverse the order, or restore it; sort a "
+            "graph by its times in a profile, or restore its order. A click on a heading does it "
+            "too.",
         ),
     )
 
@@ -226,7 +228,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.time_kernel(),
             "measure a kernel",
             (
-                "Run the kernel under the cursor alone, again and again, on this machine's GPU: its "
+                "Run the kernel under the cursor alone, again and again, on this machine's GPU: "
+                "its "
                 "time, GB/s and TFLOP/s."
             ),
         ),
@@ -296,7 +299,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.account_for_call(),
             "where does a call's time go?",
             (
-                "Build the program and account for the time of a call, step by step, beside the same "
+                "Build the program and account for the time of a call, step by step, beside the "
+                "same "
                 "call uncompiled."
             ),
         ),

@@ -142,7 +142,8 @@ def _why_no_graph(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "No graph yet: the first one appears when Dynamo has read the function."
     return (
-        "Nothing was compiled, so there is no graph. The console (8) shows what the program said."
+        "Nothing was compiled, so there is no graph. The console (8) shows what the program "
+        "printed."
     )
 
 
@@ -237,7 +238,7 @@ def _unread_stage_row(reader: SessionReader, point: StagePoint) -> TableRow:
         point.direction,
         "",
         "",
-        "⏎ tells: so many operations take a while",
+        "⏎ computes this: so many operations take a while",
     )
     return TableRow(
         cells, _stage_place(point), lambda: Detail(EXPLAINED[point.key]), version=point.owner
@@ -310,7 +311,8 @@ def _file_and_line(file: str, line: int) -> str:
 
 def _size_detail(explained_symbol: ExplainedSymbol) -> str:
     decided = [
-        f"{describe_symbol_event(event, explained_symbol.of)}   {_file_and_line(event.file, event.line)}"
+        f"{describe_symbol_event(event, explained_symbol.of)}   "
+        f"{_file_and_line(event.file, event.line)}"
         for event in explained_symbol.events
     ]
     guards = [plain_code(guard.code, explained_symbol.of) for guard in explained_symbol.guards]
@@ -318,7 +320,7 @@ def _size_detail(explained_symbol: ExplainedSymbol) -> str:
         f"{frame.file}:{frame.line} in {plain_function(frame.function)}"
         for frame in explained_symbol.stack
     ]
-    happened = "fixed" if explained_symbol.specialized else "made"
+    happened = "specialized" if explained_symbol.specialized else "made"
     lines = [
         *_size_heading(explained_symbol),
         "",
@@ -371,7 +373,7 @@ def _size_notice(sizes: list[ExplainedSymbol], tries: str) -> str:
         where = f", {_size_name(fixed[0])} at {_file_and_line(first.file, first.line)}"
     else:
         where = ""
-    return f"{words}; {len(fixed)} could have, and had to be fixed{where}.{tries}"
+    return f"{words}; {len(fixed)} could have, and had to be specialized{where}.{tries}"
 
 
 def _why_no_size(reader: SessionReader) -> str:
@@ -383,4 +385,4 @@ def _why_no_size(reader: SessionReader) -> str:
         tries = ""
     else:
         tries = " x d tries what can be done about it."
-    return f"Every size is fixed: other sizes are compiled again.{tries}"
+    return f"Every size is specialized: other sizes recompile.{tries}"

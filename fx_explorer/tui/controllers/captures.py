@@ -32,7 +32,9 @@ MakeBuilt = Callable[[str], CaptureLike]
 during inspection.
 """
 
-STOPPED_EARLY = "It was stopped before anything was compiled: what was on screen stays."
+STOPPED_EARLY = (
+    "The capture was stopped before anything was compiled; the screen still shows the previous one."
+)
 
 Show = Callable[[SessionReader], None]
 """A function that puts a session on screen."""
@@ -224,7 +226,7 @@ capture's ``session.fxs``.
 """
 
 NOT_KEPT = (
-    "What changes with this capture cannot be told: a copy of the session before could not "
+    "What changed with this capture cannot be shown: a copy of the session before could not "
     "be made ({error})."
 )
 

@@ -184,7 +184,7 @@ LOOK_S = 1.0
 """Seconds between two checks of the files."""
 
 CAPTURES_AGAIN = "{key} captures again, and shows the effect."
-IS_CAPTURED = "It is being captured again just now."
+IS_CAPTURED = "The program is being captured again now."
 NOTHING_TO_RUN = "Capture the program again to see it as it is now."
 
 

@@ -142,7 +142,7 @@ class Measurements:
         self._services.notify(problem, title="not measured", severity="warning", timeout=timeout)
 
     def _notify_not_kept(self, what: str, error: FxExplorerError) -> None:
-        message = f"{what} could not be kept: {error}"
+        message = f"{what} could not be saved: {error}"
         self._services.notify(message, severity="error", timeout=READ_S)
 
     # whether compiling pays

@@ -32,7 +32,7 @@ NOTHING_WAITS = (
     "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
 )
 NOTHING_LEFT = (
-    "Everything is compiled, and nothing waits. c a compiles another variant from a stage "
+    "Everything is compiled; nothing is paused. c a compiles another variant from a stage "
     "that is finished."
 )
 SAVED = (

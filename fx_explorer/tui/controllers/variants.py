@@ -132,7 +132,7 @@ class Variants:
         )
         return await ask(self.app, dialog)
 
-    @conversation("another variant", "choose where to set out from")
+    @conversation("another variant", "choose where to start from")
     async def compile_again(self) -> None:
         waiting = self._stepping.at_rest()
         if waiting is None:
@@ -253,7 +253,7 @@ class Variants:
         starts = variant_starts(reader, waiting.compilation) if reader else []
         if not starts:
             self._services.notify(
-                "Nothing has been compiled that another variant could set out from."
+                "Nothing has been compiled yet for another variant to start from."
             )
         return starts
 

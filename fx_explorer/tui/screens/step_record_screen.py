@@ -222,7 +222,7 @@ CHANGED = ("● ", "warning")
 UNCHANGED = ("  ", "muted")
 """Two spaces where other values have a sign: colour alone must not carry meaning."""
 
-ERROR_ON_ITS_WAY = "not known: an error is on its way"
+ERROR_ON_ITS_WAY = "not known: an exception is propagating"
 
 
 def state_rows(reader: SessionReader, record: StepRecord, at: int) -> list[Row]:

@@ -443,7 +443,10 @@ def test_processes_of_one_trace_do_not_take_each_others_kernels(tmp_path: Path) 
         ("eager", "aten::add"): 9.0,
     }
     (told,) = [note for note in found.profile.notes if "merged" in note]
-    assert told.startswith("It was merged of 2 processes. 2 works of the GPUs")
+    assert told.startswith(
+        "It merges the traces of 2 processes. Several of them gave a launch the same number, "
+        "so for 2 works of the GPUs"
+    )
 
 
 def test_processes_with_the_same_backward_numbers_keep_their_own_graphs(tmp_path: Path) -> None:

@@ -234,9 +234,7 @@ def test_nothing_is_said_of_a_capture_that_was_stopped(tmp_path: Path, outcome: 
     with SessionReader(before) as one, SessionReader(after) as other:
         assert extent_of(other, is_through=False) == "nothing"
         (fact,) = since(one, other)
-    assert fact.text.startswith(
-        "Nothing is said of what changed since the last capture: this capture "
-    )
+    assert fact.text.startswith("What changed since the last capture is unknown: this capture ")
     assert fact.difference == ""
 
 

@@ -220,11 +220,11 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     ),
     "a foreign node": (
         lambda: anything("s", "text", links={1: list(FOREIGN.graph.nodes)[1]}),
-        "no node of the graph",
+        "not a node of the graph",
     ),
     "a name of no node": (
         lambda: anything("s", "text", links={1: "nosuch"}),
-        "'nosuch', which is no node",
+        "'nosuch', which is not a node",
     ),
     "a run that is none": (lambda: any_run("e", 3), "its instructions raised TypeError"),
     "a run without end": (

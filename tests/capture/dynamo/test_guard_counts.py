@@ -70,4 +70,4 @@ def test_of_several_compilations_each_has_guards_of_its_own(tmp_path: Path) -> N
     each = [check_count(reader, row.id) for row in reader.rows(model.Compilation)]
     assert check_count(reader) == sum(each)
     (said,) = (fact.text for fact in overview(reader) if "its guards hold" in fact.text)
-    assert f"{sum(each)} in all, each compilation its own" in said
+    assert f"{sum(each)} in total over all compilations" in said

@@ -267,7 +267,7 @@ CASES: dict[str, tuple[Program, Told]] = {
     ),
     "another function": (
         calls(calling, (X, lambda x: x + 1), (X, lambda x: x - 1)),
-        Told("function", "function", "another function was given as function", NOTHING),
+        Told("function", "function", "function is another function now", NOTHING),
     ),
     "another builtin": (
         calls(calling, (X, torch.sin), (X, torch.cos)),

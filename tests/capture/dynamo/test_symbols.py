@@ -79,7 +79,7 @@ def test_who_fixed_a_size_is_told_with_the_stack(recorded: SessionReader) -> Non
     assert [(frame.function, frame.line) for frame in fixed.stack[-1:]] == [
         ("sizes", line_of("x + torch.zeros(8)"))
     ]
-    assert fixed.state == "fixed to 8"
+    assert fixed.state == "specialized to 8"
 
 
 def test_a_condition_on_a_size_says_at_which_line(recorded: SessionReader) -> None:

@@ -45,7 +45,7 @@ def test_a_rank_whose_log_ends_before_it_compiled_is_not_said_to_have_done_the_s
     write_rank(tmp_path, 1, first[: len(first) // 2])
     told = headline(compare([tmp_path]))
     assert "the same" not in told
-    assert told == "Rank 1 compiled nothing that its log tells of before the end of what is there."
+    assert told == "Rank 1 compiled nothing before the end of its log."
 
 
 def test_the_line_of_the_only_damage_is_one_line(tmp_path: Path) -> None:

@@ -211,5 +211,5 @@ def test_nobodys_session_can_name_a_file_of_the_users(reading: LogReading, tmp_p
     stranger.write_bytes((tmp_path / "s.fxs").read_bytes())
     with SessionReader(stranger) as reader:
         (text,) = reader.query("SELECT id FROM text WHERE base < 0 LIMIT 1")[0]
-        with pytest.raises(NotASessionError, match="lies in another file, and nobody says which"):
+        with pytest.raises(NotASessionError, match="no reader for that file is registered"):
             reader.text(text)

@@ -163,7 +163,7 @@ async def test_the_next_capture_is_not_old_any_more_and_the_key_for_it_is_told(
         await driver.press("r")
         await driver.until(lambda: captures[1].session_path.exists())
         await look(driver)
-        assert "It is being captured again just now." in driver.screen
+        assert "The program is being captured again now." in driver.screen
         captures[1].end()
         await driver.until(lambda: driver.explorer.reader.path == captures[1].session_path)
         await look(driver)

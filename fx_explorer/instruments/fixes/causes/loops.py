@@ -95,7 +95,7 @@ def _obstacle(code: Code, loop: cst.While) -> str:
         or code.line_of(loop) is None
         or not isinstance(loop.body, cst.IndentedBlock)
     ):
-        return "it does not stand on lines of its own in a function"
+        return "it is not on separate lines in a function"
     if loop.orelse:
         return "it has an else"
     inside = _leaving(loop)
@@ -148,7 +148,7 @@ def _is_names(target: cst.BaseExpression) -> bool:
 def _unknown(code: Code, loop: cst.While) -> str:
     scope = _scope(code, loop)
     if not scope.carried:
-        return "nothing that was there before it changes inside"
+        return "it changes no variable that existed before it"
     later = read_after(code, loop)
     needed = next((name for name in scope.new if name in later), "")
     if needed:

@@ -232,7 +232,9 @@ def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:
     return code.name_of(function) in _DISABLES
 
 
-_RISK = "What was compiled of it no longer is. Good only where the breaks cost more than that."
+_RISK = (
+    "The parts of it that were compiled no longer are: worth it only where the breaks cost more."
+)
 
 
 # One cut around several breaks.

@@ -94,7 +94,7 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
         "take the line out of the compiled code",
         "It computes nothing that is used later. Do it before or after calling the compiled code.",
         [removed(site.code, statement)],
-        "What the line does no longer happens.",
+        "The line's effect is lost.",
     )
     yield replace(fix, unseen=_unseen_effect(site, statement))
 

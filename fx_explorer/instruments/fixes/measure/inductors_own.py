@@ -155,7 +155,7 @@ def _part(original: Distance, between: Distance | None) -> str:
     """
     if original.largest <= MOST_ROUNDED * original.size or _is_alike(original, between):
         return ""
-    return f" of {original.size:.3g}, so that nobody can tell what the change does to it"
+    return f" of {original.size:.3g}, so the effect of the change on it is unknown"
 
 
 def add_failed(comparison: Comparison, failed: str, by_original: str, problem: str) -> None:

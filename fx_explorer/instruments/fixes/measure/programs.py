@@ -106,7 +106,7 @@ class BuiltProgram(ChildProgram):
             return {"problem": f"building it took longer than {LONGEST_S:.0f} s"}
         if self.status:
             return {"failed": f"the process ended with status {self.status}"}
-        return read_result(self, "what the built code gave")
+        return read_result(self, "the results of the built code")
 
 
 _NOTHING_ELSE = "it is what was captured"

@@ -65,7 +65,7 @@ class OriginalProgram(ChildProgram):
                     "torch.compile"
                 )
             }
-        return read_result(self, "what the original program gave")
+        return read_result(self, "the results of the original program")
 
 
 class OriginalAgain(ChildProgram):
@@ -91,7 +91,7 @@ class OriginalAgain(ChildProgram):
             return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
         if self.status:
             return {"problem": f"the process ended with status {self.status}"}
-        return read_result(self, "what the original gave when it ran once more")
+        return read_result(self, "the results of a second run of the original")
 
 
 class UncompiledProgram(ChildProgram):
@@ -126,7 +126,7 @@ class UncompiledProgram(ChildProgram):
             return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
         if self.status:
             return {"failed": f"the process ended with status {self.status}"}
-        return read_result(self, "what the changed program gave")
+        return read_result(self, "the results of the changed program")
 
 
 def read_result(child: ChildProgram, what: str) -> dict[str, Any]:

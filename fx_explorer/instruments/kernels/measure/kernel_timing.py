@@ -101,7 +101,7 @@ def spans(events: list[Event], runs: int, before: int) -> list[float]:
     """
     of_a_round = len(events) // runs
     if of_a_round <= before or len(events) % runs:
-        raise ValueError(f"{len(events)} events are no {runs} rounds of more than {before}")
+        raise ValueError(f"{len(events)} events are not {runs} rounds of more than {before}")
     ordered = sorted(events)
     rounds = [ordered[i + before : i + of_a_round] for i in range(0, len(ordered), of_a_round)]
     return [(sum(of_round[-1]) - of_round[0][0]) / 1e6 for of_round in rounds]

@@ -105,7 +105,7 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
     )
     detail = (
         "Kernel names say _to_copy where those on a GPU say lift_fresh; the kernels compute the "
-        "same.{others}"
+        f"same.{others}"
     )
     place = place_of_path(reader, path, line) if path else None
     yield Fact("kernels", "notice", text, detail, place, "kernels")

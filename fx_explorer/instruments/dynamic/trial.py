@@ -361,7 +361,7 @@ def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
     if (of_always.free_sizes, of_always.guards) == (of_marked.free_sizes, of_marked.guards):
         return "; dynamic=True does the same"
     return (
-        f"; dynamic=True does too, with {counted(of_always.free_sizes, 'free size')} in place "
+        f"; dynamic=True does too, with {counted(of_always.free_sizes, 'dynamic size')} in place "
         f"of {of_marked.free_sizes}"
     )
 

@@ -70,7 +70,7 @@ class Document:
 
     @property
     def is_level(self) -> bool:
-        """Return whether it is a level below a kernel, such as PTX."""
+        """Return whether the document is a level below a kernel, such as PTX."""
         is_published = self.stage == "backend"  # a backend's own text, of whatever language
         return self.kind == "artifact" and self.language in model.LEVELS and not is_published
 

@@ -184,8 +184,8 @@ class Selection:
         return user_stacks(self.reader, self.nodes) or user_stacks(self.reader, self.relatives)
 
     def _lines_of_source(self, document: Document) -> frozenset[int]:
-        """Return the innermost frame of each stack that is in this file; for an instruction its
-        line, which may have no node.
+        """Return the lines of a source file that the selection comes from: in each stack, the
+        innermost frame in this file. An instruction has its line, even without a node.
         """
         path = self.reader.get(model.SourceFile, document.id).path
         if self.place.document.language == "bytecode":

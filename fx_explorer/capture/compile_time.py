@@ -36,7 +36,7 @@ class LineClock:
         """Start of the current count; None while the clock is stopped."""
 
     def is_at(self, line: UserLine | None) -> bool:
-        """Return whether it counts for this line already."""
+        """Return whether the clock counts for this line already."""
         return line == self._at and self._since_s is not None
 
     def turn_to(self, line: UserLine | None, time_s: float) -> None:

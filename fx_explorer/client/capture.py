@@ -180,7 +180,7 @@ class Capture:
         return self.output is None
 
     def keep(self) -> None:
-        """Leave the session where it is: it is told at the next start."""
+        """Leave the session in its temporary place; the next start of fx-explorer reports it."""
         self._is_kept = True
 
     def discard(self) -> None:

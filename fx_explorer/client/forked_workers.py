@@ -245,7 +245,7 @@ class _Server:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether it imports or forks at the moment."""
+        """Return whether the server is importing or forking now."""
         return self._talking.locked()
 
     def import_torch(self) -> None:

@@ -106,7 +106,9 @@ class PackagedCode:
             self.table = text
 
     def write(self, writer: SessionWriter, compilation: int) -> None:
-        """Add the kernels, each with its calls in the wrapper, and the table in words."""
+        """Write the kernels, each with its calls in the wrapper, and torch's table of them
+        as a text.
+        """
         called_in: dict[str, int] = {}
         for position, printed_kernel in enumerate(read_wrapper(self.wrapper, self.kernels)):
             source = 0

@@ -265,8 +265,8 @@ async def next_line(reader: asyncio.StreamReader) -> bytes:
 
 
 class TimeLimit:
-    """Calls ``on_end`` once ``limit_s`` seconds have passed in which nobody held it; never, with
-    None.
+    """A TimeLimit calls ``on_end`` after ``limit_s`` seconds, not counting the time in which it is
+    held. With None it never does.
     """
 
     def __init__(self, limit_s: float | None, on_end: Callable[[], object]) -> None:

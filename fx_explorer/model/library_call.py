@@ -20,8 +20,8 @@ class Layout:
 
     @property
     def is_index(self) -> bool:
-        """Return whether it is a single integer. Some operators need that on the host, wherever the
-        compiler puts it: the seeds of an attention's dropout.
+        """Return whether the argument is a single integer. Some operators need that on the
+        host, wherever the compiler puts it: the seeds of an attention's dropout.
         """
         return not self.shape and self.dtype == "int64"
 

@@ -73,8 +73,8 @@ class Guards:
         return self._model is model
 
     def check(self, *args: object, **kwargs: object) -> bool:
-        """Whether the code that was compiled may be used for these inputs, in the state the model
-        and torch are in now.
+        """Return whether the compiled code may be used for these inputs, in the present state of
+        the model and torch.
 
         In a state of torch that is not the one of the capture, such as ``torch.no_grad()``, the
         model is traced once to see whether it does the same there. Raises PrecompileError when the

@@ -227,7 +227,7 @@ def _storage(value: torch.Tensor) -> int:
 
 
 def _changes(node: torch.fx.Node) -> bool:
-    """Return whether it may change a tensor in place: ``add_``, ``__setitem__``, ``out=``, an
+    """Return whether a node may change a tensor in place: ``add_``, ``__setitem__``, ``out=``, an
     operator of more than torch.
     """
     name = str(getattr(node.target, "__name__", node.target))

@@ -103,7 +103,7 @@ class ResultDifference:
 
     @property
     def is_more_exact(self) -> bool:
-        """Return whether it is nearer to the more exact run than eager."""
+        """Return whether the result is nearer to the more exact run than eager's."""
         return self.error < self.eager_error
 
     @property

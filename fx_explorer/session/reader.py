@@ -95,8 +95,8 @@ MOST_READ_AT_ONCE = 256 << 20
 def answered_once(
     question: Callable[Concatenate[SessionReader, AskedP], ValueT],
 ) -> Callable[Concatenate[SessionReader, AskedP], ValueT]:
-    """Let a question whose answer follows from the session and the arguments alone be asked once:
-    the answer is kept until the session has grown (``SessionReader.once``). Nobody may change it.
+    """Decorate a query to cache its result until the session grows (``SessionReader.once``). The
+    result must depend on the session and the arguments alone, and callers must not change it.
     """
 
     @functools.wraps(question)
@@ -459,8 +459,8 @@ class SessionReader:
         return cast("ValueT", self._answers[key])
 
     def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Answer any other question, in SQL; the tables are those of session/schema.py. It cannot
-        change the file.
+        """Run an SQL query and return its rows; the tables are those of session/schema.py. The query
+        cannot change the file.
         """
         return self._query(sql, values)
 

@@ -232,7 +232,8 @@ class SessionWriter:
         return self.transaction()
 
     def _forget_texts(self) -> None:
-        """Forget which texts are in the file: those of a transaction that failed are not."""
+        """Forget which texts were written, because a transaction that failed has removed its texts
+        from the file."""
         self._alike.forget()
         self._numbers.clear()
 

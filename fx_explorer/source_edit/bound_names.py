@@ -53,8 +53,8 @@ _ACTING = frozenset(
 
 
 def is_pure(expression: cst.CSTNode) -> bool:
-    """Return whether it has no side effects, according to its text, so that it may be computed
-    needlessly.
+    """Return whether an expression has no side effects, according to its text, so that it may be
+    evaluated needlessly.
     """
     return not any(_acts(node) for node in walk(expression))
 

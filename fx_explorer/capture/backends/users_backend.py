@@ -185,7 +185,7 @@ def declared_by(backend: Any) -> Declared | None:
 
 
 def _can_be_meant(support: object) -> bool:
-    """Return whether it may be an answer, and not torch's module of that name, which files
+    """Return whether ``support`` may be an answer, and not torch's module of that name, which files
     import.
     """
     return support is not None and not isinstance(support, types.ModuleType)

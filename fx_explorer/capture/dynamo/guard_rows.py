@@ -458,7 +458,7 @@ class WatchedFilter:
         return kept
 
     def has_dropped(self, guard: Any) -> bool:
-        """Return whether it dropped this guard when it was asked last."""
+        """Return whether the filter dropped this guard in its last call."""
         return id(guard) in self._dropped
 
 

@@ -265,8 +265,9 @@ def _called_name(call: _StepFrame, value: object) -> str:
 def _made_up_names(
     globals_: Mapping[str, object], resume_names: Mapping[str, str]
 ) -> dict[int, str]:
-    """Return names for compiled graphs and resume functions (or their makers, when they share
-    variables), by ``id`` of the object.
+    """Return ``id`` of an object → the name it is shown under, for compiled graphs and resume
+    functions. A resume function with closure variables is represented by the function that
+    makes it.
     """
     graphs = {}
     for name, value in list(globals_.items()):

@@ -52,7 +52,7 @@ def _held(owner: Any, name: str) -> Any:
 
 
 def _needs_no_object(owner: Any, name: str) -> bool:
-    """Return whether it is a method that is called without an instance of the class."""
+    """Return whether the attribute is a method that is called without an instance."""
     if not isinstance(owner, type):
         return False
     return isinstance(inspect.getattr_static(owner, name), (classmethod, staticmethod))

@@ -243,8 +243,8 @@ def _listening_to_devices(emulation: Emulation, original: Callable[..., Any]) ->
 
 
 def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
-    """Record the question that Dynamo's current line decides on, if it decides anything: most code
-    only passes a device on.
+    """Record a question about the device if a condition on Dynamo's current line depends on it.
+    Most lines only pass a device on, and are not recorded.
     """
     if emulation.mode != "transplant":
         return

@@ -245,7 +245,7 @@ class BackendPart:
 def parts_of(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
 ) -> tuple[list[BackendPart], bool]:
-    """Return the parts of a graph in order, and whether segments need each other in a circle, so
+    """Return the parts of a graph in order, and whether segments depend on each other in a cycle, so
     that no order is correct.
 
     ``segments`` has the segment of each operator, 0 for one in none, in the order of the graph.
@@ -284,7 +284,7 @@ def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> di
 def _levels(
     units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]
 ) -> tuple[dict[Unit, int], bool]:
-    """Return the level of each unit, and whether some need each other in a circle; these come
+    """Return the level of each unit, and whether some depend on each other in a cycle; these come
     last.
     """
     waiting = {unit: len(needed.get(unit, ())) for unit in units}

@@ -94,8 +94,8 @@ def _more(summary: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
     sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
     if any(graph.is_circular for graph in graphs):
         sentences.append(
-            "Segments need one another in a circle: no order of them is right, and the "
-            "graph's own is shown."
+            "Segments depend on each other in a cycle, so no order of them is correct; the "
+            "graph's own order is shown."
         )
     return [*sentences, *_not_counted(summary.whole)]
 

@@ -51,8 +51,8 @@ class CellFigures:
 
     @property
     def rough_confidence(self) -> float:
-        """Return how likely the range of all rounds contains the true median: it does not only if
-        all rounds lie on one side of it.
+        """Return the probability that the range of all rounds contains the true median, which it
+        misses only if all rounds lie on one side of the median.
         """
         return 1 - 2 * 0.5**self.rounds
 

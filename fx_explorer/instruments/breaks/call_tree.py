@@ -69,7 +69,7 @@ class FunctionCall:
 
     @property
     def has_graph(self) -> bool:
-        """Return whether it or a function below it has a graph."""
+        """Return whether this call or a call below it has a graph."""
         return any(call.graphs for call in self.walk())
 
     def walk(self) -> Iterator[FunctionCall]:

@@ -232,7 +232,7 @@ class KernelBuild:
 
     @property
     def is_undisassembled(self) -> bool:
-        """Return whether it has machine code from which SASS has not been made yet."""
+        """Return whether the kernel has machine code that is not disassembled to SASS yet."""
         return bool(self.machine_code) and "sass" not in self.levels
 
     @property

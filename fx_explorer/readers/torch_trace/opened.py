@@ -138,7 +138,7 @@ class OpenedLog:
 
 
 def is_packed(log: Path) -> bool:
-    """Return whether it is compressed. Raises OSError where it cannot be read."""
+    """Return whether a log is compressed. Raises OSError if it cannot be read."""
     with open_outside(log) as raw:
         return raw.read(4).startswith((_GZIP, _ZSTD))
 

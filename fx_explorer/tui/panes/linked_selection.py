@@ -398,8 +398,8 @@ class LinkedSelection:
                 pane.show_links(lines, anchor)
 
     def selected_at(self, place: Place) -> Selection | None:
-        """Return the Selection of a place, computed again unless it is the selected place or the
-        one that was asked for last. None without a session.
+        """Return the Selection of a place; None without a session. The selected place and the place
+        of the last call are cached.
         """
         if self._reader is None:
             return None

@@ -127,15 +127,15 @@ class Comparison:
 
     @property
     def is_all_equal(self) -> bool:
-        """Whether nothing differs: no value, no message of an exception, and no printed line or its
-        position.
+        """Return whether nothing differs: no value, no message of an exception, and no printed line
+        or its position.
         """
         messages = self.lost or self.new or self.moved or self.other_messages
         return not self.differences and not messages
 
     @property
     def prints_equal(self) -> bool:
-        """Whether both programs printed and logged the same lines, in any order."""
+        """Return whether both programs printed and logged the same lines, in any order."""
         return not (self.lost or self.new)
 
     def add_run_without_compiling(self, other: Comparison) -> None:

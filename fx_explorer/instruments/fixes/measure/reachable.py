@@ -100,8 +100,8 @@ class ReachableWalk:
         return self._found
 
     def names(self) -> dict[int, str]:
-        """Return id → name of every object that was reached and that can be told from an equal
-        one.
+        """Return id → name of every object that was reached and whose identity a program can
+        observe.
         """
         return {one: names[0] for one, names in self._names.items()}
 

@@ -64,7 +64,7 @@ def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) continues as before."""
     records = _Records(recording)
     recording.flush = records.spans.flush
-    with observed_trace_calls(records.hear):
+    with observed_trace_calls(records.take_call):
         yield
     records.spans.flush()
     with recording.noting("code from torch's cache"):
@@ -109,7 +109,7 @@ class _Records:
         if recording.request.use_caches:
             self._handles["inductor_output_code"] = self._output_code
 
-    def hear(self, call: TraceCall) -> None:
+    def take_call(self, call: TraceCall) -> None:
         if call.name != ARTIFACT and call.name not in self._handles:
             return
         with self._recording.noting(f"a {call.name} record"):

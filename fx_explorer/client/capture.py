@@ -21,7 +21,7 @@ from fx_explorer import __version__
 from fx_explorer.client import session_files
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
-from fx_explorer.client.descendants import in_words
+from fx_explorer.client.descendants import describe_descendants
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
 from fx_explorer.client.process_outcomes import (
@@ -335,7 +335,7 @@ class Capture:
             "TORCHELASTIC_RUN_ID" in os.environ,
         )
         if self._worker.left_the_group:
-            self._console.add("", [self._left_in_words()])
+            self._console.add("", [self._describe_left_processes()])
         elif self._worker.left_output_open:
             text = (
                 "a process that the program started, and that left its process group, still "
@@ -347,11 +347,11 @@ class Capture:
         )
         self._complete(self.outcome, remains)
 
-    def _left_in_words(self) -> str:
+    def _describe_left_processes(self) -> str:
         """Return a sentence on the program's processes that are still running. It becomes a note,
         too, for users who do not look at the console.
         """
-        what = in_words(self._worker.left_the_group)
+        what = describe_descendants(self._worker.left_the_group)
         told = f"the program started processes that left its process group: {what}."
         if self._worker.stopped:
             self.left_behind = ""

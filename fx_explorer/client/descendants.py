@@ -426,7 +426,7 @@ def _why_not_recorded(words: list[str], environment: list[str], hook: str) -> st
     return "another sitecustomize hides ours, or its Python is older than 3.10"
 
 
-def in_words(descendants: list[Descendant]) -> str:
+def describe_descendants(descendants: list[Descendant]) -> str:
     shown = ", ".join(map(str, descendants[:5]))
     more = len(descendants) - 5
     return f"{shown} and {more} more" if more > 0 else shown

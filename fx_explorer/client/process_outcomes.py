@@ -156,8 +156,8 @@ def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
     """Return the row with the stacks of a process that was killed or stopped; None without
     stacks.
     """
-    has_told = bool(remains.last_words) and not remains.stopped
-    if outcome.kind not in ("killed", "timed_out") or has_told:
+    has_logged = bool(remains.last_words) and not remains.stopped
+    if outcome.kind not in ("killed", "timed_out") or has_logged:
         return None
     if outcome.kind == "killed":
         kind = signal_name(-outcome.exit_code)

@@ -108,7 +108,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     refuse_gpu(arguments)
     refuse_capture_options(arguments)
     with ReadingProgress(sys.stderr) as progress:
-        ranks = compare([Path(arguments.target)], progress=progress.tell)
+        ranks = compare([Path(arguments.target)], progress=progress.show_progress)
     if not is_on_terminal():
         print("\n".join(text_lines(ranks_text(ranks), None)))
         return 0

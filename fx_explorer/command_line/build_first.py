@@ -89,7 +89,7 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
     path = writable_session(reader.path)
     if path == reader.path:
         return reader
-    tell(f"{reader.path} cannot be written to: what is built is kept in the copy {path}")
+    print_message(f"{reader.path} cannot be written to: what is built is kept in the copy {path}")
     return stack.enter_context(SessionReader(path))
 
 
@@ -100,12 +100,12 @@ async def build_every(
     can be built here.
     """
     async with BuilderPool(gpu, python) as builds:
-        tell(f"starting a compiler for {gpu.title}")
+        print_message(f"starting a compiler for {gpu.title}")
         await builds.warm_up()
         for kernel in kernels:
             rows = await builds.candidates(session, kernel.id)
             configurations = "configuration" if len(rows) == 1 else "configurations"
-            tell(f"compiling {kernel.name}: {len(rows)} {configurations}")
+            print_message(f"compiling {kernel.name}: {len(rows)} {configurations}")
             await builds.build_all(session, kernel.id)
 
 
@@ -135,5 +135,5 @@ def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
     return done[0]
 
 
-def tell(text: str) -> None:
+def print_message(text: str) -> None:
     terminal.print_fitted(f"fx-explorer: {printable(text)}", sys.stderr)

@@ -208,9 +208,9 @@ def given_log(
         if kind in short:
             short[kind](log, session)
         elif kind == "tritonparse":
-            read_tritonparse(log, session, tell=progress.tell)
+            read_tritonparse(log, session, tell=progress.show_progress)
         else:
-            read_log(log, session, leave_texts=True, tell=progress.tell)
+            read_log(log, session, leave_texts=True, tell=progress.show_progress)
             register_texts_elsewhere(session, TextsOfLog(log))
     if output is None:
         return session

@@ -81,7 +81,7 @@ class ReadingProgress(LiveLine):
         self._next_written_s = time.monotonic() + FIRST_LINE_S
         self._began_s: float | None = None
 
-    def tell(self, done: int, total: int) -> None:
+    def show_progress(self, done: int, total: int) -> None:
         """Say how many of how many are read."""
         now = time.monotonic()
         is_first_of_many = self._began_s is None and total >= MANY

@@ -168,7 +168,9 @@ async def capture_first(
             capture = prepared(built_after(request, outcome))
             outcome = await narrated(capture, progress)
         if outcome.kind != "finished":
-            progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
+            progress.print_message(
+                f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")
+            )
         if outcome.kind != "not_started":
             keep = (
                 output is None
@@ -183,11 +185,11 @@ async def capture_first(
         progress.end()
         if keep:
             session_files.note_reported(capture.session_path.parent)
-            progress.tell(f"session kept in: {capture.session_path}")
+            progress.print_message(f"session kept in: {capture.session_path}")
         else:
             capture.discard()
         for line in session_files.news_of_leftovers():
-            progress.tell(line)
+            progress.print_message(line)
 
 
 def _will_try(arguments: argparse.Namespace) -> bool:

@@ -32,7 +32,7 @@ from fx_explorer.torch_texts.reports import BreakReport, parse_break
 class LogProgress(LiveLine):
     """Shows the progress of reading a log on the live line."""
 
-    def tell(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         if self.is_due:
             self.show(describe_progress(progress))
 

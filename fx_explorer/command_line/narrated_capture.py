@@ -105,7 +105,7 @@ class BeingCompiled:
         self._line = ""
         """``at model.py:32``, the line that Dynamo is reading; empty while it reads none."""
 
-    def hear(self, notice: Notice) -> None:
+    def take_notice(self, notice: Notice) -> None:
         if notice.kind == "worker":
             self._program = notice.text
             self._open, self._latest = [], None
@@ -254,10 +254,10 @@ async def _follow(
         outcome = await narrated(capture, progress)
     if outcome.kind == "not_started":
         capture.discard()
-        progress.tell(outcome.message)
+        progress.print_message(outcome.message)
     else:
         text = amounts(capture.session_path, progress.elapsed_s)
-        progress.tell(
+        progress.print_message(
             describe_ending(
                 outcome, capture.session_path, text, is_complete=capture.session_path == output
             )
@@ -266,12 +266,12 @@ async def _follow(
             *describe_support(capture.session_path),
             *_describe_random_numbers(capture.session_path),
         ):
-            progress.tell(line)
+            progress.print_message(line)
     for line in session_files.news_of_leftovers():
-        progress.tell(line)
+        progress.print_message(line)
     code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
     if request.as_script and outcome.kind in SCRIPT_ENDED:
-        progress.tell(f"exit code {code}, the script's own")
+        progress.print_message(f"exit code {code}, the script's own")
     return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
 
 
@@ -289,16 +289,16 @@ def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarratio
     """
     if not outcome.in_eager_graphs:
         return False
-    progress.tell(f"{outcome.message}. {OF_EAGER_GRAPHS}")
+    progress.print_message(f"{outcome.message}. {OF_EAGER_GRAPHS}")
     with SessionReader(capture.session_path) as reader:
         is_script = (reader.meta("target") or {}).get("kind") == "script"
         has_compiler = bool((reader.meta("environment") or {}).get("cxx"))
     if has_compiler and not is_script:
-        progress.tell("building it, to see whether the compiled program raises, too")
+        progress.print_message("building it, to see whether the compiled program raises, too")
         return True
     command = "run --build" if is_script else "capture --build"
     needed = "" if has_compiler else f" ({NO_COMPILER_HERE})"
-    progress.tell(f"try: fx-explorer {command} {capture.request.target}{needed}")
+    progress.print_message(f"try: fx-explorer {command} {capture.request.target}{needed}")
     return False
 
 
@@ -319,7 +319,9 @@ def unless_compiled(session: Path, progress: CaptureNarration, *, may_be_empty: 
     with SessionReader(session) as reader:
         if may_be_empty or has_compiled(reader):
             return 0
-    progress.tell(f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)")
+    progress.print_message(
+        f"nothing was compiled: exit code {NOTHING_COMPILED} (0 with --allow-nothing)"
+    )
     return NOTHING_COMPILED
 
 
@@ -339,7 +341,7 @@ async def narrate_live(capture: Capture, progress: CaptureNarration) -> Outcome:
     with ticking(progress):
         await capture.start()
         async for notice in capture.notices():
-            compiling.hear(notice)
+            compiling.take_notice(notice)
             progress.show(notice)
         return await capture.wait()
 

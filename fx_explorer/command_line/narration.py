@@ -52,12 +52,12 @@ class CaptureNarration:
         if (
             notice.kind == "worker" and not self._is_live and not self._pass_through
         ):  # a script's own stderr is left as it is
-            self.tell(notice.text)
+            self.print_message(notice.text)
         elif (
             notice.kind == "note" and notice.text not in self._notes
         ):  # a break is met by every call and recompile
             self._notes.add(notice.text)
-            self.tell(f"note: {notice.text}")
+            self.print_message(f"note: {notice.text}")
         self._redraw()
 
     def show_live(self, doing: Callable[[], str]) -> bool:
@@ -91,9 +91,11 @@ class CaptureNarration:
             raise
         except OSError as error:
             self._is_output_lost = True
-            self.tell(f"the program's output cannot be written: {error.strerror}; it continues")
+            self.print_message(
+                f"the program's output cannot be written: {error.strerror}; it continues"
+            )
 
-    def tell(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Print a line that stays."""
         self._clear()
         for line in text.splitlines():

@@ -45,7 +45,7 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
 
     session = Path(target)
     with _Progress(trace) as progress:
-        joined = joined_profile(session, trace, progress.tell)
+        joined = joined_profile(session, trace, progress.show_progress)
     folder = until.enter_context(temporary_folder())
     writable = writable_session(session, folder)
     if writable != session:
@@ -73,6 +73,6 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._narration.end()
 
-    def tell(self, read: int) -> None:
+    def show_progress(self, read: int) -> None:
         self._share = min(1.0, read / max(1, self._size))
         self._narration.tick()

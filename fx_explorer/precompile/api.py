@@ -342,11 +342,11 @@ def _run(model: Callable[..., object], args: tuple[object, ...], kwargs: dict[st
 
 @contextlib.contextmanager
 def _break_reports(reports: list[str]) -> Iterator[None]:
-    def hear(call: TraceCall) -> None:
+    def take_call(call: TraceCall) -> None:
         if call.name == ARTIFACT and call.kind == f"{ARTIFACT}:dynamo_graph_break_reason":
             reports.append(call.payload() or "")
 
-    with observed_trace_calls(hear):
+    with observed_trace_calls(take_call):
         yield
 
 

@@ -35,11 +35,11 @@ def main() -> int:
     teller = Teller()
     try:
         if log != STANDARD_INPUT and kind_of_file(log).kind == "tritonparse":
-            with EventReading(log, session, tell=teller.tell) as events:
+            with EventReading(log, session, tell=teller.print_progress) as events:
                 events.find()
                 events.finish()
             return 0
-        with LogReading(log, session, leave_texts=True, tell=teller.tell) as reading:
+        with LogReading(log, session, leave_texts=True, tell=teller.print_progress) as reading:
             if "--follow" in sys.argv[3:]:
                 with GrowingLog(log) as growing:
                     reading.follow(growing)
@@ -78,7 +78,7 @@ class Teller:
     def __init__(self) -> None:
         self._told = 0.0
 
-    def tell(self, progress: Progress) -> None:
+    def print_progress(self, progress: Progress) -> None:
         if time.monotonic() - self._told >= TOLD_EVERY_S:
             self._told = time.monotonic()
             print(Notice("worker", text=describe_progress(progress)).to_json(), flush=True)

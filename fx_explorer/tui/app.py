@@ -40,7 +40,7 @@ from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.terminal.beginning import Answers
-from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundHeard, UndecodableInput
+from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundReported, UndecodableInput
 from fx_explorer.tui.theme import THEMES, default_theme
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     # start
 
-    @on(BackgroundHeard)
-    def background_heard(self, event: BackgroundHeard) -> None:
+    @on(BackgroundReported)
+    def use_reported_background(self, event: BackgroundReported) -> None:
         """Use the theme for the background that the terminal has reported only now."""
         if not self.config.theme:
             self.theme = default_theme(event.is_light)
@@ -215,7 +215,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             messages.append(f"the key {key} is given to {ids}")
         return messages
 
-    def tell_unreadable(self, error: BaseException) -> bool:
+    def report_unreadable(self, error: BaseException) -> bool:
         """Return whether ``error`` comes from the session: then the user is told, and the readable
         part stays on screen.
         """
@@ -236,7 +236,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         of a widget; if the session is the cause, with a sentence. An exception in a background task
         ends only the task.
         """
-        if isinstance(error, WorkerFailed) and self.tell_unreadable(error):
+        if isinstance(error, WorkerFailed) and self.report_unreadable(error):
             return
         if self.captures.is_running:
             unreadable = None

@@ -66,7 +66,7 @@ class TellsUnreadable(MessagePump):
 
 def notifies_user(pump: MessagePump, error: BaseException) -> bool:
     """Return whether the session caused the error, so that the user was told."""
-    tell = getattr(pump.app, "tell_unreadable", None)
+    tell = getattr(pump.app, "report_unreadable", None)
     return bool(tell and tell(error))
 
 

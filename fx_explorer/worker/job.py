@@ -154,7 +154,7 @@ class Job:
 
         gpu = VirtualGpu(self._progress.request.gpu, self._progress)
         gpu.before_torch()
-        self._outcomes.plain_words.append(gpu.in_plain_words)
+        self._outcomes.plain_words.append(gpu.explain_error)
         return gpu
 
     def _program(self, recorded: RequestRecording, until: contextlib.ExitStack) -> RequestedProgram:

@@ -88,7 +88,7 @@ class VirtualGpu:
                 )
                 self._progress.note(f"{text}; --no-weights captures it as there")
 
-    def in_plain_words(self, error: BaseException) -> str:
+    def explain_error(self, error: BaseException) -> str:
         """Return an explanation of an error that the program would not have had on a real GPU;
         empty for any other.
         """

@@ -138,8 +138,8 @@ def test_what_a_machine_can_do_is_kept_for_the_next_bench_and_forgotten_after_a_
     for seconds in (SLOW, QUIET, SLOW):
         sharing = LeastSharing("a processor", path)
         sharing.begin(replace(UNCOMPILED, threads=2, torch="2.13.0"))
-        sharing.hear(0.0)
-        sharing.hear(seconds)
+        sharing.take_sharing(0.0)
+        sharing.take_sharing(seconds)
         sharing.keep()
     assert known() == QUIET
     assert known("another processor") == known(threads=4) == 0
@@ -158,7 +158,7 @@ def test_what_was_kept_and_is_damaged_is_not_known(tmp_path: Path, text: str) ->
     sharing = LeastSharing("a processor", path)
     sharing.begin(replace(UNCOMPILED, threads=2, torch="2.13.0"))
     assert sharing.least_s == 0
-    sharing.hear(QUIET)
+    sharing.take_sharing(QUIET)
     sharing.keep()
     again = LeastSharing("a processor", path)
     again.begin(replace(UNCOMPILED, threads=2, torch="2.13.0"))
@@ -168,7 +168,7 @@ def test_what_was_kept_and_is_damaged_is_not_known(tmp_path: Path, text: str) ->
 def test_a_bench_is_measured_where_nothing_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     sharing = LeastSharing("a processor", tmp_path / "file" / "sharing.json")
-    sharing.hear(QUIET)
+    sharing.take_sharing(QUIET)
     sharing.keep()
     assert (tmp_path / "file").read_text() == ""
 

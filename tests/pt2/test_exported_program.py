@@ -213,7 +213,7 @@ def flipped(saved: Path, path: Path) -> Path:
             "is a zip archive, and neither an ExportedProgram nor a package of AOTInductor",
         ),
         ("flipped", "Bad CRC-32"),
-        ("no_json", "is no JSON"),
+        ("no_json", "is not JSON"),
         ("twice", "two files of one name"),
         ("outside", "names a file outside itself"),
         ("bomb", "inflates more than 100 times"),

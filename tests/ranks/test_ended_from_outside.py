@@ -83,7 +83,7 @@ def test_progress_is_told_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
     with ReadingProgress(out) as progress:
         for second in range(25):
             now = float(second)
-            progress.tell(second * 100, 10_000)
+            progress.show_progress(second * 100, 10_000)
     assert out.getvalue().splitlines() == [
         "reading ranks: 0 of 10,000",
         "reading ranks: 1,000 of 10,000 · about 2 min left",
@@ -98,5 +98,5 @@ def test_few_files_that_are_read_at_once_are_not_told(monkeypatch: pytest.Monkey
     with ReadingProgress(out) as progress:
         for second in range(4):
             now = float(second)
-            progress.tell(second * 100, 400)
+            progress.show_progress(second * 100, 400)
     assert out.getvalue().splitlines() == ["reading ranks: 200 of 400"]

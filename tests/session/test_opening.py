@@ -71,7 +71,7 @@ VALUES = {
     "UPDATE compilation SET duration_s=9e999": "compilation: duration_s is inf, not a number",
     "UPDATE compilation SET in_use=7": "compilation: in_use is 7, not 0 or 1",
     "UPDATE compilation SET restart_reasons='[1]'": r"restart_reasons is \[1\], not a list of texts",
-    "UPDATE compilation SET restart_reasons='{'": "restart_reasons is no JSON",
+    "UPDATE compilation SET restart_reasons='{'": "restart_reasons is not JSON",
     "UPDATE compilation SET name=x'00'": "name is b.*x00.*, not text",
     "UPDATE compilation SET name=NULL": "name is None, not text",
 }

@@ -76,7 +76,7 @@ async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(
     async with open_app(session, size=(120, 40)) as driver:
         await driver.until(lambda: "m.py:6 breaks the graph" in driver.facts)
         await go_to_fact(driver, lambda fact: fact.text.startswith("m.py:6 breaks"))
-        place = driver.explorer.cursor.place_of_break_told
+        place = driver.explorer.cursor.place_of_shown_break
         assert place is not None
         assert place.line + 1 == 6
         await driver.press("x", "x")

@@ -28,7 +28,7 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.terminal import beginning
 from fx_explorer.tui.terminal.beginning import QUESTION, Answers, is_light
-from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundHeard
+from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundReported
 from fx_explorer.tui.theme import DARK, LIGHT, default_theme
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
@@ -229,7 +229,7 @@ async def test_an_answer_that_comes_late_changes_the_theme_and_is_no_key(
     reading.join()
     assert driver.keys == ["j", "escape", "k", "l", "q", "up"]
     assert [
-        message.is_light for message in driver.messages if isinstance(message, BackgroundHeard)
+        message.is_light for message in driver.messages if isinstance(message, BackgroundReported)
     ] == [True]
 
 
@@ -237,11 +237,11 @@ async def test_the_app_takes_the_theme_of_a_late_answer_unless_the_user_chose_on
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        driver.app.post_message(BackgroundHeard(is_light=True))
+        driver.app.post_message(BackgroundReported(is_light=True))
         await driver.settle()
         assert driver.app.theme == LIGHT.name
     async with open_app(hand.path, config=Config(theme="dark")) as driver:
-        driver.app.post_message(BackgroundHeard(is_light=True))
+        driver.app.post_message(BackgroundReported(is_light=True))
         await driver.settle()
         assert driver.app.theme == DARK.name
 

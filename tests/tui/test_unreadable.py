@@ -94,7 +94,7 @@ async def test_what_a_handler_raises_is_the_sessions_only_when_it_is_damaged(
         with sqlite3.connect(path) as db:
             db.execute("UPDATE compilation SET line='x'")
         db.close()
-        assert app.tell_unreadable(KeyError("something of ours"))
+        assert app.report_unreadable(KeyError("something of ours"))
         await pilot.pause()
         assert any(
             "damaged: compilation: line is 'x'" in note.message for note in app._notifications

@@ -52,7 +52,7 @@ def compiling(tmp_path: Path) -> BeingCompiled:
         reason = "tensor 'x' size mismatch at index 0. expected 3, actual 5"
         writer.add(model.Recompile(0, 2, "0/0", f"0/0: {reason}", reason, "", 0))
     compiling = BeingCompiled(tmp_path / "s.fxs", lambda: CLOCK[0])
-    compiling.hear(Notice("worker", text="running train.py"))
+    compiling.take_notice(Notice("worker", text="running train.py"))
     return compiling
 
 
@@ -60,10 +60,10 @@ def test_the_function_is_named_as_the_user_does_with_its_line_and_the_phase_coun
     compiling: BeingCompiled,
 ) -> None:
     assert compiling.words() == "running train.py"
-    compiling.hear(begun("schedule"))
+    compiling.take_notice(begun("schedule"))
     CLOCK[0] = 2.0
     for notice in (ended("schedule"), begun("schedule")):
-        compiling.hear(notice)
+        compiling.take_notice(notice)
     CLOCK[0] = 3.5
     assert (
         compiling.words()
@@ -74,17 +74,17 @@ def test_the_function_is_named_as_the_user_does_with_its_line_and_the_phase_coun
 def test_the_line_that_dynamo_is_at_is_named_until_the_phase_ends(
     compiling: BeingCompiled,
 ) -> None:
-    compiling.hear(begun("dynamo"))
-    compiling.hear(Notice("line", text="/p/train.py", line=7, operations=2))
+    compiling.take_notice(begun("dynamo"))
+    compiling.take_notice(Notice("line", text="/p/train.py", line=7, operations=2))
     assert "· tracing with Dynamo at train.py:7 for" in compiling.words()
-    compiling.hear(ended("dynamo"))
-    compiling.hear(begun("joint"))
+    compiling.take_notice(ended("dynamo"))
+    compiling.take_notice(begun("joint"))
     assert "train.py:7" not in compiling.words()
 
 
 def test_a_compilation_that_is_made_again_says_why(compiling: BeingCompiled) -> None:
-    compiling.hear(begun("dynamo"))
-    compiling.hear(begun("dynamo", "0/1"))
+    compiling.take_notice(begun("dynamo"))
+    compiling.take_notice(begun("dynamo", "0/1"))
     told = compiling.words()
     assert told.endswith(" · 2 compilations so far · again: size 0 of x was 3 and now is 5")
 
@@ -100,9 +100,9 @@ def test_kernels_that_are_built_side_by_side_are_one_phase_until_the_last_is_bui
         ended("kernel", ""),
         ended("kernel", ""),
     ):
-        compiling.hear(notice)
+        compiling.take_notice(notice)
     assert "step after line 4 of train.py · building kernels" in compiling.words()
-    compiling.hear(ended("kernel"))
+    compiling.take_notice(ended("kernel"))
     CLOCK[0] += 1
     assert compiling.words() == "running train.py"
 
@@ -114,20 +114,20 @@ def test_whatever_the_last_phase_was_a_compilation_that_has_ended_leaves_the_lin
     anywhere.
     """
     for notice in (Notice("compilation", compilation="0/0"), begun("dynamo"), ended("dynamo")):
-        compiling.hear(notice)
+        compiling.take_notice(notice)
     CLOCK[0] = 60.0
     assert "rest of step after line 4 of train.py · compiling for 60.0 s" in compiling.words(), (
         "it has not ended"
     )
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.update(model.Compilation(1, "0/0", 0, 0, "step", "/p/train.py", 31, status="failed"))
-    compiling.hear(Notice("compilation", compilation="0/0"))
+    compiling.take_notice(Notice("compilation", compilation="0/0"))
     assert compiling.words() == "running train.py"
 
 
 def test_a_session_that_cannot_be_read_yet_leaves_torchs_name(tmp_path: Path) -> None:
     compiling = BeingCompiled(tmp_path / "none.fxs")
-    compiling.hear(begun("dynamo", "7/0"))
+    compiling.take_notice(begun("dynamo", "7/0"))
     assert "[7/0] · tracing with Dynamo" in compiling.words()
 
 
@@ -135,7 +135,7 @@ def test_every_stage_that_a_phase_can_have_has_words(compiling: BeingCompiled) -
     from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
     for stage in sorted(set(STAGE_OF_EVENT.values())):
-        compiling.hear(begun(stage))
+        compiling.take_notice(begun(stage))
         assert re.fullmatch(r"=+\.* rest of step .* · .+ for .+", compiling.words())
 
 

@@ -62,7 +62,7 @@ def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(
 ) -> None:
     content, words = NO_PYTHON_BY_NAME[name]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(TargetError, match="no Python file by its name") as refused:
+    with pytest.raises(TargetError, match="not a Python file by its name") as refused:
         place(tmp_path / name)
     assert words in str(refused.value)
     assert "--as-python" in str(refused.value)

@@ -71,7 +71,7 @@ class CudaGraphRuns:
     """Functions that return why recordings did not fit the present call."""
 
     @contextlib.contextmanager
-    def heard(self) -> Iterator[None]:
+    def recorded_runs(self) -> Iterator[None]:
         """Record every run inside the block. A torch without CUDA graph trees is left alone."""
         from torch._inductor import cudagraph_trees as trees
 
@@ -299,7 +299,7 @@ class _SeenCudaGraphs:
         """
         if not self._is_hearing_runs and torch.backends.cuda.is_built():
             self._is_hearing_runs = True
-            self.runs_stack.enter_context(self._runs.heard())
+            self.runs_stack.enter_context(self._runs.recorded_runs())
         keywords = graph.fx_kwargs
         parts = getattr(graph, "partition_maps", None)
         count = None if parts is None else len(parts)

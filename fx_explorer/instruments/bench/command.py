@@ -188,7 +188,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
         narration.end()
         if place:
             place_session(session, place)
-            narration.tell(
+            narration.print_message(
                 f"session: {place.path} (print it again with: fx-explorer bench {place.path})"
             )
         path = place.path if place else session
@@ -196,7 +196,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
             failed = _print_bench(reader, arguments, svg)
             ended, raised = _of_uncompiled(reader)
         if raised and not stopped_by:
-            narration.tell(raised)
+            narration.print_message(raised)
         if stopped_by:
             return 128 + stopped_by
         return ended or failed
@@ -251,14 +251,14 @@ class _Narration:
     def __init__(self) -> None:
         self._out = CaptureNarration(sys.stderr, pass_through=False)
         self._printed = ""
-        self.tell, self.end = self._out.tell, self._out.end
+        self.print_message, self.end = self._out.print_message, self._out.end
 
     def show(self, progress: BenchProgress) -> None:
         if (
             not self._out.show_live(lambda: progress.description)
             and progress.doing != self._printed
         ):
-            self.tell(progress.without_figures)
+            self.print_message(progress.without_figures)
         self._printed = progress.doing
 
 

@@ -390,7 +390,7 @@ class _SizeOfBench:
     def _round(self, number: int, cell: _StartedCell, news: BenchNews) -> None:
         row = BenchRound(0, cell.cell.id, number, news.call_s, news.calls, news.sharing_s)
         cell.rounds.append(row)
-        self._sharing.hear(news.sharing_s)
+        self._sharing.take_sharing(news.sharing_s)
         self._writer.add(row)
 
     def _work(self, cell: _StartedCell, news: BenchNews) -> None:

@@ -143,9 +143,9 @@ class LeastSharing:
         """
         self._key = f"{self._processor}, {cell.threads} threads, torch {cell.torch}"
         seconds, _ = self._kept().get(self._key, (0.0, 0.0))
-        self.hear(seconds)
+        self.take_sharing(seconds)
 
-    def hear(self, sharing_s: float) -> None:
+    def take_sharing(self, sharing_s: float) -> None:
         if sharing_s > 0:
             self.least_s = min(sharing_s, self.least_s or sharing_s)
 

@@ -16,9 +16,9 @@ from fx_explorer.analysis.kernel_documents import session_gpu, source_of, text_o
 from fx_explorer.command_line.build_first import (
     build_every,
     named,
+    print_message,
     required_gpu,
     run_to_end,
-    tell,
     to_write,
 )
 from fx_explorer.command_line.capture_options import add_capture_arguments
@@ -203,7 +203,7 @@ def _named_kernel(reader: SessionReader, name: str) -> model.Kernel:
             f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names)
         )
     if len(kernels) > 1:
-        tell(f"there are {len(kernels)} kernels of this name; this is the first")
+        print_message(f"there are {len(kernels)} kernels of this name; this is the first")
     return kernels[0]
 
 
@@ -271,7 +271,9 @@ def bench_lines(session: Path, kernel: Kernel, arguments: argparse.Namespace) ->
     Raises UsageError where it cannot be measured.
     """
     run_to_end(
-        measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S)
+        measure_kernel(
+            session, kernel.id, print_message, arguments.python, arguments.timeout or TIMEOUT_S
+        )
     )
     with SessionReader(session) as reader:
         speed = kernel_speed(reader, kernel)

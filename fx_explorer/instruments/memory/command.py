@@ -142,7 +142,7 @@ async def _try(arguments: argparse.Namespace) -> int:
             request_from(arguments),
             arguments.budgets or (None,),
             worker,
-            narration.tell,
+            narration.print_message,
             measures=arguments.measure,
         )
     finally:

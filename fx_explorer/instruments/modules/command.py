@@ -55,7 +55,7 @@ exit codes: 0 fine · 1 no module was called in what was compiled · 2 to 5 as f
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
-    told = parser.add_argument_group("what to tell")
+    told = parser.add_argument_group("what to show")
     told.add_argument(
         "--format",
         choices=["text", "json", "csv", "markdown"],

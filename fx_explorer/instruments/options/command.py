@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="a session (file.fxs), or a target, captured first",
     )
-    what = parser.add_argument_group("what to tell")
+    what = parser.add_argument_group("what to show")
     what.add_argument(
         "--format", choices=["text", "json"], default="text", help="text (default), or json"
     )

@@ -225,7 +225,7 @@ OTHER_CODE = (
 
 SEVERAL_PROCESSES = (
     "It merges the traces of {processes} processes. Several of them gave a launch the same "
-    "number, so for {works} of the GPUs the launch is unknown: export one trace for each process."
+    "number, so the launch of {works} is unknown: export one trace for each process."
 )
 
 
@@ -451,7 +451,7 @@ class _Joining:
             unclear = sum(one in trace.unclear for one in trace.gpu.correlation)
             yield SEVERAL_PROCESSES.format(
                 processes=len({thread.process for thread in trace.threads}),
-                works=counted(unclear, "work"),
+                works=counted(unclear, "GPU event"),
             )
         others = len({*trace.gpu.device} - {NONE}) - 1
         if others > 0:

@@ -63,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.instruments.ranks.sentences import gaps
 
     with ReadingProgress(sys.stderr) as progress:
-        ranks = compare([Path(path) for path in arguments.paths], arguments.engine, progress.tell)
+        ranks = compare(
+            [Path(path) for path in arguments.paths], arguments.engine, progress.show_progress
+        )
     if arguments.format == "json":
         sys.stdout.write(json_text(ranks_json(ranks)))
     elif arguments.format == "markdown":

@@ -150,7 +150,7 @@ class KernelBuilds:
                 if reader and not trouble:
                     self._services.explorer.linked_selection.refresh_levels()
                     self._services.explorer.show_inspector()
-                self._services.explorer.linked_selection.tell("")
+                self._services.explorer.linked_selection.show_news("")
         finally:
             self._wanted = None
 
@@ -213,7 +213,7 @@ class KernelBuilds:
                     now = f"{doing} for {gpu_title}"
                 else:
                     now = STARTING
-                self._services.explorer.linked_selection.tell(
+                self._services.explorer.linked_selection.show_news(
                     f"{now} … {took:.0f} s\n\nesc cancels it."
                 )
                 await asyncio.wait({asked}, timeout=TELL_S)

@@ -103,7 +103,7 @@ class ScreenUpdates:
         if self._is_without_terminal():
             self._leaving.leave_without_terminal()
             return
-        self._stepping.tell_answers()
+        self._stepping.show_answers()
         captures, explorer, capturing = self._services.captures, self._explorer, self._capturing
         waiting = captures.waiting
         if captures.incoming and waiting and explorer.reader is not captures.incoming:
@@ -130,8 +130,8 @@ class ScreenUpdates:
         ):  # a finished session, or one that waits, costs nothing to leave open
             self._shown_state = state
             live = captures.live if is_running else None
-            explorer.header.tell(*self._header(reader, live))
-            explorer.facts.say_why_empty(printable(capturing.problem))
+            explorer.header.show_capture(*self._header(reader, live))
+            explorer.facts.show_why_empty(printable(capturing.problem))
             offered = ("capture.built",) if capturing.raised_inspecting else ()
             explorer.footer.show_first((*offered, *self._stepping.first_commands()))
             explorer.show_waiting(waiting)

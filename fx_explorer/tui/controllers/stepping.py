@@ -77,7 +77,7 @@ class Stepping:
 
     # what happened
 
-    def tell_answers(self) -> None:
+    def show_answers(self) -> None:
         """Show the results of the commands."""
         answers = self._services.captures.live.answers if self._services.captures.live else ()
         while answers:

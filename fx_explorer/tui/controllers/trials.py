@@ -99,7 +99,7 @@ class Trials:
         )  # not needed for the first paint: libcst is loaded with it
 
         explorer = self._services.explorer
-        place = explorer.cursor.place_of_break_told
+        place = explorer.cursor.place_of_shown_break
         if explorer.view != "breaks":
             await explorer.action_show_view("breaks")
         breaks = subjects(explorer.reader) if explorer.reader else []

@@ -42,7 +42,7 @@ class StartProgress(Cached):
         self._share = 0.0
         self._phase = 0
 
-    def tell(self, clock: StartClock, elapsed_s: float) -> None:
+    def show_start(self, clock: StartClock, elapsed_s: float) -> None:
         """Show how far the start is, ``elapsed_s`` seconds after it began."""
         self._sentence = clock.sentence(elapsed_s)
         self._share = clock.share(elapsed_s)
@@ -157,7 +157,7 @@ class FirstPage(Vertical):
         """Show how far the start of a capture is. ``reading`` are the file and line that Dynamo is
         reading.
         """
-        self._progress.tell(clock, elapsed_s)
+        self._progress.show_start(clock, elapsed_s)
         if reading is not None:
             self.target.point_at(*reading)
         self._is_starting = True

@@ -421,12 +421,12 @@ class LinkedSelection:
             )
             self.select(self.selection, origin)
 
-    def tell(self, news: str) -> None:
+    def show_news(self, news: str) -> None:
         """Show a message about missing levels in panes without a document."""
         self.levels.news = news
         for pane in self._linked.panes:
             if self._reader and pane.document is None and pane.slot in LEVELS:
-                pane.say(self.levels.words(self._reader, pane.slot))
+                pane.show_message(self.levels.words(self._reader, pane.slot))
 
     def kernel_at(self, place: Place) -> Kernel | None:
         """Return the kernel of a place: its own, or the one that computes it."""
@@ -457,7 +457,7 @@ class LinkedSelection:
                     self._turn(pane, document)
                 else:
                     self._show(pane, None)
-                    pane.say(self.levels.words(self._reader, pane.slot))
+                    pane.show_message(self.levels.words(self._reader, pane.slot))
         if self.levels.kernel and self.levels.is_wanting(self._reader):
             # Straight to the app: Textual stops what bubbles at whoever was being called when it
             # was made, here the screen.

@@ -100,14 +100,14 @@ class FactList(LineView):
         self._at = 0
         """The fact under the cursor, which is shown whole."""
 
-    def say_why_empty(self, why: str) -> None:
+    def show_why_empty(self, why: str) -> None:
         """Show why there are no facts, in place of "Starting"; with "" they are still being
         computed.
         """
         self._why = why
         self._say()
 
-    def say_what_is_done(self, words: str) -> None:
+    def show_facts_progress(self, words: str) -> None:
         """Show how far the facts are, in place of "Starting"."""
         self._done = words
         self._say()
@@ -458,7 +458,7 @@ class OverviewFacts:
 
         takes_long = OVERVIEW_READS.takes_long(reader)
         if not self._read.renew(reader, content, takes_long=takes_long, given=waiting):
-            self._shown.say_what_is_done(READING.format(what=OVERVIEW_READS.words(reader)))
+            self._shown.show_facts_progress(READING.format(what=OVERVIEW_READS.words(reader)))
 
     def _show(self, content: PageContent) -> None:
         self._shown.show(content.facts, content.figures)
@@ -466,7 +466,7 @@ class OverviewFacts:
         self._shows_others()
 
     def _cannot_read(self) -> None:
-        self._shown.say_what_is_done(UNREADABLE)
+        self._shown.show_facts_progress(UNREADABLE)
 
 
 # What the first page says, below whatever was found, while the compiler waits. The status line

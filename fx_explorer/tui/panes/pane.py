@@ -309,10 +309,10 @@ class Pane(TellsUnreadable, Vertical):
             return False
         return self._text.toggle_machine_words(self._reader, self.document, self._shown)
 
-    def say(self, words: str) -> None:
+    def show_message(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""
         if self.document is None:
-            self._text.say(words)
+            self._text.show_message(words)
 
     def annotate(self, reader: SessionReader) -> None:
         """Mark the lines with events (a break, a recompile) and those that kernels compute, as far

@@ -260,7 +260,7 @@ class PaneText:
         ):
             self._machine_words.show(reader.path, whole, shown.lines)
 
-    def say(self, words: str) -> None:
+    def show_message(self, words: str) -> None:
         """Show a message in place of a text: why there is none, or how far it is."""
         if words != self._message:
             self._message = words

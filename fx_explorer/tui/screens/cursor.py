@@ -116,7 +116,7 @@ class Cursor:
         return table.position if table else 0
 
     @property
-    def place_of_break_told(self) -> Place | None:
+    def place_of_shown_break(self) -> Place | None:
         """Return the line of the break under the overview's cursor; None in another view, and on
         another fact.
         """
@@ -163,7 +163,7 @@ class InspectorLine(OneLine):
     InspectorLine { background: $surface; color: $text-muted; }
     """
 
-    def tell(
+    def show_cursor(
         self,
         place: Place | None,
         outline: Outline,

@@ -395,7 +395,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         absent = absent_from_log(self.reader) if self.reader else ()
         self.footer.show_view(self.view, (*self.cursor.idle_commands(), *absent), self.cursor.part)
         if self.reader is not None:
-            self._inspector.tell(
+            self._inspector.show_cursor(
                 self.place, self.outline, self.views, self.linked, self.linked_selection
             )
 

@@ -213,7 +213,7 @@ class HeaderLine(OneLine):
         """Show the name alone, until more is known."""
         self.show(NAME)
 
-    def tell(self, left: str, conditions: str, state: CaptureState) -> None:
+    def show_capture(self, left: str, conditions: str, state: CaptureState) -> None:
         """Show what is captured, on what, and the state of the capture."""
         self._shown = (left, conditions, state)
         self._write()

@@ -41,7 +41,7 @@ class UndecodableInput(Message):
     """
 
 
-class BackgroundHeard(Message):
+class BackgroundReported(Message):
     """Posted when the terminal reports its background after the app had begun."""
 
     def __init__(self, is_light: bool) -> None:
@@ -112,7 +112,7 @@ class AskedDriver(LinuxDriver):
         self._feed(self._input.sort_out(answers.take(text)))
         is_light = answers.background_is_light
         if is_light is not None and not was_told:
-            self.process_message(BackgroundHeard(is_light))
+            self.process_message(BackgroundReported(is_light))
 
     def _feed(self, text: str) -> None:
         for character in text:  # one by one, so that only the sequence that raises is lost

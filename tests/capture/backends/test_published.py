@@ -235,7 +235,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
         lambda: any_run("e", [{"shapes": Raises()}]),
         "an instruction raised SystemExit",
     ),
-    "a time that is none": (lambda: any_run("e", [{"seconds": float("nan")}]), "are no time"),
+    "a time that is none": (lambda: any_run("e", [{"seconds": float("nan")}]), "are not a time"),
 }
 
 

@@ -70,14 +70,14 @@ def test_the_list_alone_is_a_trace_too(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("", "is empty"),
-        ("no JSON at all", "no profile: it has no traceEvents"),
-        ("{}", "no profile: it has no traceEvents"),
-        (b"\x00\xff" * 1000, "no profile"),
+        ("no JSON at all", "not a profile: it has no traceEvents"),
+        ("{}", "not a profile: it has no traceEvents"),
+        (b"\x00\xff" * 1000, "not a profile"),
         ('{"traceEvents": []}', "a profile without events"),
         ('{"traceEvents": [', "a profile without events"),
         ("[1, 2, 3]", "a profile without events"),
-        (gzip.compress(b"hello", mtime=0), "no profile"),
-        (gzip.compress(b"some", mtime=0)[:12], "no profile"),
+        (gzip.compress(b"hello", mtime=0), "not a profile"),
+        (gzip.compress(b"some", mtime=0)[:12], "not a profile"),
     ],
 )
 def test_what_is_no_profile_is_said(tmp_path: Path, content: str | bytes, said: str) -> None:

@@ -100,9 +100,9 @@ def test_how_far_it_is_stands_on_a_terminal_and_is_gone_afterwards(
     monkeypatch.setattr("fx_explorer.command_line.narration.EVERY_S", 0.0)
     out = Terminal(is_terminal=is_terminal)
     with LogProgress(out) as progress:  # type: ignore[arg-type]
-        progress.tell(Progress(0.25, 812))
+        progress.show_progress(Progress(0.25, 812))
         shown = out.written
-        progress.tell(Progress(1.0, 812, decoded=406))
+        progress.show_progress(Progress(1.0, 812, decoded=406))
     if not is_terminal:
         assert out.written == ""
         return

@@ -49,7 +49,7 @@ def printed(
             text for _, text in sorted([*heard.lines, *stdout.lines], key=lambda line: line[0])
         ]
         written.errors += [
-            text for _, text in stderr.lines if text.strip() and not heard.has_told(text)
+            text for _, text in stderr.lines if text.strip() and not heard.has_logged(text)
         ]
 
 
@@ -157,7 +157,7 @@ class _Heard:
         with contextlib.suppress(OSError):  # the program has closed it
             self.lines.append((os.lseek(1, 0, os.SEEK_CUR), text))
 
-    def has_told(self, line: str) -> bool:
+    def has_logged(self, line: str) -> bool:
         """Return whether a line on stderr was written by a log handler or by ``warnings``, and so
         is in ``lines`` already. Handlers write the message at the end of a line.
         """

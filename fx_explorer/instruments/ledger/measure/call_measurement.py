@@ -95,7 +95,7 @@ def call_and_account(
     )
     is_gpu = is_on_gpu(caller)
     clock.is_running = False
-    with clock.installed(), hearing_skips(skips.append), runs.heard():
+    with clock.installed(), hearing_skips(skips.append), runs.recorded_runs():
         job.say(f"building {target.name}, and calling it until its times are stable")
         _, first_s = timed(caller.call, is_gpu)
         if warmed_up(first_s, caller.call, is_gpu).is_unstable:
@@ -280,7 +280,7 @@ class _Ledger:
         call = CudaGraphRuns()
         if not self._is_gpu:
             return []
-        with call.heard():
+        with call.recorded_runs():
             self._or_note(self._call, None, "Which graphs are replayed is not known")
         return describe_runs(built, call, generated)
 

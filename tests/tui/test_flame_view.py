@@ -170,7 +170,8 @@ async def test_the_roofline_marks_the_kernel_under_the_cursor_and_enter_goes_to_
         await driver.press("v", "k")
         await driver.until(lambda: "operations a byte" in driver.screen)
         pane = driver.explorer.table
-        assert "NVIDIA H100 SXM 80 GB (data sheet)" in driver.screen
+        if size[1] > 30:  # a lower terminal shows the answer alone above the rows
+            assert "NVIDIA H100 SXM 80 GB (data sheet)" in driver.screen
         assert pane.rows.body_height >= 2
         assert "○" in "".join(chart(driver))
         kernel = row(driver).split()[0]

@@ -322,7 +322,7 @@ def test_a_constant_that_is_copied_to_the_gpu_is_told_with_its_line(
         fact for fact in overview(session) if "Python numbers" in fact.text and fact.topic != "next"
     ]
     assert told.text.startswith("program.py:4 makes a tensor of Python numbers")
-    assert "_to_copy where the GPU's say lift_fresh" in told.detail
+    assert "_to_copy where those on a GPU say lift_fresh" in told.detail
 
 
 @needs_triton

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 
+from fx_explorer.instruments.recompiles.call_sizes import _is_comparison, _is_not_met
 from fx_explorer.instruments.recompiles.causes import causes
 from tests.capture.recorded import Compile, record
 
@@ -367,3 +368,9 @@ def test_an_integer_of_a_module_is_variable_from_the_second_compilation_on(tmp_p
     told = causes(record(tmp_path / "s.fxs", program))[0].remedy
     assert "allow_unspec_int_on_nn_module = True makes it dynamic from the second" in told
     assert (bare(program), bare(program, allow_unspec_int_on_nn_module=True)) == (3, 2)
+
+
+@pytest.mark.parametrize("text", ["\0 != 0", "-" * 20_000 + "1 != 0", "(" * 500, "a !="])
+def test_a_condition_of_a_damaged_session_decides_nothing(text: str) -> None:
+    assert not _is_not_met(text, "a", "1")
+    assert isinstance(_is_comparison(text), bool)

@@ -246,10 +246,14 @@ def _conditions_on(reader: SessionReader, source: str, of: model.Compilation) ->
     return conditions
 
 
+NOT_PARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors of parsing a text of a session, which may be anybody's."""
+
+
 def _is_comparison(text: str) -> bool:
     try:
         return isinstance(ast.parse(text.strip(), mode="eval").body, ast.Compare)
-    except SyntaxError:
+    except NOT_PARSED:
         return False
 
 
@@ -281,7 +285,7 @@ def _is_not_met(condition: str, source: str, value: str) -> bool:
         numbers = [_number(side) for side in (compared.left, *compared.comparators)]
         pairs = zip(compared.ops, numbers, numbers[1:], strict=False)
         return not all(_COMPARED[type(by)](left, right) for by, left, right in pairs)
-    except (SyntaxError, LookupError, ValueError, ArithmeticError):
+    except (*NOT_PARSED, LookupError, ArithmeticError, TypeError):
         return False
 
 

@@ -100,7 +100,7 @@ async def test_what_has_no_edit_and_what_the_edit_does_beyond_the_marks_stands_a
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("c", "e")
         assert (
-            'Region "g" will hold more than was marked, since its lines also compute fc1.'
+            'Region "g" will hold more than you marked, because its lines also compute fc1.'
             in driver.screen
         )
         assert 'Region "top" is not in the diff: lines 1 to 2 of' in driver.screen

@@ -44,6 +44,7 @@ SO_FAR = {
     "preset.source": "the same",
     "view.bench": "a bench is no stage: it runs the program by itself",
     "view.ledger": "the same",
+    "view.stages": "what Dynamo did is a stage; its answer says that no kernel was made so far",
     "view.flame": "what compiling took so far is told at each pause",
     "history.back": "it leads back to the ledger",
     "pane.add": "it is empty until something is chosen for it",

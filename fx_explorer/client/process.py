@@ -105,6 +105,8 @@ class WorkerProcess:
                 # The worker has its own by now. A pipe that we held open too would never end.
                 for descriptor in descriptors:
                     os.close(descriptor)
+            # Killed when this is cancelled, it must be waited for before the loop is closed.
+            stack.push_async_callback(process.wait)
             stack.callback(self._kill_group)
             stack.enter_context(watched(process.pid))
             marks = self._directory / CHILDREN if self._directory else None

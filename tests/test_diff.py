@@ -202,7 +202,7 @@ def test_what_cannot_be_compared_is_said(
 
 def test_the_standard_input_cannot_be_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["diff", "-", "-"]) == 2
-    assert "can be read once" in capsys.readouterr().err
+    assert "can be read only once" in capsys.readouterr().err
 
 
 def test_kernels_of_which_no_nodes_are_known_are_paired_by_name(tmp_path: Path) -> None:

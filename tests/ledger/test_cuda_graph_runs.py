@@ -67,7 +67,7 @@ def test_recordings_and_replays_are_heard_with_their_graphs_and_torch_still_does
         manager("0/0", "FORWARD"),
         manager("0/0", "BACKWARD"),
     )
-    with heard.heard():
+    with heard.recorded_runs():
         assert [record(forward), record(backward)] == ["recorded", "recorded"]
         assert check("SUCCESS")[0].name == "SUCCESS"
         assert [replay(forward), replay(backward), replay(forward)] == ["replayed"] * 3
@@ -80,7 +80,7 @@ def test_recordings_and_replays_are_heard_with_their_graphs_and_torch_still_does
 @pytest.mark.usefixtures("torch_does")
 def test_a_graph_that_is_recorded_again_has_the_reason_and_the_line_that_torch_names() -> None:
     heard, forward = CudaGraphRuns(), manager("0/0", "FORWARD")
-    with heard.heard():
+    with heard.recorded_runs():
         record(forward)
         check("StaticInputIdxMismatch")
         record(forward)
@@ -93,7 +93,7 @@ def test_a_graph_that_is_recorded_again_has_the_reason_and_the_line_that_torch_n
 @pytest.mark.usefixtures("torch_does")
 def test_a_recording_that_did_not_fit_is_no_reason_once_another_one_did() -> None:
     heard, forward = CudaGraphRuns(), manager("0/0", "FORWARD")
-    with heard.heard():
+    with heard.recorded_runs():
         record(forward)
         check("StaticInputIdxMismatch")
         replay(forward)
@@ -107,7 +107,7 @@ def test_each_size_that_a_graph_or_a_part_of_it_is_called_with_is_counted_once(
 ) -> None:
     monkeypatch.setattr(trees.CUDAGraphTreeManager, "add_function", add_function)
     heard = CudaGraphRuns()
-    with heard.heard():
+    with heard.recorded_runs():
         for rows in (16, 17, 18, 16):
             add(rows, "tensor")
             add(rows, 2 * rows, "tensor", "of another part")
@@ -155,7 +155,7 @@ def test_the_hooks_are_methods_that_this_torch_has() -> None:
         (trees.CUDAGraphNode, "check_invariants"),
     ):
         before = getattr(owner, name)
-        with CudaGraphRuns().heard():
+        with CudaGraphRuns().recorded_runs():
             assert getattr(owner, name) is not before
         assert getattr(owner, name) is before
 
@@ -208,7 +208,7 @@ def test_a_fault_of_ours_does_not_reach_the_call_of_the_program(
             return True
 
     monkeypatch.setattr(trees.CUDAGraphNode, "check_invariants", lambda node, inputs: "no pair")
-    with CudaGraphRuns(wall=Wall).heard():
+    with CudaGraphRuns(wall=Wall).recorded_runs():
         node: Any = SimpleNamespace()
         assert trees.CUDAGraphNode.check_invariants(node, []) == "no pair"  # type: ignore[comparison-overlap]
     assert len(faults) == 1

@@ -194,7 +194,7 @@ def test_a_check_of_a_log_holds_for_what_a_log_tells_only(
 def test_the_view_of_memory_says_that_a_log_does_not_tell(tmp_path: Path) -> None:
     read_log(LOGS / "h200_gpt_block_train.log.gz", tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
-        assert TABLES["memory"](reader).empty == NOTHING_SAVED
+        assert TABLES["memory"](reader).empty.startswith(NOTHING_SAVED)
 
 
 def test_an_empty_log_is_a_log_without_records(tmp_path: Path) -> None:

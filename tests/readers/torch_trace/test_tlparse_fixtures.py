@@ -293,7 +293,7 @@ def test_an_assumed_size_of_an_exported_program_is_told_with_its_line(logs: dict
     (how,) = [
         row
         for row in logs["export.log"].reader.rows(model.Artifact)
-        if row.title.startswith("How expressions")
+        if row.title.startswith("How each size expression")
     ]
     text = logs["export.log"].reader.text(how.text)
     assert "-u0 = neg(u0)" in text

@@ -204,8 +204,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not reason:
         return exit_code
     drop_output()
-    told = _explain(UsageError(f"standard output cannot be written: {reason}"))
-    return exit_code if exit_code > told else told
+    failure_code = _explain(UsageError(f"standard output cannot be written: {reason}"))
+    return max(exit_code, failure_code)
 
 
 def _exit_code(words: list[str]) -> int:

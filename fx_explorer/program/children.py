@@ -107,10 +107,10 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
     """Write down that a process may compile without being recorded. Never raises: nothing here may
     harm the program.
     """
-    told = {"pid": 0, "command": command, "why": why}
+    row = {"pid": 0, "command": command, "why": why}
     try:
         (directory / f"{getpid()}-{time.monotonic_ns()}.json").write_text(
-            json.dumps(told), encoding="utf-8"
+            json.dumps(row), encoding="utf-8"
         )
     except OSError as error:
         print(f"fx-explorer: a child process could not be noted: {error}", file=sys.__stderr__)

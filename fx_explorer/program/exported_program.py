@@ -155,8 +155,8 @@ def _first_sentence(line: str) -> str:
     """Return the message without torch's remarks on its own bugs, and without the attributes of a
     whole node.
     """
-    said = line.partition(". This is an internal")[0].partition(", inputs=[")[0]
-    return said.rstrip(".")[:MOST_SAID]
+    message = line.partition(". This is an internal")[0].partition(", inputs=[")[0]
+    return message.rstrip(".")[:MOST_SAID]
 
 
 def _wanted(program: Any) -> str:

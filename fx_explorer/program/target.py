@@ -304,8 +304,8 @@ def _may_make_a_model(function: Any) -> bool:
     if not inspect.isfunction(function) or required_parameters(function):
         return False
     parameters = inspect.signature(function).parameters.values()
-    said = (parameter.annotation for parameter in parameters)
-    return not any(kind is torch.Tensor or "Tensor" in str(kind) for kind in said)
+    annotations = (parameter.annotation for parameter in parameters)
+    return not any(kind is torch.Tensor or "Tensor" in str(kind) for kind in annotations)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

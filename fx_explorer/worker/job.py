@@ -136,8 +136,8 @@ class Job:
     def _explained(self, outcome: Outcome, recorded: RequestRecording) -> Outcome:
         """Add the reason to the outcome of a program that compiled nothing."""
         if outcome.went_well and self._compiled_nothing():
-            told = (outcome.message, recorded.why_nothing_compiled(outcome))
-            return replace(outcome, message="; ".join(filter(None, told)))
+            ending = (outcome.message, recorded.why_nothing_compiled(outcome))
+            return replace(outcome, message="; ".join(filter(None, ending)))
         return outcome
 
     def _compiled_nothing(self) -> bool:

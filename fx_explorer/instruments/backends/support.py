@@ -358,13 +358,13 @@ def operator_rows(graphs: Iterable[GraphSupport]) -> list[OperatorRow]:
 
 
 def _operator_row(name: str, calls: list[SupportedNode]) -> OperatorRow:
-    said = [node.row.support for node in calls]
+    answers = [node.row.support for node in calls]
     return OperatorRow(
         name,
         amount_of(calls),
-        said.count("supported"),
-        said.count("falls_back"),
-        said.count("unknown"),
+        answers.count("supported"),
+        answers.count("falls_back"),
+        answers.count("unknown"),
         sum(node.row.segment > 0 for node in calls),
         tuple(dict.fromkeys(node.row.reason for node in calls if node.row.reason)),
         calls[0].node,

@@ -55,44 +55,44 @@ exit codes: 0 fine · 1 no module was called in what was compiled · 2 to 5 as f
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
-    told = parser.add_argument_group("what to show")
-    told.add_argument(
+    shown = parser.add_argument_group("what to show")
+    shown.add_argument(
         "--format",
         choices=["text", "json", "csv", "markdown"],
         default="text",
         help="text (default), or another",
     )
-    told.add_argument(
+    shown.add_argument(
         "--all",
         dest="every",
         action="store_true",
         help="a row for every layer, without folding repeated ones",
     )
-    told.add_argument(
+    shown.add_argument(
         "--depth", metavar="N", type=count, default=None, help="only modules down to this depth"
     )
-    told.add_argument(
+    shown.add_argument(
         "--sort",
         choices=SORTS,
         default="order",
         help="the most first; order (default): as they are called",
     )
-    told.add_argument(
+    shown.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
     )
-    add_force_argument(told)
+    add_force_argument(shown)
     add_capture_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tree. Returns the exit code of the capture; 1 where there is no module."""
-    told: list[bool] = []
+    were_printed: list[bool] = []
     code = answer_from(
         arguments,
-        lambda reader: told.append(_print_modules(reader, arguments)),
+        lambda reader: were_printed.append(_print_modules(reader, arguments)),
         session_output(arguments),
     )
-    return code or int(not all(told))
+    return code or int(not all(were_printed))
 
 
 def _print_modules(reader: SessionReader, arguments: argparse.Namespace) -> bool:

@@ -116,13 +116,13 @@ def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Itera
         (finding for finding in findings if finding is not first),
         key=lambda finding: (finding.position, finding.ranks),
     )
-    told = 0
+    count = 0
     for _, group in groupby(rest, key=lambda finding: (finding.aspect, finding.ranks)):
         alike = list(group)
-        if told >= MOST_FURTHER:
-            yield f"… and {len(rest) - told:,} more differences."
+        if count >= MOST_FURTHER:
+            yield f"… and {len(rest) - count:,} more differences."
             return
-        told += len(alike)
+        count += len(alike)
         yield from (f"{as_sentence(finding.words)}." for finding in alike[:MOST_OF_A_KIND])
         if len(alike) > MOST_OF_A_KIND:
             what = ASPECTS[alike[0].aspect]

@@ -175,8 +175,8 @@ class TablePane(TellsUnreadable, Vertical):
         table = self._table
         if table is None:
             return []
-        said = " ".join(filter(None, (table.answer, table.notice)))
-        parts = (("this view", table.shows), ("answer", said), (ORIGIN, table.origin))
+        heading = " ".join(filter(None, (table.answer, table.notice)))
+        parts = (("this view", table.shows), ("answer", heading), (ORIGIN, table.origin))
         return [(label, text) for label, text in parts if text]
 
     @property

@@ -96,9 +96,9 @@ def _be_the_program(program: Callable[[], dict[str, Any]], file: Path, waiting: 
     """
     status = 1
     try:
-        told = os.read(waiting, 1)
+        answer = os.read(waiting, 1)
         os.close(waiting)
-        if told != _GO:
+        if answer != _GO:
             return  # the parent has left
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)

@@ -100,7 +100,7 @@ class Stepping:
         """Return (key, words, fewer words) of the two commands that lead on from a pause."""
         keymap = self._services.explorer.keymap
         step, go = key_of("step.next", keymap), key_of("capture.run", keymap)
-        return (step, "next stage", "step"), (go, "compile to the end", "continue")
+        return (step, "next stage", "step"), (go, "compile to the end", "run")
 
     def show_finished_stage(self) -> None:
         """After a step, show the effect of the stage that it finished; all stages, if none is left

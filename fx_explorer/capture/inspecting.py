@@ -23,7 +23,7 @@ import torch
 
 from fx_explorer.capture.recording.graphs import is_region_call
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.shared_names import functorch_config, inductor_config
+from fx_explorer.capture.torch_compat.private_names import functorch_config, inductor_config
 from fx_explorer.capture.torch_compat.versions import known_options, watching_selector
 
 _BUILDERS = (
@@ -131,7 +131,7 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
     """
     from torch._inductor import compile_fx as module
 
-    from fx_explorer.capture.torch_compat.shared_names import V
+    from fx_explorer.capture.torch_compat.private_names import V
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -250,7 +250,7 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     from torch._inductor import codecache
     from torch._inductor.async_compile import AsyncCompile
 
-    from fx_explorer.capture.torch_compat.shared_names import PythonWrapperCodegen
+    from fx_explorer.capture.torch_compat.private_names import PythonWrapperCodegen
 
     for name in _BUILDERS:
         _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())

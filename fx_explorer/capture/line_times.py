@@ -43,7 +43,7 @@ def dynamo_line_hook(recording: Recording) -> Iterator[None]:
     """Tell the clock, inside the block, which line Dynamo is at."""
     from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslator
 
-    from fx_explorer.capture.torch_compat.shared_names import InstructionTranslatorBase
+    from fx_explorer.capture.torch_compat.private_names import InstructionTranslatorBase
 
     lines = _Lines(recording)
     with contextlib.ExitStack() as stack:
@@ -198,7 +198,7 @@ def traced_node_hook(recording: Recording) -> contextlib.AbstractContextManager[
 
 def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     """Tell the clock, inside the block, which node Inductor lowers."""
-    from fx_explorer.capture.torch_compat.shared_names import GraphLowering
+    from fx_explorer.capture.torch_compat.private_names import GraphLowering
 
     return patched(GraphLowering, "run_node", functools.partial(_observed, recording, "schedule"))
 

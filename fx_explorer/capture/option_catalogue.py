@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.stages import REGIONAL
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     dynamo_config,
     functorch_config,
     inductor_config,

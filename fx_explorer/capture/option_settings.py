@@ -31,7 +31,7 @@ from fx_explorer.capture.option_catalogue import (
     value_of,
 )
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import dynamo_config
+from fx_explorer.capture.torch_compat.private_names import dynamo_config
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting
 from fx_explorer.model.setting_values import declared, one_of, problem_of

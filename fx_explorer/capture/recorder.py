@@ -34,7 +34,7 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Notify, Recording, registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.torch_compat.installed import is_installed, version_of
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     dynamo_config,
     functorch_config,
     inductor_config,

@@ -18,7 +18,7 @@ import torch
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
-from fx_explorer.capture.torch_compat.shared_names import functorch_config, get_traced_fn
+from fx_explorer.capture.torch_compat.private_names import functorch_config, get_traced_fn
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.precompile import phases, saving
 from fx_explorer.precompile.compiled import Captured, CompiledFunction, Guards

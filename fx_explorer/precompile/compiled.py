@@ -16,7 +16,7 @@ import torch
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.recording.state import aside
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     CompileContext,
     TracingContext,
     _get_frame,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
-from fx_explorer.capture.torch_compat.shared_names import OpOverload, tree_leaves
+from fx_explorer.capture.torch_compat.private_names import OpOverload, tree_leaves
 
 _SWITCH = "_set_grad_enabled"
 _CUSTOM_FUNCTION = "autograd_function_apply"

@@ -23,7 +23,7 @@ from torch._dynamo.exc import (
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.aot.regional import KEY, keep_regions_separate
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     _get_frame,
     dynamo_timed,
     get_metrics_context,
@@ -72,7 +72,7 @@ def _lowered(
 
 def aot_backend(forward: Compiler, backward: Compiler) -> Backend:
     """Put torch's AOTAutograd around two compilers, partitioned as Inductor does."""
-    from fx_explorer.capture.torch_compat.shared_names import (
+    from fx_explorer.capture.torch_compat.private_names import (
         aot_autograd,
         min_cut_rematerialization_partition,
     )

@@ -16,7 +16,7 @@ from torch.fx.passes.regional_inductor import regional_inductor
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.state import aside, recordings
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     functorch_config,
     get_traced_fn,
     inductor_config,

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from fx_explorer.capture.torch_compat.shared_names import tree_flatten, tree_leaves, tree_map
+from fx_explorer.capture.torch_compat.private_names import tree_flatten, tree_leaves, tree_map
 from fx_explorer.precompile import fingerprint, torch_state
 from fx_explorer.precompile.torch_state import TorchState
 

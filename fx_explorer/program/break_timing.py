@@ -18,7 +18,7 @@ import torch
 
 from fx_explorer.capture.dynamo.frame_clock import CallSeconds, FrameClock, spent
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.shared_names import counters
+from fx_explorer.capture.torch_compat.private_names import counters
 from fx_explorer.errors import TargetError
 from fx_explorer.model import BreakTime, CallTime, GraphBreak
 from fx_explorer.program import calling

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import torch
 
 from fx_explorer.capture.recording.sources import CallSite
-from fx_explorer.capture.torch_compat import shared_names
+from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.capture.torch_compat.versions import stances
 from fx_explorer.errors import TargetError, UsageError
 from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, CaptureRequest, OptionInForce
@@ -363,7 +363,7 @@ def is_compiled(function: object) -> bool:
     """
     if isinstance(function, torch.nn.Module):
         return (
-            isinstance(function, shared_names.OptimizedModule)
+            isinstance(function, private_names.OptimizedModule)
             or function._compiled_call_impl is not None
         )
     # torch.compiler.disable leaves the original in the same place.
@@ -440,4 +440,4 @@ def use_backend(name: str, option: str = "--backend") -> None:
         function._tags = ()  # type: ignore[attr-defined]  # as torch does, after it has taken the name
     except AttributeError:  # a method, or an object with slots
         function = functools.partial(function)
-    shared_names.register_backend(function, name)
+    private_names.register_backend(function, name)

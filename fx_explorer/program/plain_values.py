@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.shared_names import is_traceable_wrapper_subclass
+from fx_explorer.capture.torch_compat.private_names import is_traceable_wrapper_subclass
 
 ATOMS = (bool, int, float, complex, str, bytes, type(None))
 """Types of values without parts, which ``==`` compares. Their subclasses (members of an Enum,

@@ -158,7 +158,7 @@ def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
 
     from fx_explorer.capture.inspecting import inspecting
     from fx_explorer.capture.torch_compat.patching import patched
-    from fx_explorer.capture.torch_compat.shared_names import GraphLowering, inductor_config
+    from fx_explorer.capture.torch_compat.private_names import GraphLowering, inductor_config
 
     codes: list[str] = []
 
@@ -192,7 +192,7 @@ def _machine_code(name: str, source: str) -> str:
     """Compile a kernel to the GPU's machine code, in its first configuration."""
     from torch._inductor.codecache import _load_triton_kernel_from_source
 
-    from fx_explorer.capture.torch_compat.shared_names import inductor_config
+    from fx_explorer.capture.torch_compat.private_names import inductor_config
 
     with (
         inductor_config.patch(use_static_triton_launcher=False),

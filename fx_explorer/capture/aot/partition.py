@@ -48,7 +48,7 @@ from fx_explorer.capture.recording.given_directly import is_given_directly
 from fx_explorer.capture.recording.graphs import node_value
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import functorch_config
+from fx_explorer.capture.torch_compat.private_names import functorch_config
 from fx_explorer.capture.torch_compat.versions import release
 from fx_explorer.model import Direction, PartitionChoice, Stage
 from fx_explorer.model.rows.graph import BUDGET, Choice, Ground

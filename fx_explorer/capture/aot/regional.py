@@ -36,7 +36,7 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import inductor_config, register_backend
+from fx_explorer.capture.torch_compat.private_names import inductor_config, register_backend
 from fx_explorer.capture.torch_compat.versions import separate_regions
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Link, RegionLowering
@@ -84,7 +84,7 @@ def _backend(
     """Compile the Dynamo graph. While inspecting, the graph itself runs in place of the compiled
     function, as with the inductor backend.
     """
-    from fx_explorer.capture.torch_compat.shared_names import (
+    from fx_explorer.capture.torch_compat.private_names import (
         aot_autograd,
         min_cut_rematerialization_partition,
     )

@@ -30,7 +30,7 @@ from fx_explorer.capture.backends.given import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.shared_names import dynamo_config
+from fx_explorer.capture.torch_compat.private_names import dynamo_config
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.highlight import LANGUAGES
 from fx_explorer.model import (

@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.recording.graphs import computes_nothing, node_value, target_name
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     FakeTensorMode,
     HigherOrderOperator,
     OpOverload,

@@ -30,7 +30,7 @@ from fx_explorer.capture.recording.function_names import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import wrap_inline
+from fx_explorer.capture.torch_compat.private_names import wrap_inline
 from fx_explorer.capture.torch_compat.versions import name_of
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import OutputGraph
+from fx_explorer.capture.torch_compat.private_names import OutputGraph
 
 Before = Callable[[Any, torch.fx.GraphModule], Any]
 """A function that is called before the backend, with Dynamo's output graph and the graph module."""

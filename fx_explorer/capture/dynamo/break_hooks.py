@@ -27,7 +27,7 @@ from fx_explorer.capture.recording.dynamo_code import LocalName, ResumeCode, pla
 from fx_explorer.capture.recording.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import InstructionTranslatorBase
+from fx_explorer.capture.torch_compat.private_names import InstructionTranslatorBase
 from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import Frame, LocalTensor
 

@@ -41,7 +41,7 @@ from fx_explorer.capture.recording.function_names import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import OutputGraph, register_bytecode_hook
+from fx_explorer.capture.torch_compat.private_names import OutputGraph, register_bytecode_hook
 from fx_explorer.model import ArtifactKind, LineNode, LineSource
 
 _UUID = re.compile(r"(?<=__compiled_fn_)(\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")

@@ -43,7 +43,7 @@ from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.dynamo_code import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import OutputGraph, register_bytecode_hook
+from fx_explorer.capture.torch_compat.private_names import OutputGraph, register_bytecode_hook
 
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 

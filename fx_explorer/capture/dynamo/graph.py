@@ -33,7 +33,7 @@ from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segme
 from fx_explorer.capture.recording.noting import BackendError
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import OutputGraph, RestartAnalysis
+from fx_explorer.capture.torch_compat.private_names import OutputGraph, RestartAnalysis
 from fx_explorer.model import bucket_label
 
 

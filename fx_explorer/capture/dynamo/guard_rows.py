@@ -44,7 +44,7 @@ from fx_explorer.capture.recording.live_guards import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import strip_local_scope
+from fx_explorer.capture.torch_compat.private_names import strip_local_scope
 from fx_explorer.capture.torch_compat.versions import (
     GuardFilter,
     dataclass_of,

@@ -21,7 +21,7 @@ from torch._dynamo.resume_execution import ContinueExecutionCache
 from fx_explorer.capture.recording.dynamo_code import ResumeCode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     InstructionTranslatorBase,
     register_bytecode_hook,
 )

@@ -45,7 +45,7 @@ from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import _get_sequence_nr
+from fx_explorer.capture.torch_compat.private_names import _get_sequence_nr
 from fx_explorer.capture.torch_compat.versions import MissingInTorch
 from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 

@@ -23,10 +23,10 @@ from fx_explorer.capture.dynamo.recompiles import GuardScope, tensor_source
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.live_guards import LiveTree
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     _debug_get_cache_entry_list as compiled_codes,
 )
-from fx_explorer.capture.torch_compat.shared_names import strip_local_scope, wrap_inline
+from fx_explorer.capture.torch_compat.private_names import strip_local_scope, wrap_inline
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GuardAnswer, GuardCheck
 

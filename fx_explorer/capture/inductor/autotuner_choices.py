@@ -75,7 +75,7 @@ def keep_choices(candidates: Iterable[Any]) -> None:
     """Store the choices for the node that is being lowered. The first is the one that Inductor
     uses.
     """
-    from fx_explorer.capture.torch_compat.shared_names import V
+    from fx_explorer.capture.torch_compat.private_names import V
 
     callers = tuple(candidates)
     # A single library call is no choice.
@@ -206,7 +206,7 @@ class _Lowered:
         self._known: dict[int, tuple[Any, Any, str]] = {}
 
     def remember(self, candidates: list[Any]) -> list[Any]:
-        from fx_explorer.capture.torch_compat.shared_names import V
+        from fx_explorer.capture.torch_compat.private_names import V
 
         with self._recording.noting("the candidates of an operation", "kernel"):
             node = V.current_node
@@ -255,7 +255,7 @@ def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nod
     """Write the code of each choice as ``codegen_template(template_node, *nodes)`` would, just
     before it is called.
     """
-    from fx_explorer.capture.torch_compat.shared_names import V
+    from fx_explorer.capture.torch_compat.private_names import V
 
     buffer = template_node.node
     kept = kept_for(V.graph, buffer)

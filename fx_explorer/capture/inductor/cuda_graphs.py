@@ -34,7 +34,7 @@ import torch
 
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import inductor_config
 from fx_explorer.model import Metric
 from fx_explorer.model.rows.observation import (
     CUDA_GRAPH_HANDED_OVER,

@@ -145,7 +145,7 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
         from torch._inductor.codegen.simd import SIMDScheduling
         from torch._inductor.scheduler import BaseScheduling, Scheduler
 
-        from fx_explorer.capture.torch_compat.shared_names import (
+        from fx_explorer.capture.torch_compat.private_names import (
             GraphLowering,
             LineContext,
             PythonWrapperCodegen,
@@ -327,7 +327,7 @@ def _codegen_extern_call(
         progress = recording.current
         if progress is None:
             return original(scheduler, scheduler_node)
-        from fx_explorer.capture.torch_compat.shared_names import V
+        from fx_explorer.capture.torch_compat.private_names import V
 
         wrapper_lines = V.graph.wrapper_code.lines
         first = len(wrapper_lines)

@@ -39,7 +39,7 @@ from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.graphs import short_dtype
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import V
+from fx_explorer.capture.torch_compat.private_names import V
 from fx_explorer.model import AFTER_PASSES, ArtifactKind, Gate, LineNode
 
 

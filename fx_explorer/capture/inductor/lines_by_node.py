@@ -119,7 +119,7 @@ def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
 
 
 def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
-    from fx_explorer.capture.torch_compat.shared_names import V
+    from fx_explorer.capture.torch_compat.private_names import V
 
     def __post_init__(loops: Any) -> None:
         original(loops)
@@ -286,7 +286,7 @@ def _neighbour_name(running: torch.fx.Node) -> str | None:
 
 def _scheduled_name() -> str | None:
     """Return the node whose value is being stored: storing is not part of its element function."""
-    from fx_explorer.capture.torch_compat.shared_names import V
+    from fx_explorer.capture.torch_compat.private_names import V
 
     return node_of_buffer(getattr(getattr(V.kernel, "current_node", None), "node", None))
 
@@ -381,7 +381,7 @@ class RenderedTexts:
 
 
 def _with_tags(lines: list[Any]) -> Iterator[Any]:
-    from fx_explorer.capture.torch_compat.shared_names import LineContext
+    from fx_explorer.capture.torch_compat.private_names import LineContext
 
     end = LineContext(_END)
     for line in lines:

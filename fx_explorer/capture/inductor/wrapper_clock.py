@@ -133,7 +133,7 @@ class WrapperClock:
 
 
 def _generated_modules() -> Iterator[types.ModuleType]:
-    from fx_explorer.capture.torch_compat.shared_names import PyCodeCache
+    from fx_explorer.capture.torch_compat.private_names import PyCodeCache
 
     seen: set[str] = set()
     for module in PyCodeCache.modules:

@@ -52,7 +52,7 @@ from fx_explorer.capture.stepping.through_the_gates import (
     set_for_all,
 )
 from fx_explorer.capture.stepping.variant import CapturedSegment, Settings, Variant, shared_keys
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     FakeTensor,
     dynamo_config,
     functorch_config,

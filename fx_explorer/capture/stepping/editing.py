@@ -22,7 +22,7 @@ from fx_explorer.capture.node_links import copied_links
 from fx_explorer.capture.recording.graphs import CALLS, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variant import Variant
-from fx_explorer.capture.torch_compat.shared_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import inductor_config
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     GATE_STAGES,

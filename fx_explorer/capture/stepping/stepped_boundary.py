@@ -34,7 +34,7 @@ from fx_explorer.capture.stepping.through_the_gates import (
 )
 from fx_explorer.capture.stepping.variant import CapturedSegment, CompiledRegion, Variant, signature
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     RestartAnalysis,
     is_traceable_wrapper_subclass,
     tree_leaves,

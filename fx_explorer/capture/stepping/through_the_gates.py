@@ -34,7 +34,7 @@ from fx_explorer.capture.stepping.variant import (
     shared_keys,
     shared_segment,
 )
-from fx_explorer.capture.torch_compat.shared_names import RestartAnalysis, compile_context
+from fx_explorer.capture.torch_compat.private_names import RestartAnalysis, compile_context
 from fx_explorer.errors import PassProblem, UsageError
 from fx_explorer.model import (
     DIRECTIONS,

@@ -53,7 +53,7 @@ from typing import Any, Protocol
 import torch
 
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     dynamo_config,
     functorch_config,
     inductor_config,

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     HigherOrderOperator,
     TorchDispatchMode,
     TracingContext,

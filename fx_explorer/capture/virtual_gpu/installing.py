@@ -111,7 +111,7 @@ def set_options() -> None:
     """Set options of Inductor: compile processes would lack these hooks, and padding of a matmul is
     decided by a benchmark on the device.
     """
-    from fx_explorer.capture.torch_compat.shared_names import inductor_config
+    from fx_explorer.capture.torch_compat.private_names import inductor_config
 
     inductor_config.compile_threads = 1
     inductor_config.shape_padding = False

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from fx_explorer.capture.torch_compat.shared_names import is_traceable_wrapper_subclass
+from fx_explorer.capture.torch_compat.private_names import is_traceable_wrapper_subclass
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.device_queries import Emulation
 
@@ -347,7 +347,7 @@ def _gpu_device(argument: Any) -> Any:
 def _fake_mode(inputs: Sequence[Any]) -> Any:
     from torch._guards import detect_fake_mode
 
-    from fx_explorer.capture.torch_compat.shared_names import FakeTensorMode, TracingContext
+    from fx_explorer.capture.torch_compat.private_names import FakeTensorMode, TracingContext
 
     mode = detect_fake_mode(list(inputs))
     context = TracingContext.try_get()  # None where the program gave the graph to Inductor itself

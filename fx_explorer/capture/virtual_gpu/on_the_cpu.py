@@ -22,7 +22,7 @@ import torch
 import torch.backends.mkldnn
 import torch.backends.nnpack
 
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     CompileContext,
     TorchDispatchMode,
     tree_map,

@@ -13,7 +13,11 @@ from typing import Any, Literal
 import torch
 from torch.utils._mode_utils import no_dispatch
 
-from fx_explorer.capture.torch_compat.shared_names import tree_leaves, tree_map_only, tree_unflatten
+from fx_explorer.capture.torch_compat.private_names import (
+    tree_leaves,
+    tree_map_only,
+    tree_unflatten,
+)
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.model import Gpu

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.shared_names import TracingContext
+from fx_explorer.capture.torch_compat.private_names import TracingContext
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.device_queries import Emulation, asked_by_program
 from fx_explorer.capture.virtual_gpu.fake_cuda_tensors import users_line

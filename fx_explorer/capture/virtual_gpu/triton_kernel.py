@@ -104,7 +104,7 @@ def loaded(name: str, source: str) -> TritonKernel:
     """Run the kernel's module, which defines the kernel and compiles nothing. Raises
     CannotBuild.
     """
-    from fx_explorer.capture.torch_compat.shared_names import PyCodeCache
+    from fx_explorer.capture.torch_compat.private_names import PyCodeCache
 
     try:
         module = PyCodeCache.load(source)

@@ -33,7 +33,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Recording, unrecorded
-from fx_explorer.capture.torch_compat import shared_names
+from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
 from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.calling_again import state_kept
@@ -427,7 +427,7 @@ def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[s
         )
     elif is_compiled(function):
         original = getattr(function, "_torchdynamo_orig_callable", function)
-        if isinstance(function, shared_names.OptimizedModule):
+        if isinstance(function, private_names.OptimizedModule):
             function = function._orig_mod
         else:
             function = original

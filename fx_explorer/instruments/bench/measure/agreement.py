@@ -302,7 +302,7 @@ def _with_pytorchs_numbers(
     """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness
     of PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
     """
-    from fx_explorer.capture.torch_compat.shared_names import inductor_config
+    from fx_explorer.capture.torch_compat.private_names import inductor_config
 
     torch.compiler.reset()
     try:

@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import fx_explorer
 from fx_explorer.capture.inductor.wrapper_clock import PART, WRAPPER, WrapperClock
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     TorchDispatchMode,
     _get_sequence_nr,
     counters,

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recorder import compile_arguments
-from fx_explorer.capture.torch_compat import shared_names
-from fx_explorer.capture.torch_compat.shared_names import is_traceable_wrapper_subclass
+from fx_explorer.capture.torch_compat import private_names
+from fx_explorer.capture.torch_compat.private_names import is_traceable_wrapper_subclass
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, InputDim, InputSize
 from fx_explorer.program import calling
@@ -270,7 +270,7 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     if not calling.is_compiled(function):
         return function
-    if isinstance(function, shared_names.OptimizedModule):
+    if isinstance(function, private_names.OptimizedModule):
         original: Callable[..., Any] = function._orig_mod
         return original
     if isinstance(function, torch.nn.Module):

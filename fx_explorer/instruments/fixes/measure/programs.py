@@ -171,7 +171,7 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
     operators draw, and keep Dynamo from tracing the code that watches the program.
     """
     from fx_explorer.capture.recording.noting import our_files_skipped
-    from fx_explorer.capture.torch_compat.shared_names import inductor_config
+    from fx_explorer.capture.torch_compat.private_names import inductor_config
 
     if request.settings:
         from fx_explorer.capture.option_settings import apply
@@ -184,7 +184,7 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
 
 def recompiling_often() -> contextlib.AbstractContextManager[object]:
     """Raise the recompile limit inside the block to at least ``MOST_RECOMPILES``."""
-    from fx_explorer.capture.torch_compat.shared_names import dynamo_config
+    from fx_explorer.capture.torch_compat.private_names import dynamo_config
 
     limit: Any = dynamo_config.recompile_limit
     return dynamo_config.patch(recompile_limit=max(limit, MOST_RECOMPILES))

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.shared_names import FakeTensor
+from fx_explorer.capture.torch_compat.private_names import FakeTensor
 from fx_explorer.instruments.fixes.measure.object_parts import OF_KEY, Child, type_name
 from fx_explorer.instruments.fixes.measure.taking_apart import parts_of, unwrapped
 from fx_explorer.program.plain_values import ATOMS, atom, copy_tensor

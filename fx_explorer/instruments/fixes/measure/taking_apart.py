@@ -32,7 +32,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat import shared_names
+from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.instruments.fixes.measure.object_parts import (
     OF_KEY,
     Child,
@@ -84,7 +84,7 @@ def unwrapped(value: object) -> object:
     while True:
         namespace = namespace_of(value)
         inner = namespace.get("_torchdynamo_orig_callable")
-        if inner is None and isinstance(value, shared_names.OptimizedModule):
+        if inner is None and isinstance(value, private_names.OptimizedModule):
             inner = namespace.get("_modules", {}).get("_orig_mod")
         if inner is None:
             return value

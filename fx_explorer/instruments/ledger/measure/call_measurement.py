@@ -21,7 +21,7 @@ from fx_explorer.capture.dynamo.frame_clock import IN_BYTECODE, ClockCosts, Fram
 from fx_explorer.capture.inductor.cuda_graphs import CudaGraphRuns, describe_runs, hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat import shared_names
+from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.errors import TargetError
 from fx_explorer.instruments.bench.measure.call_timing import (
     DeviceTimes,
@@ -325,7 +325,7 @@ def _short(error: BaseException) -> str:
 def _name(plain: Caller) -> str:
     """Return the name of the program: the user's own class if the target compiles it itself."""
     wrapped = plain.target.callable
-    is_wrapper = isinstance(wrapped, shared_names.OptimizedModule)
+    is_wrapper = isinstance(wrapped, private_names.OptimizedModule)
     if is_wrapper:
         return type(plain.function).__name__
     return plain.target.name

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from fx_explorer.capture.torch_compat.shared_names import TorchDispatchMode
+from fx_explorer.capture.torch_compat.private_names import TorchDispatchMode
 from fx_explorer.instruments.bench.measure.call_timing import users_line
 from fx_explorer.instruments.ledger.measure.rounds import times_of
 from fx_explorer.model import Direction

@@ -343,7 +343,7 @@ def _timed(check: Callable[[dict[str, Any]], object], f_locals: dict[str, Any]) 
 
 def _managers(frame: EnteredFrame) -> list[Callable[[dict[str, Any]], object]]:
     """Return the guard trees up to the first that accepts the call; empty when none does."""
-    from fx_explorer.capture.torch_compat.shared_names import _debug_get_cache_entry_list
+    from fx_explorer.capture.torch_compat.private_names import _debug_get_cache_entry_list
 
     checks = []
     for entry in _debug_get_cache_entry_list(frame.code):

@@ -1,6 +1,6 @@
 """This table lists the private names of torch's that several files need, each with its module.
 
-``from fx_explorer.capture.torch_compat.shared_names import OutputGraph`` looks for that one name. A
+``from fx_explorer.capture.torch_compat.private_names import OutputGraph`` looks for that one name. A
 release without it costs only what asks for it: the ImportError says what is missing.
 """
 

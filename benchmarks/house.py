@@ -1,5 +1,6 @@
 """How the package is cut and how dense its code is, in figures: files and folders, imports, line
-lengths, conditional expressions and comprehensions, names that mean two things.
+lengths, conditional expressions and comprehensions, names that mean two things, private names of
+torch's.
 
     python -m benchmarks.house [FOLDER]
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,8 @@ class Figures:
     """Module → the modules that import it."""
     class_names: Counter[str] = field(default_factory=Counter)
     """Of public classes at the top of a module."""
+    files_with_private_names: int = 0
+    """Of torch's; see ``private_names_in``."""
 
     def add(self, module: str, text: str, modules: set[str]) -> None:
         """Add a file. ``modules`` are the names of all modules of the package."""
@@ -55,6 +59,7 @@ class Figures:
                 imported_lines |= _lines_of(node)
             if isinstance(node, ast.ImportFrom) and node.module:
                 self._add_import(module, node, modules)
+        self.files_with_private_names += bool(private_names_in(tree))
         for statement in tree.body:
             if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
                 self.class_names[statement.name] += 1
@@ -82,6 +87,24 @@ class Figures:
             imported = whole if whole in modules else node.module
             if imported in modules and imported != module:
                 self.importers[str(imported)].add(module)
+
+
+def private_names_in(tree: ast.Module) -> set[str]:
+    """Return the private names of torch's that a file imports or reads: ``torch._guards.tracing``.
+    Operators, as ``torch.ops.aten._unsafe_view``, are public whatever they are called.
+    """
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            names.add(ast.unparse(node))
+    return {name for name in names if _PRIVATE_NAME.fullmatch(name)}
+
+
+_PRIVATE_NAME = re.compile(r"torch\.(?!ops\.)(\w+\.)*_(?!_)\w+(\.\w+)*")
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -128,6 +151,7 @@ def measured(folder: Path) -> list[tuple[str, str]]:
         ("nested ones per 100 statements", f"{figures.nested_comprehensions / hundreds:.2f}"),
         ("class names that mean two things", f"{repeated_classes}"),
         ("file names that mean two things", f"{repeated_files}"),
+        ("files that have a private name of torch's", f"{figures.files_with_private_names}"),
     ]
 
 

@@ -129,9 +129,8 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
     """Make compiled segments run in eager mode. ``compile_fx`` (torch/_inductor/compile_fx.py) is
     looked up at call time: replacing the name is enough.
     """
-    from torch._inductor import compile_fx as module
-
     from fx_explorer.capture.torch_compat.private_names import V
+    from fx_explorer.capture.torch_compat.private_names import compile_fx as module
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -247,10 +246,11 @@ def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) 
 
 
 def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    from torch._inductor import codecache
-    from torch._inductor.async_compile import AsyncCompile
-
-    from fx_explorer.capture.torch_compat.private_names import PythonWrapperCodegen
+    from fx_explorer.capture.torch_compat.private_names import (
+        AsyncCompile,
+        PythonWrapperCodegen,
+        codecache,
+    )
 
     for name in _BUILDERS:
         _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())
@@ -302,7 +302,7 @@ def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> Non
     """Make Inductor work without a compiler: the vector instructions are read from the CPU's
     features, without the test program that Inductor compiles for each.
     """
-    from torch._inductor import cpp_builder, cpu_vec_isa
+    from fx_explorer.capture.torch_compat.private_names import cpp_builder, cpu_vec_isa
 
     if hasattr(cpu_vec_isa.VecISA, "check_build"):
         stack.enter_context(
@@ -341,7 +341,7 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     """Keep ``max-autotune`` from timing every candidate kernel on the device: the first candidate
     is taken.
     """
-    from torch._inductor import select_algorithm
+    from fx_explorer.capture.torch_compat.private_names import select_algorithm
 
     measuring = known_options(
         inductor_config,

@@ -41,9 +41,11 @@ RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 @contextlib.contextmanager
 def dynamo_line_hook(recording: Recording) -> Iterator[None]:
     """Tell the clock, inside the block, which line Dynamo is at."""
-    from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslator
-
-    from fx_explorer.capture.torch_compat.private_names import InstructionTranslatorBase
+    from fx_explorer.capture.torch_compat.private_names import (
+        InliningInstructionTranslator,
+        InstructionTranslator,
+        InstructionTranslatorBase,
+    )
 
     lines = _Lines(recording)
     with contextlib.ExitStack() as stack:

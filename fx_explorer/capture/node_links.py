@@ -204,7 +204,7 @@ def replacement_hook(recording: Recording) -> Iterator[None]:
     new node with a value gets no meta of the nodes it replaces, such as an ``addmm`` made of ``mm``
     and ``add``; later releases pass it on.
     """
-    from torch._inductor.pattern_matcher import ReplacementPatternEntry
+    from fx_explorer.capture.torch_compat.private_names import ReplacementPatternEntry
 
     original = ReplacementPatternEntry.replace_with_graph
     if (

@@ -35,6 +35,7 @@ from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.torch_compat.private_names import (
     dynamo_config,
     functorch_config,
+    inductor,
     inductor_config,
 )
 from fx_explorer.capture.torch_compat.versions import (
@@ -191,7 +192,7 @@ def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
     """Return the arguments that the release has, and the stance."""
     defaults = compile_parameters()
     choices = {
-        "mode": tuple(map(json.dumps, (None, *torch._inductor.list_mode_options()))),
+        "mode": tuple(map(json.dumps, (None, *inductor.list_mode_options()))),
         # Without tags to leave out: those for debugging, such as aot_eager, are of use here.
         "backend": tuple(map(json.dumps, sorted({*torch.compiler.list_backends(()), REGIONAL}))),
     }

@@ -19,10 +19,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import torch
-from torch._dynamo import convert_frame
-from torch._dynamo.backends import registry
-
 from fx_explorer.capture.option_catalogue import (
     MODULES,
     Restore,
@@ -31,7 +27,12 @@ from fx_explorer.capture.option_catalogue import (
     value_of,
 )
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import dynamo_config
+from fx_explorer.capture.torch_compat.private_names import (
+    backend_registry,
+    convert_frame,
+    dynamo_config,
+    dynamo_exc,
+)
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting
 from fx_explorer.model.setting_values import declared, one_of, problem_of
@@ -144,10 +145,12 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
     )
     try:
         if backend == "inductor":
-            wrapper: Compiler = torch._TorchCompileInductorWrapper(mode, None, None)
+            from fx_explorer.capture.torch_compat.private_names import _TorchCompileInductorWrapper
+
+            wrapper: Compiler = _TorchCompileInductorWrapper(mode, None, None)
             return wrapper
-        return registry.lookup_backend(backend)
-    except (torch._dynamo.exc.InvalidBackend, RuntimeError) as error:
+        return backend_registry.lookup_backend(backend)
+    except (dynamo_exc.InvalidBackend, RuntimeError) as error:
         raise UsageError(
             f"backend {backend!r} with mode {mode!r} cannot be used: {error}"
         ) from error

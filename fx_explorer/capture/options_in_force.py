@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch._dynamo import decorators, eval_frame
-from torch._dynamo.callback import callback_handler
 
 from fx_explorer.capture.option_catalogue import (
     MODULES,
@@ -37,6 +35,7 @@ from fx_explorer.capture.recording.noting import patched_in_programs
 from fx_explorer.capture.recording.sources import CallSite, caller, is_torch_itself
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.private_names import callback_handler, decorators, eval_frame
 from fx_explorer.capture.torch_compat.versions import compile_parameters, known_options
 from fx_explorer.model import CONSOLE, STANCE, OptionInForce, SetBy, SettingGroup
 

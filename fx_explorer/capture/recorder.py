@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo.utils
 
 from fx_explorer import __version__
 from fx_explorer.capture.inspecting import inspecting
@@ -36,6 +35,7 @@ from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.torch_compat.installed import is_installed, version_of
 from fx_explorer.capture.torch_compat.private_names import (
     dynamo_config,
+    dynamo_utils,
     functorch_config,
     inductor_config,
 )
@@ -259,7 +259,7 @@ def compile_arguments(request: CaptureRequest) -> dict[str, Any]:
 
 def _counters() -> dict[str, dict[str, int]]:
     """Return torch's present counts; empty in a release that counts elsewhere."""
-    counters = getattr(torch._dynamo.utils, "counters", {})
+    counters = getattr(dynamo_utils, "counters", {})
     return {group: dict(counts) for group, counts in counters.items()}
 
 

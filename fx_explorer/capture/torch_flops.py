@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from fx_explorer.capture.torch_compat.private_names import OpOverload
+
 _aten = torch.ops.aten
 
 _LIKE = {
@@ -75,7 +77,7 @@ def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
     return of_tensors
 
 
-def is_countable(operator: torch._ops.OpOverload) -> bool:
+def is_countable(operator: OpOverload) -> bool:
     """Return whether the number of operations of a call is known: by a formula, or because torch
     does not count this kind of operator (pointwise operators and sums count as nothing).
     """
@@ -112,7 +114,7 @@ def flops_of_call(node: torch.fx.Node) -> int:
 
 
 def _count(node: torch.fx.Node) -> int | torch.SymInt | None:
-    from torch._inductor.fx_utils import count_flops_fx
+    from fx_explorer.capture.torch_compat.private_names import count_flops_fx
 
     formula = formulas().get(getattr(node.target, "overloadpacket", None))
     if formula is None:

@@ -15,8 +15,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torch._logging.structured import INTERN_TABLE
-
 from fx_explorer.capture.compile_time import LineClock
 from fx_explorer.capture.dynamo.fallbacks import add_break, callers
 from fx_explorer.capture.dynamo.recompiles import count_failed
@@ -26,6 +24,7 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import being_compiled, is_wrapper, qualified_name
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.private_names import INTERN_TABLE
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.model import (
     Artifact,

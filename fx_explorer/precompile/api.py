@@ -258,7 +258,7 @@ def _capture(
 
 def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
     """Return Dynamo's graph, taking the inputs of the model and giving its outputs."""
-    from torch._dynamo.functional_export import create_fx_graph_from_captured_output
+    from fx_explorer.capture.torch_compat.private_names import create_fx_graph_from_captured_output
 
     try:
         return create_fx_graph_from_captured_output(

@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame
-from torch._dynamo.exc import (
-    TensorifyScalarRestartAnalysis,
-    UncapturedHigherOrderOpError,
-    Unsupported,
-)
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.aot.regional import KEY, keep_regions_separate
 from fx_explorer.capture.torch_compat.private_names import (
+    TensorifyScalarRestartAnalysis,
+    UncapturedHigherOrderOpError,
+    Unsupported,
     _get_frame,
+    convert_frame,
     dynamo_timed,
     get_metrics_context,
 )
@@ -61,9 +59,9 @@ def _lowered(
     compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]
 ) -> Callable[..., Any]:
     if compiler is None:
-        from torch._inductor.compile_fx import compile_fx
+        from fx_explorer.capture.torch_compat.private_names import compile_fx
 
-        return compile_fx(gm, list(inputs))
+        return compile_fx.compile_fx(gm, list(inputs))
     watched = CheckedCompiler(compiler)
     run = aot_backend(watched, watched)(gm, inputs)
     watched.warn_of_unmarked()
@@ -156,7 +154,7 @@ def _boxed(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function in AOTAutograd's calling convention, one list of arguments that the callee
     may empty; AOTAutograd warns of any other.
     """
-    from torch._functorch._aot_autograd.utils import make_boxed_func
+    from fx_explorer.capture.torch_compat.private_names import make_boxed_func
 
     if getattr(compiled, "_boxed_call", False):
         return compiled
@@ -203,8 +201,10 @@ def captured_or_broken(
     dynamic: bool | None,
 ) -> Any:
     """Return torch's ``CaptureOutput``, or the exception of the first graph break."""
-    from torch._dynamo.eval_frame import set_enable_dynamic
-    from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+    from fx_explorer.capture.torch_compat.private_names import (
+        set_enable_dynamic,
+        torch_function_mode_stack_state_mgr,
+    )
 
     _check_call(model, args, kwargs)
     if dynamic is None:

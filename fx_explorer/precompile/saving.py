@@ -104,7 +104,7 @@ def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
     """Build the function that torch's AOT compile would make: the graph lowered again, the guards
     that can be saved, and everything its bytecode needs.
     """
-    from torch._dynamo.hooks import Hooks
+    from fx_explorer.capture.torch_compat.private_names import Hooks
 
     captured, aot = compiled_fn.captured, "torch._dynamo.aot_compile_types"
     captured.states.restore()

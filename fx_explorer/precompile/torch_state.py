@@ -40,7 +40,10 @@ class TorchState:
 
     @classmethod
     def now(cls) -> TorchState:
-        return cls(torch._C._dynamo.guards.GlobalStateGuard().__getstate__())
+        from fx_explorer.capture.torch_compat.private_names import GlobalStateGuard
+
+        guard: Any = GlobalStateGuard()
+        return cls(guard.__getstate__())
 
     @property
     def values(self) -> dict[str, Any]:

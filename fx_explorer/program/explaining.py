@@ -159,13 +159,13 @@ def explain_refusal(error: BaseException) -> str:
     """
     if "torch" not in sys.modules:
         return ""
-    from torch._dynamo import exc
+    from fx_explorer.capture.torch_compat.private_names import dynamo_exc
 
-    if isinstance(error, exc.BackendCompilerFailed):
+    if isinstance(error, dynamo_exc.BackendCompilerFailed):
         return not_callable(error)
-    if isinstance(error, exc.Unsupported):
+    if isinstance(error, dynamo_exc.Unsupported):
         return _broke(error)
-    if isinstance(error, exc.RecompileError):
+    if isinstance(error, dynamo_exc.RecompileError):
         return _recompiled(
             "the option error_on_recompile", _RECOMPILED.match(bounded(str(error))), error
         )

@@ -99,16 +99,18 @@ class Script:
 
 
 def mark_differing(first: Arguments, other: Arguments) -> None:
-    """Call ``torch._dynamo.mark_dynamic`` for each dimension of ``first`` that has another size in
+    """Call ``mark_dynamic`` for each dimension of ``first`` that has another size in
     ``other``.
     """
+    from fx_explorer.capture.torch_compat.private_names import mark_dynamic
+
     for one, another in zip(first.tensors(), other.tensors(), strict=False):
         if one.dim() == another.dim():
             for dimension, (size, other_size) in enumerate(
                 zip(one.shape, another.shape, strict=True)
             ):
                 if size != other_size:
-                    torch._dynamo.mark_dynamic(one, dimension)
+                    mark_dynamic(one, dimension)
 
 
 def _silent(activity: str) -> None:

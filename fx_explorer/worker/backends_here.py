@@ -52,12 +52,12 @@ def _row(name: str) -> dict[str, Any]:
         "missing": "",
     }
     try:
-        from torch._dynamo.backends import registry
+        from fx_explorer.capture.torch_compat.private_names import backend_registry
 
-        entry = registry._BACKENDS.get(name)
+        entry = backend_registry._BACKENDS.get(name)
         if entry is not None:
             row["package"] = _package(entry)
-        function = registry.lookup_backend(name)
+        function = backend_registry.lookup_backend(name)
     except Exception as error:  # noqa: BLE001 - told in the list: packages raise anything when they are loaded
         return {
             **row,
@@ -110,11 +110,11 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _a_compiler() -> str:
-    from torch._inductor import cpp_builder, exc
+    from fx_explorer.capture.torch_compat.private_names import cpp_builder, inductor_exc
 
     try:
         cpp_builder.get_cpp_compiler()
-    except exc.InvalidCxxCompiler:
+    except inductor_exc.InvalidCxxCompiler:
         return "it needs a C++ compiler for the CPU, and there is none: install g++"
     return ""
 

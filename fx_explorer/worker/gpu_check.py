@@ -190,9 +190,10 @@ def _kernels(code: str) -> Iterator[tuple[str, str]]:
 
 def _machine_code(name: str, source: str) -> str:
     """Compile a kernel to the GPU's machine code, in its first configuration."""
-    from torch._inductor.codecache import _load_triton_kernel_from_source
-
-    from fx_explorer.capture.torch_compat.private_names import inductor_config
+    from fx_explorer.capture.torch_compat.private_names import (
+        _load_triton_kernel_from_source,
+        inductor_config,
+    )
 
     with (
         inductor_config.patch(use_static_triton_launcher=False),

@@ -60,13 +60,14 @@ class RequestRecording:
             self._gpu.install()
         self._progress.say("importing the compiler")
         with importing_the_compiler():
-            import torch._inductor.compile_fx  # noqa: F401
-            from torch._dynamo import eval_frame
-
             from fx_explorer.capture.option_catalogue import add_catalogue, in_force
             from fx_explorer.capture.option_settings import apply
             from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
+            from fx_explorer.capture.torch_compat.private_names import (
+                compile_fx,  # noqa: F401
+                eval_frame,
+            )
             from fx_explorer.program.calling import check_stance, use_backend
 
         if describe_locale():

@@ -29,7 +29,10 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
+from fx_explorer.capture.torch_compat.private_names import SUBMODULES
+
 PACKAGE = Path(__file__).parents[2] / "fx_explorer"
+TABLE_MODULE = "fx_explorer.capture.torch_compat.private_names"
 
 LIMIT_S = 300
 
@@ -121,7 +124,7 @@ class Seen:
 
 def imported_names() -> set[TorchName]:
     """Return the names of torch that our code in the user's process imports, by its syntax trees:
-    ``from torch.x import y``, and ``y.z`` where y is a module.
+    ``from torch.x import y``, and ``y.z`` where y is a module, also one of ``private_names.py``.
     """
     names: set[TorchName] = set()
     for folder in ("capture", "worker"):
@@ -134,7 +137,11 @@ def imported_names() -> set[TorchName]:
 def _names_in(tree: ast.Module) -> Iterator[TorchName]:
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch":
+        if isinstance(node, ast.ImportFrom) and node.module == TABLE_MODULE:
+            for alias in node.names:
+                if alias.name in SUBMODULES:
+                    modules[alias.asname or alias.name] = SUBMODULES[alias.name]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch":
             for alias in node.names:
                 if f"{node.module}.{alias.name}" in sys.modules:
                     modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"

@@ -37,7 +37,7 @@ from fx_explorer.model import Direction, Stage
 @contextlib.contextmanager
 def inductor_calls_hook(recording: Recording) -> Iterator[None]:
     """Record graphs that the program gives to Inductor."""
-    from torch._inductor import compile_fx
+    from fx_explorer.capture.torch_compat.private_names import compile_fx
 
     with (
         patched(compile_fx, "compile_fx", functools.partial(_whole, recording)),
@@ -106,20 +106,24 @@ def _name(graph: Any) -> str:
 @contextlib.contextmanager
 def aot_calls_hook(recording: Recording) -> Iterator[None]:
     """Record functions and modules that the program gives to AOTAutograd."""
-    from torch._functorch import aot_autograd
+    from fx_explorer.capture.torch_compat.private_names import functorch_aot_autograd
 
     # Asked for here: a release that lacks it costs this view alone.
-    partition = aot_autograd.default_partition
+    partition = functorch_aot_autograd.default_partition
     modules: list[torch.nn.Module] = []
     aot_function = functools.partial(_aot_function, recording, modules, partition)
     aot_module = functools.partial(_aot_module, modules)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patched(aot_autograd, "aot_function", aot_function))
-        stack.enter_context(patched(aot_autograd, "aot_module", aot_module))
+        stack.enter_context(patched(functorch_aot_autograd, "aot_function", aot_function))
+        stack.enter_context(patched(functorch_aot_autograd, "aot_module", aot_module))
         # It has names of its own for them, which it is imported for.
         shown = importlib.import_module("functorch.compile")
-        stack.enter_context(patched(shown, "aot_function", lambda _: aot_autograd.aot_function))
-        stack.enter_context(patched(shown, "aot_module", lambda _: aot_autograd.aot_module))
+        stack.enter_context(
+            patched(shown, "aot_function", lambda _: functorch_aot_autograd.aot_function)
+        )
+        stack.enter_context(
+            patched(shown, "aot_module", lambda _: functorch_aot_autograd.aot_module)
+        )
         yield
 
 

@@ -27,10 +27,6 @@ from types import FunctionType
 from typing import Any
 
 import torch
-import torch._dynamo.exc
-from torch._dynamo.backends import common
-from torch._functorch import partitioners
-from torch._functorch._aot_autograd import graph_compile
 
 from fx_explorer.capture.aot.left_out import left_out_rows
 from fx_explorer.capture.aot.regional import traced_region
@@ -48,7 +44,13 @@ from fx_explorer.capture.recording.given_directly import is_given_directly
 from fx_explorer.capture.recording.graphs import node_value
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import functorch_config
+from fx_explorer.capture.torch_compat.private_names import (
+    common_backends,
+    dynamo_exc,
+    functorch_config,
+    graph_compile,
+    partitioners,
+)
 from fx_explorer.capture.torch_compat.versions import release
 from fx_explorer.model import Direction, PartitionChoice, Stage
 from fx_explorer.model.rows.graph import BUDGET, Choice, Ground
@@ -97,7 +99,7 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
         return aot_module_simplified
 
-    return patched(common, "aot_module_simplified", make)
+    return patched(common_backends, "aot_module_simplified", make)
 
 
 def _recording_compiler(
@@ -166,7 +168,7 @@ def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exc
         and not recording.request.build
         and not recording.boundary.is_outside
     )
-    restart = getattr(torch._dynamo.exc, "RestartAnalysis", ())
+    restart = getattr(dynamo_exc, "RestartAnalysis", ())
     return is_inspected and not isinstance(error, restart)
 
 

@@ -26,8 +26,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-import torch._inductor
-from torch._dynamo.backends import registry
 
 from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.node_links import traced_links
@@ -36,7 +34,12 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import inductor_config, register_backend
+from fx_explorer.capture.torch_compat.private_names import (
+    backend_registry,
+    inductor,
+    inductor_config,
+    register_backend,
+)
 from fx_explorer.capture.torch_compat.versions import separate_regions
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Link, RegionLowering
@@ -50,15 +53,15 @@ def regional_backend(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             patched(
-                torch._inductor,
+                inductor,
                 "standalone_compile",
                 functools.partial(_recording_region, recording),
             )
         )
         if REGIONAL not in torch.compiler.list_backends(exclude_tags=()):
             register_backend(_backend_for(recording), name=REGIONAL)
-            stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
-            stack.callback(registry._BACKENDS.pop, REGIONAL, None)
+            stack.callback(backend_registry._COMPILER_FNS.pop, REGIONAL, None)
+            stack.callback(backend_registry._BACKENDS.pop, REGIONAL, None)
         yield
 
 
@@ -106,7 +109,7 @@ def _configs(arguments: dict[str, Any]) -> dict[str, Any]:
     own configs take precedence.
     """
     mode = arguments.get("mode")
-    of_mode = torch._inductor.list_mode_options(mode) if mode else {}
+    of_mode = inductor.list_mode_options(mode) if mode else {}
     return {**of_mode, **(arguments.get("options") or {})}
 
 

@@ -74,7 +74,7 @@ def _recompiled(made: Any) -> Any:
     """Return the function that torch would use in place of a lazy one
     (torch/_dynamo/output_graph.py, after ``call_user_compiler``).
     """
-    from torch.fx._lazy_graph_module import _LazyGraphModule
+    from fx_explorer.capture.torch_compat.private_names import _LazyGraphModule
 
     owner = getattr(made, "__self__", None)
     if isinstance(owner, _LazyGraphModule) and getattr(made, "__name__", "") == "_lazy_forward":
@@ -87,7 +87,7 @@ def _recompiled(made: Any) -> Any:
 
 @contextlib.contextmanager
 def _counting_inductors(recording: Recording) -> Iterator[None]:
-    from torch._inductor.output_code import CompiledFxGraph
+    from fx_explorer.capture.torch_compat.private_names import CompiledFxGraph
 
     def counting(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch._dynamo.utils
 
 from fx_explorer import publishing
 from fx_explorer.capture.backends.given import (
@@ -30,7 +29,7 @@ from fx_explorer.capture.backends.given import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.private_names import dynamo_config
+from fx_explorer.capture.torch_compat.private_names import dynamo_config, dynamo_utils
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.highlight import LANGUAGES
 from fx_explorer.model import (
@@ -241,7 +240,7 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
     whose members are functions: without this the metrics of every compilation are lost, and with
     them how it ended.
     """
-    if not hasattr(torch._dynamo.utils, _LOGGED):
+    if not hasattr(dynamo_utils, _LOGGED):
         yield
         return
 
@@ -253,7 +252,7 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
 
         return options_for_the_log
 
-    with patched(torch._dynamo.utils, _LOGGED, make):
+    with patched(dynamo_utils, _LOGGED, make):
         yield
 
 

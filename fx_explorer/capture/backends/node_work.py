@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.recording.graphs import computes_nothing, node_value, target_name
 from fx_explorer.capture.torch_compat.private_names import (
+    DispatchKey,
     FakeTensorMode,
     HigherOrderOperator,
     OpOverload,

@@ -30,9 +30,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.fx.node
 
 from fx_explorer.capture.recording.described import one_line
+from fx_explorer.capture.recording.graphs import qualified_name
+from fx_explorer.capture.torch_compat.private_names import OpOverload
 from fx_explorer.highlight import printable
 
 
@@ -117,9 +118,9 @@ def _name_of_compiler(compiler: Any) -> str:
 
 def _registered(backend: Any) -> str:
     """Return the name a backend is registered by with torch; empty when it is not."""
-    from torch._dynamo.backends import registry
+    from fx_explorer.capture.torch_compat.private_names import backend_registry
 
-    for name, registered in list(registry._COMPILER_FNS.items()):
+    for name, registered in list(backend_registry._COMPILER_FNS.items()):
         if registered is backend:
             return name
     return ""
@@ -371,7 +372,7 @@ def _names_of(op: str, target: Any) -> set[str]:
     """
     if op == "call_method":
         return {target, f"Tensor.{target}", f"torch.Tensor.{target}"}
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         space, _, name = target._schema.name.partition("::")
         overload = target._overloadname
         short = (f"{space}.{name}.{overload}", f"{space}.{name}")
@@ -380,13 +381,7 @@ def _names_of(op: str, target: Any) -> set[str]:
     if isinstance(target, type):
         return {target.__name__, f"{target.__module__}.{target.__qualname__}"}
     name = str(getattr(target, "__name__", target))
-    try:
-        qualified = torch.fx.node._get_qualified_name(target)
-    except (
-        RuntimeError,
-        AttributeError,
-    ):  # callables without a module raise, e.g. functools.partial
-        qualified = name
+    qualified = qualified_name(target)
     return {name, qualified, qualified.replace("_operator.", "operator.")}
 
 

@@ -21,8 +21,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from torch._dynamo import convert_frame
-
 from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.users_backend import backend_name
 from fx_explorer.capture.dynamo.fallbacks import callers
@@ -34,6 +32,7 @@ from fx_explorer.capture.recording.function_names import forward_of_call, qualif
 from fx_explorer.capture.recording.given_directly import Compiler, given_directly, nobody_steps
 from fx_explorer.capture.recording.state import Recording, recordings
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.private_names import convert_frame
 from fx_explorer.capture.torch_compat.unseen_work import (
     caches_as_before,
     ignoring_older_cache_entries,
@@ -85,7 +84,7 @@ def file_hook(recording: Recording) -> Iterator[None]:
     ``aot_compile_fullgraph``, behind ``torch.compile(…).aot_compile(…)``, and
     ``AOTCompiledFunction.deserialize`` (torch/_dynamo/aot_compile.py).
     """
-    from torch._dynamo import aot_compile
+    from fx_explorer.capture.torch_compat.private_names import aot_compile
 
     with (
         patched(

@@ -20,9 +20,6 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._dynamo.variables.functions import UserFunctionVariable
-from torch._dynamo.variables.lists import TupleVariable
-
 from fx_explorer.capture.recording.function_names import (
     forward_of_call,
     function_within,
@@ -30,7 +27,11 @@ from fx_explorer.capture.recording.function_names import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import wrap_inline
+from fx_explorer.capture.torch_compat.private_names import (
+    TupleVariable,
+    UserFunctionVariable,
+    wrap_inline,
+)
 from fx_explorer.capture.torch_compat.versions import name_of
 
 

@@ -18,8 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
-from torch._dynamo.variables.lists import BaseListVariable
 
 from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.dynamo.fallbacks import BreakContext, Extent, breaking
@@ -27,7 +25,13 @@ from fx_explorer.capture.recording.dynamo_code import LocalName, ResumeCode, pla
 from fx_explorer.capture.recording.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import InstructionTranslatorBase
+from fx_explorer.capture.torch_compat.private_names import (
+    BaseListVariable,
+    ConstDictVariable,
+    InstructionTranslatorBase,
+    LazyVariableTracker,
+    TensorVariable,
+)
 from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import Frame, LocalTensor
 

@@ -30,13 +30,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch._dynamo import compiled_autograd, convert_frame, exc
 
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import name_of_compiled
 from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.private_names import (
+    compiled_autograd,
+    convert_frame,
+    dynamo_exc,
+)
 from fx_explorer.model import Fallback, FallbackKind, Frame, GraphBreak, Notice
 from fx_explorer.torch_texts.reports import BreakReport, parse_break
 
@@ -79,7 +83,7 @@ Why = tuple[FallbackKind, str, str, str, tuple[str, ...]]
 
 
 def _given_up(error: Exception) -> Why:
-    if not isinstance(error, exc.Unsupported | exc.UserError):
+    if not isinstance(error, dynamo_exc.Unsupported | dynamo_exc.UserError):
         return "failed", "", one_line(f"{type(error).__name__}: {error}"), "", ()
     report = completed(parse_break(str(error)))
     kind: FallbackKind = "limit" if report.registry_id == _LIMIT else "skipped"

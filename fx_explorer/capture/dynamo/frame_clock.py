@@ -29,21 +29,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from torch._dynamo.bytecode_transformation import (
-    InstructionExnTabEntry,
-    add_push_null,
-    create_call_function,
-    create_instruction,
-    create_load_const,
-    transform_code_object,
-)
-from torch._dynamo.eval_frame import skip_code
-
 from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.dynamo_code import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import OutputGraph, register_bytecode_hook
+from fx_explorer.capture.torch_compat.private_names import (
+    InstructionExnTabEntry,
+    OutputGraph,
+    add_push_null,
+    create_call_function,
+    create_instruction,
+    create_load_const,
+    register_bytecode_hook,
+    skip_code,
+    transform_code_object,
+)
 
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch._dynamo.guards import CheckFunctionManager
 
 from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
 from fx_explorer.capture.dynamo.what_if import check_keys
@@ -44,7 +43,7 @@ from fx_explorer.capture.recording.live_guards import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import strip_local_scope
+from fx_explorer.capture.torch_compat.private_names import CheckFunctionManager, strip_local_scope
 from fx_explorer.capture.torch_compat.versions import (
     GuardFilter,
     dataclass_of,

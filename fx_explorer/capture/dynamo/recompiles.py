@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo import guards
 
 from fx_explorer.capture.recording.described import described
 from fx_explorer.capture.recording.live_guards import leaves
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.private_names import dynamo_guards
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.reports import what_failed
 
@@ -55,7 +55,7 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
 
         return get_guard_fail_reason
 
-    return patched(guards, "get_guard_fail_reason", make)
+    return patched(dynamo_guards, "get_guard_fail_reason", make)
 
 
 def count_failed(
@@ -88,7 +88,7 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     """Evaluate the expression that torch's own check evaluates. Everything is empty when no guard
     of this code fails.
     """
-    if isinstance(manager, guards.DeletedGuardManagerWrapper):
+    if isinstance(manager, dynamo_guards.DeletedGuardManagerWrapper):
         return GuardedValue()
     scope = GuardScope(manager, f_locals)
     parts = manager.check_verbose(f_locals).verbose_code_parts

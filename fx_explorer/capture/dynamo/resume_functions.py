@@ -16,12 +16,11 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._dynamo.resume_execution import ContinueExecutionCache
-
 from fx_explorer.capture.recording.dynamo_code import ResumeCode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (
+    ContinueExecutionCache,
     InstructionTranslatorBase,
     register_bytecode_hook,
 )

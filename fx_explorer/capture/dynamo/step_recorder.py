@@ -17,12 +17,15 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from fx_explorer.capture.dynamo.bytecode_listing import effect, stack_depths, without_uuid
 from fx_explorer.capture.recording.described import described, one_line
 from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.private_names import (
+    DisableTorchFunctionSubclass,
+    _disable_current_modes,
+)
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import BytecodeStep
 
@@ -360,7 +363,7 @@ def _tensor(value: Any) -> str:
     """
     is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
     try:
-        with torch._C.DisableTorchFunctionSubclass(), _disable_current_modes():
+        with DisableTorchFunctionSubclass(), _disable_current_modes():
             if is_plain:
                 return f"{described(value)} {value.device}{_few(value)}"
             return f"{type(value).__name__} {described(value)} {value.device}"
@@ -397,7 +400,7 @@ def version_of(value: object) -> int:
     if not issubclass(type(value), torch.Tensor):
         return 0
     try:
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return int(value._version)  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001 - inference tensors, and classes that do not count
         return 0

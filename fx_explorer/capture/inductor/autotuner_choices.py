@@ -138,7 +138,7 @@ def in_output_code(kernel: str, written: str) -> str:
     """Write a kernel into output code as ``define_kernel`` (torch/_inductor/codegen/triton.py)
     names it and ``IndentedBuffer.splice`` takes it in.
     """
-    from torch._inductor.utils import Placeholder
+    from fx_explorer.capture.torch_compat.private_names import Placeholder
 
     for placeholder in (Placeholder.DESCRIPTIVE_NAME, Placeholder.KERNEL_NAME):
         written = written.replace(str(placeholder), kernel)

@@ -73,9 +73,9 @@ class CudaGraphRuns:
     @contextlib.contextmanager
     def recorded_runs(self) -> Iterator[None]:
         """Record every run inside the block. A torch without CUDA graph trees is left alone."""
-        from torch._inductor import cudagraph_trees as trees
+        from fx_explorer.capture.torch_compat.private_names import cudagraph_trees
 
-        manager, node = trees.CUDAGraphTreeManager, trees.CUDAGraphNode
+        manager, node = cudagraph_trees.CUDAGraphTreeManager, cudagraph_trees.CUDAGraphNode
         with contextlib.ExitStack() as stack:
             for owner, name, make in (
                 (manager, "add_function", self._hearing_sizes),
@@ -258,7 +258,7 @@ NO_REASON = "torch gives no reason"
 
 @contextlib.contextmanager
 def cuda_graph_hook(recording: Recording) -> Iterator[None]:
-    from torch._inductor import output_code, scheduler
+    from fx_explorer.capture.torch_compat.private_names import inductor_scheduler, output_code
 
     seen = _SeenCudaGraphs(recording)
     with contextlib.ExitStack() as stack:
@@ -266,9 +266,9 @@ def cuda_graph_hook(recording: Recording) -> Iterator[None]:
         for name in POST_COMPILE:
             if hasattr(output_code, name):
                 stack.enter_context(patched(output_code, name, seen.hearing_graphs))
-        if hasattr(scheduler.Scheduler, "should_partition"):
+        if hasattr(inductor_scheduler.Scheduler, "should_partition"):
             stack.enter_context(
-                patched(scheduler.Scheduler, "should_partition", seen.hearing_partitions)
+                patched(inductor_scheduler.Scheduler, "should_partition", seen.hearing_partitions)
             )
         stack.enter_context(hearing_skips(seen.skipped))
         yield
@@ -316,7 +316,7 @@ class _SeenCudaGraphs:
         """Return torch's message about inputs that the graph writes into and that may change from
         call to call; empty without any. For these torch decides at run time.
         """
-        from torch._inductor import cudagraph_utils
+        from fx_explorer.capture.torch_compat.private_names import cudagraph_utils
 
         static = set(graph.fx_kwargs.get("static_input_idxs") or ())
         indices = [at for at in graph.mutated_input_idxs if at not in static]

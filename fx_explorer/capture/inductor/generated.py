@@ -141,14 +141,14 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     release lacks is noted in ``unavailable``.
     """
     try:
-        from torch._inductor.codegen.common import init_backend_registration
-        from torch._inductor.codegen.simd import SIMDScheduling
-        from torch._inductor.scheduler import BaseScheduling, Scheduler
-
         from fx_explorer.capture.torch_compat.private_names import (
+            BaseScheduling,
             GraphLowering,
             LineContext,
             PythonWrapperCodegen,
+            Scheduler,
+            SIMDScheduling,
+            init_backend_registration,
         )
     except ImportError as error:
         recording.unavailable["kernels"] = f"this torch release lacks something ({error})"

@@ -27,7 +27,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch._inductor import compile_fx, scheduler
 
 from fx_explorer.capture.aot.regional import as_traced
 from fx_explorer.capture.aot.saved_tensors import settle_saved_tensors
@@ -39,7 +38,7 @@ from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.graphs import short_dtype
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import V
+from fx_explorer.capture.torch_compat.private_names import V, compile_fx, inductor_scheduler
 from fx_explorer.model import AFTER_PASSES, ArtifactKind, Gate, LineNode
 
 
@@ -143,7 +142,7 @@ def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
         return fuse_nodes
 
-    return patched(scheduler.Scheduler, "fuse_nodes", make)
+    return patched(inductor_scheduler.Scheduler, "fuse_nodes", make)
 
 
 def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[Any]) -> None:

@@ -403,15 +403,14 @@ _IMPORTED = frozenset(
 
 
 def _imported() -> dict[str, Any]:
-    from torch._inductor.select_algorithm import (
-        extern_kernels,
-    )  # a large part of Inductor, which is there when it compiles
+    # A large part of Inductor, which is there when it compiles.
+    from fx_explorer.capture.torch_compat.private_names import _reinterpret_tensor, extern_kernels
 
     return {
         "torch": torch,
         "aten": torch.ops.aten,
         "extern_kernels": extern_kernels,
-        "reinterpret_tensor": torch._C._dynamo.guards._reinterpret_tensor,
+        "reinterpret_tensor": _reinterpret_tensor,
         "device": torch.device,
         "inf": float("inf"),
         "nan": float("nan"),

@@ -88,15 +88,19 @@ def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
     closed. Parts that this torch release lacks are added to ``missing``.
     """
     try:
-        from torch._inductor import ir
-        from torch._inductor.codegen.common import CSE
-        from torch._inductor.loop_body import InterpreterShim, LightTracer
-        from torch._inductor.utils import DeferredLineBase, IndentedBuffer
+        from fx_explorer.capture.torch_compat.private_names import (
+            CSE,
+            DeferredLineBase,
+            IndentedBuffer,
+            InterpreterShim,
+            LightTracer,
+            inductor_ir,
+        )
     except ImportError as error:
         missing["kernel lines"] = f"this torch release lacks something ({error})"
         return
     hooks: list[Hook] = [
-        (ir.Loops, "__post_init__", _loops_post_init),
+        (inductor_ir.Loops, "__post_init__", _loops_post_init),
         (LightTracer, "create_node", _create_node),
         (InterpreterShim, "run_node", _run_node),
         (DeferredLineBase, "__getitem__", _deferred_getitem),
@@ -426,14 +430,14 @@ def late_line_hooks(running: Callable[[], Any], run_as: Callable[[Any], Any]) ->
     """List the hooks for lines that are written late, or again. ``running()`` is the loop body node
     whose code is being written; ``run_as(node)`` is a context that makes it so again.
     """
-    from torch._inductor.codegen import cpp
+    from fx_explorer.capture.torch_compat.private_names import cpp_codegen
 
     return [
-        (cpp, "move_code_under_inner_loop", _move_code),
-        (cpp, "replace_acc_name", _replace_in_place),
-        (cpp, "replace_cascade_sum_with_add", _replace_in_place),
+        (cpp_codegen, "move_code_under_inner_loop", _move_code),
+        (cpp_codegen, "replace_acc_name", _replace_in_place),
+        (cpp_codegen, "replace_cascade_sum_with_add", _replace_in_place),
         (
-            getattr(cpp, "CppKernel", None),
+            getattr(cpp_codegen, "CppKernel", None),
             "_gen_reduction_prefix",
             lambda original: _reduction_prefix(original, running, run_as),
         ),
@@ -446,7 +450,7 @@ def _reduction_prefix(
     """Attach the node to a line such as ``float tmp_acc0 = 0;``, which is made by a function that
     is called once the loop around the reduction is known.
     """
-    from torch._inductor.utils import IndentedBuffer
+    from fx_explorer.capture.torch_compat.private_names import IndentedBuffer
 
     def gen_reduction_prefix(*args: Any, **kwargs: Any) -> Any:
         make = original(*args, **kwargs)

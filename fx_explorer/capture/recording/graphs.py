@@ -15,9 +15,13 @@ from typing import Any
 
 import torch
 import torch.fx.node
-import torch.utils._python_dispatch
 
 from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.torch_compat.private_names import (
+    HigherOrderOperator,
+    OpOverload,
+    python_dispatch,
+)
 from fx_explorer.model import Node
 
 CALLS = ("call_function", "call_method", "call_module")
@@ -69,16 +73,18 @@ def target_name(node: torch.fx.Node) -> str:
     target = node.target
     if isinstance(target, str):
         return target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return str(target)
     if target is operator.getitem:
         return "operator.getitem"
+    return qualified_name(target)
+
+
+def qualified_name(target: Any) -> str:
+    """Return ``torch._C._nn.gelu``; for a callable that belongs to no module, its own name."""
     try:
         return torch.fx.node._get_qualified_name(target)
-    except (
-        RuntimeError,
-        AttributeError,
-    ):  # callables without a module raise, e.g. functools.partial
+    except (RuntimeError, AttributeError):  # raised for functools.partial, for example
         return str(getattr(target, "__name__", None) or target)
 
 
@@ -159,7 +165,7 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
     For a tensor subclass that is its class and the tensors in it; for an input of AOTAutograd,
     which of these tensors it is.
     """
-    if torch.utils._python_dispatch.is_traceable_wrapper_subclass(value):
+    if python_dispatch.is_traceable_wrapper_subclass(value):
         return _subclass_text(value)
     description = node.meta.get("desc")
     inner = type(description).__name__ == "SubclassGetAttrAOTInput"
@@ -170,7 +176,7 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
 
 def _subclass_text(value: torch.Tensor) -> str:
     """Return ``TwoTensor(a: f32[4, 8], b: f32[4, 8])``."""
-    if not torch.utils._python_dispatch.is_traceable_wrapper_subclass(value):
+    if not python_dispatch.is_traceable_wrapper_subclass(value):
         return describe_value(value)
     names, _ = value.__tensor_flatten__()
     parts = {name: _subclass_text(getattr(value, name)) for name in names}
@@ -219,7 +225,7 @@ def computes_nothing(node: torch.fx.Node, target: str) -> bool:
         return True
     if node.target is operator.getitem:
         return not _gathers(node)
-    if isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
+    if isinstance(node.target, OpOverload) and node.target.is_view:
         return True
     value = node_value(node)
     return value is not None and not has_tensor(value)
@@ -280,7 +286,7 @@ def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
         if isinstance(submodule(node.graph.owning_module, name), torch.fx.GraphModule):
             return (name,)
         return ()
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
+    if node.op != "call_function" or not isinstance(node.target, HigherOrderOperator):
         return ()
     return tuple(str(arg.target) for arg in node.all_input_nodes if arg.op == "get_attr")
 
@@ -374,7 +380,7 @@ class NodeRows:
 
     def of(self, node: torch.fx.Node) -> Node:
         if node.op == "call_module" or isinstance(
-            node.target, torch._ops.HigherOrderOperator
+            node.target, HigherOrderOperator
         ):  # it may call a graph
             return node_row(node, self._sources, self._renamed)
         made_of = [node.op, node.target, *map(node.meta.get, _META_OF_A_ROW)]
@@ -440,10 +446,7 @@ def nested_graphs(
 
 def is_region_call(node: torch.fx.Node) -> bool:
     """Return whether a node calls a nested compile region."""
-    return (
-        isinstance(node.target, torch._ops.HigherOrderOperator)
-        and node.target.name() == "invoke_subgraph"
-    )
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() == "invoke_subgraph"
 
 
 def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sources) -> str:

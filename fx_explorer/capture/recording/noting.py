@@ -20,11 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-import torch
-import torch._C._dynamo.eval_frame
-from torch._dynamo import trace_rules
-
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.private_names import (
+    DisableTorchFunction,
+    compiled_eval_frame,
+    trace_rules,
+)
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.model import BackendEntry, PublishedStage, Stage
 from fx_explorer.session.undisturbed import undisturbed
@@ -218,7 +219,7 @@ class CallAgain(Protocol):
 _OURS = Path(__file__).parents[2]
 
 _set_eval_frame: Callable[[Any], Any] = getattr(
-    torch._C._dynamo.eval_frame, "set_eval_frame", lambda looking: looking
+    compiled_eval_frame, "set_eval_frame", lambda looking: looking
 )
 """Sets the callback that Dynamo runs for each frame, and returns the earlier one."""
 
@@ -249,7 +250,7 @@ class DynamoAndOverridesOff(DynamoOff):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._functions = torch._C.DisableTorchFunction()
+        self._functions = DisableTorchFunction()
         self._functions.__enter__()
 
     def __exit__(
@@ -268,7 +269,7 @@ def our_files_skipped(_: object) -> Iterator[None]:
     pass through.
     """
     # Without it our frames are looked at, too; this raises.
-    torch._C._dynamo.eval_frame.set_eval_frame  # noqa: B018
+    compiled_eval_frame.set_eval_frame  # noqa: B018
     rules = trace_rules.SKIP_DIRS
     rules.append(_OURS.as_posix() + "/")
     # torch looks at one pattern that it has made of the list.

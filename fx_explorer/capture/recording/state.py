@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
-import torch._guards
 
 from fx_explorer.capture.compile_time import Phases
 from fx_explorer.capture.recording import graphs
@@ -43,6 +42,7 @@ from fx_explorer.capture.recording.noting import (
     RecompileNotes,
 )
 from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.torch_compat.private_names import torch_guards
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
     STAGES,
@@ -165,7 +165,7 @@ class Recording:
 
     def compilation_name(self) -> str:
         """Return the name of the compilation torch is in, ``0/0``; empty outside any."""
-        context = getattr(torch._guards, "CompileContext", None)
+        context = getattr(torch_guards, "CompileContext", None)
         compile_id = context.current_compile_id() if context else None
         if compile_id is None:
             return self.here.ahead or ""

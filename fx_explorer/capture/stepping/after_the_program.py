@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._sympy.printers import PythonPrinter
 
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.dynamo.guard_rows import SHAPES, add_late_checks
@@ -54,6 +53,8 @@ from fx_explorer.capture.stepping.through_the_gates import (
 from fx_explorer.capture.stepping.variant import CapturedSegment, Settings, Variant, shared_keys
 from fx_explorer.capture.torch_compat.private_names import (
     FakeTensor,
+    PythonPrinter,
+    dynamo,
     dynamo_config,
     functorch_config,
     inductor_config,
@@ -97,7 +98,7 @@ def deferred_until_reset(stepper: Stepper) -> Iterator[None]:
 
         return reset
 
-    with patched_in_programs(torch._dynamo, "reset", make):
+    with patched_in_programs(dynamo, "reset", make):
         yield
 
 

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from fx_explorer.capture.backends.users_backend import users_backend
 from fx_explorer.capture.graph_copies import become, snapshot
@@ -36,7 +35,9 @@ from fx_explorer.capture.stepping.variant import CapturedSegment, CompiledRegion
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (
     RestartAnalysis,
+    SymT,
     is_traceable_wrapper_subclass,
+    symbol_is_type,
     tree_leaves,
 )
 from fx_explorer.capture.torch_compat.versions import prints_subclasses_it_compiles
@@ -403,13 +404,12 @@ def tracing_hooks(recording: Recording) -> Iterator[None]:
     """Store the graphs that AOTAutograd traces inside the block, and return them for later
     variants.
     """
-    from torch._functorch import aot_autograd
-    from torch._functorch._aot_autograd import graph_compile
+    from fx_explorer.capture.torch_compat.private_names import functorch_aot_autograd, graph_compile
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             patched(
-                aot_autograd,
+                functorch_aot_autograd,
                 "run_functionalized_fw_and_collect_metadata",
                 functools.partial(_metadata, recording),
             )

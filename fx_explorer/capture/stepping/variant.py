@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import is_fake
 
 from fx_explorer.capture.aot.regional import configs_in_force
 from fx_explorer.capture.graph_copies import snapshot
@@ -46,6 +45,7 @@ from fx_explorer.capture.torch_compat.private_names import (
     compile_context,
     dynamo_timed,
     get_metrics_context,
+    is_fake,
     tracing,
 )
 from fx_explorer.errors import UsageError

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import torch._guards
-from torch._logging import _internal
+from fx_explorer.capture.torch_compat.private_names import torch_guards, torch_logging
 
 ARTIFACT = "artifact"
 
@@ -37,7 +36,7 @@ class TraceCall:
     @property
     def compilation(self) -> str:
         """Return the name of the record's compilation, ``0/0``; empty for none."""
-        trace_id = torch._guards.CompileContext.current_trace_id()
+        trace_id = torch_guards.CompileContext.current_trace_id()
         compile_id = trace_id.compile_id if trace_id else self.compile_id
         if compile_id is None:
             return ""
@@ -46,7 +45,7 @@ class TraceCall:
     @property
     def attempt(self) -> int:
         """Return which attempt of Dynamo's at the frame the record is about, from 0."""
-        trace_id = torch._guards.CompileContext.current_trace_id()
+        trace_id = torch_guards.CompileContext.current_trace_id()
         return trace_id.attempt if trace_id else 0
 
     @property
@@ -68,24 +67,24 @@ def observed_trace_calls(hear: Hear) -> Iterator[None]:
     that writes it. Raises AttributeError in a torch release whose ``trace_structured`` does not use
     its logger.
     """
-    if "handlers" not in _internal.trace_structured.__code__.co_names:
+    if "handlers" not in torch_logging.trace_structured.__code__.co_names:
         raise AttributeError("trace_structured does not ask for the handlers of its logger")
     if not _listeners:
-        _internal.trace_log.__class__ = _asked(type(_internal.trace_log))
+        torch_logging.trace_log.__class__ = _asked(type(torch_logging.trace_log))
     _listeners.append(hear)
     try:
         yield
     finally:
         _listeners.remove(hear)
         if not _listeners:
-            _internal.trace_log.__class__ = type(_internal.trace_log).__mro__[1]
+            torch_logging.trace_log.__class__ = type(torch_logging.trace_log).__mro__[1]
 
 
 def _asked(logger_class: type[logging.Logger]) -> type[logging.Logger]:
     """Return a subclass that differs in ``handlers``: ``trace_structured`` gets a handler that
     receives the record, and all other code the real handlers.
     """
-    asking = _internal.trace_structured.__code__
+    asking = torch_logging.trace_structured.__code__
 
     def handlers(logger: logging.Logger) -> Any:
         frame = sys._getframe(1)

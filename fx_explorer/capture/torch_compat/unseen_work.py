@@ -133,8 +133,7 @@ def room_on_the_stack(_: object) -> Iterator[None]:
     """Compile with a larger Python stack. The backward may be compiled on a thread of autograd's,
     beside Dynamo's.
     """
-    from torch._dynamo import convert_frame
-    from torch._inductor import compile_fx
+    from fx_explorer.capture.torch_compat.private_names import compile_fx, convert_frame
 
     with (
         room_behind(inspect.unwrap(convert_frame._compile)),
@@ -148,7 +147,7 @@ def no_function_names_for_logs(_: object) -> Iterator[None]:
     """Skip the names of functions for a debug log that is off: Dynamo parses each source file for
     the log's header (``get_line_of_code_header``).
     """
-    from torch._dynamo import symbolic_convert
+    from fx_explorer.capture.torch_compat.private_names import symbolic_convert
 
     names = ("trace_call_log", "trace_source_log")
     logs = [getattr(symbolic_convert, name) for name in names]
@@ -170,10 +169,9 @@ def no_printed_graphs(_: object) -> Iterator[None]:
     """Skip printing graphs for entries of caches that are off, and for a trace that is not written
     (``_log_joint_graph``, ``_log_fw_bw_graphs``, ``codegen_and_compile``; as in torch 2.13).
     """
-    from torch._functorch._aot_autograd import graph_compile
-    from torch._inductor import compile_fx
-    from torch._logging._internal import trace_log
     from torch.fx import graph_module
+
+    from fx_explorer.capture.torch_compat.private_names import compile_fx, graph_compile, trace_log
 
     printing = (
         graph_compile._log_joint_graph,
@@ -221,8 +219,10 @@ def collected_rarely(_: object) -> Iterator[None]:
     AttributeError in a torch release that lacks a required name, so that no error occurs later
     inside a compile.
     """
-    from torch._dynamo import convert_frame
-    from torch._dynamo.callback import CompilationCallbackHandler
+    from fx_explorer.capture.torch_compat.private_names import (
+        CompilationCallbackHandler,
+        convert_frame,
+    )
 
     compiles = _Compiles(_kinds())
     with contextlib.ExitStack() as stack:
@@ -378,20 +378,26 @@ class _Kinds:
 
 
 def _kinds() -> _Kinds:
-    from torch._dynamo import output_graph, side_effects, symbolic_convert, variables
-    from torch._dynamo.variables import base, dicts
+    from fx_explorer.capture.torch_compat.private_names import (
+        dynamo_variables,
+        output_graph,
+        side_effects,
+        symbolic_convert,
+        variables_base,
+        variables_dicts,
+    )
 
     holding: set[type] = {side_effects.SideEffects, output_graph.SubgraphTracer}
-    if hasattr(dicts, "SideEffectsProxyDict"):
-        holding.add(dicts.SideEffectsProxyDict)
+    if hasattr(variables_dicts, "SideEffectsProxyDict"):
+        holding.add(variables_dicts.SideEffectsProxyDict)
     return _Kinds(
         holding,
         (
             output_graph.OutputGraph,
             symbolic_convert.InstructionTranslatorBase,
-            base.VariableTracker,
+            variables_base.VariableTracker,
         ),
-        (variables.BuiltinVariable, variables.ConstantVariable),
+        (dynamo_variables.BuiltinVariable, dynamo_variables.ConstantVariable),
     )
 
 

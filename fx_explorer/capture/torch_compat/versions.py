@@ -2,9 +2,8 @@
 Known: 2.11 to 2.15.
 
 Functions here return what differs between releases, or raise a ``MissingInTorch`` that names the
-release. Names that are the same in all releases and that several files need are in
-``shared_names.py``. Each hook looks up the one name that it hooks into; without it, its view stays
-empty.
+release. Names that are the same in all releases are in ``private_names.py``. Each hook looks up the
+one name that it hooks into; without it, its view stays empty.
 """
 
 from __future__ import annotations
@@ -325,7 +324,7 @@ def watching_selector(
     There is one selector for the process. Making it takes 0.4 s on a GPU, because Triton then
     hashes itself, and is left to whoever has something to choose from.
     """
-    from torch._inductor import select_algorithm
+    from fx_explorer.capture.torch_compat.private_names import select_algorithm
 
     selectors: list[Any] = []
 

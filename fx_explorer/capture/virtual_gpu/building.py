@@ -193,10 +193,13 @@ class Toolchain:
 
         answer(Emulation(gpu))
         use_driver(gpu)
-        import torch._inductor.codecache
-        import torch._inductor.runtime.triton_heuristics  # noqa: F401 - what the sources import
         import triton
-        from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+
+        from fx_explorer.capture.torch_compat.private_names import (  # noqa: F401 - what the sources import
+            _set_triton_ptxas_path,
+            codecache,
+            triton_heuristics,
+        )
 
         _set_triton_ptxas_path()  # a CUDA build of torch has a ptxas of its own, which it would use
 
@@ -212,8 +215,8 @@ class Toolchain:
         because Inductor hashes its own files for the autotuner's cache.
         """
         import triton
-        from torch._inductor.codecache import torch_key
 
+        from fx_explorer.capture.torch_compat.private_names import torch_key
         from fx_explorer.capture.virtual_gpu.triton_driver import target_of
 
         torch_key()
@@ -282,8 +285,8 @@ class Toolchain:
         when the compilers fail.
         """
         import triton
-        from torch._inductor.runtime.triton_compat import ASTSource
 
+        from fx_explorer.capture.torch_compat.private_names import ASTSource
         from fx_explorer.capture.virtual_gpu.triton_driver import target_of
 
         autotuner = kernel.autotuner

@@ -124,7 +124,7 @@ def record_no_cuda_graphs() -> None:
     be recorded only when it runs. Reasons against recording that torch knows by then are reported
     as torch reports them.
     """
-    from torch._inductor import output_code
+    from fx_explorer.capture.torch_compat.private_names import output_code
 
     def record_reasons(example_inputs: object, compiled_graph: Any, *rest: object) -> None:
         info = compiled_graph.cudagraph_info

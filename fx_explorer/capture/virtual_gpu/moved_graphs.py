@@ -25,7 +25,7 @@ GPU_DEVICE = torch.device("cuda", 0)
 
 def move_graphs(emulation: Emulation) -> None:
     """Give Inductor graphs on the GPU from now on."""
-    from torch._inductor import compile_fx as module
+    from fx_explorer.capture.torch_compat.private_names import compile_fx as module
 
     original = require("torch._inductor.compile_fx", "compile_fx")
 
@@ -47,7 +47,7 @@ def _move_operators(emulation: Emulation) -> None:
     """Also move graphs of ATen operators that a program passes to Inductor directly, as torch's
     files for bug reports do. ``compile_fx`` has its own function for its graphs.
     """
-    from torch._inductor import compile_fx as module
+    from fx_explorer.capture.torch_compat.private_names import compile_fx as module
 
     original = require("torch._inductor.compile_fx", "compile_fx_inner")
 
@@ -345,9 +345,11 @@ def _gpu_device(argument: Any) -> Any:
 
 
 def _fake_mode(inputs: Sequence[Any]) -> Any:
-    from torch._guards import detect_fake_mode
-
-    from fx_explorer.capture.torch_compat.private_names import FakeTensorMode, TracingContext
+    from fx_explorer.capture.torch_compat.private_names import (
+        FakeTensorMode,
+        TracingContext,
+        detect_fake_mode,
+    )
 
     mode = detect_fake_mode(list(inputs))
     context = TracingContext.try_get()  # None where the program gave the graph to Inductor itself

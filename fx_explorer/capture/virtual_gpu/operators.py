@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch.utils._mode_utils import no_dispatch
 
 from fx_explorer.capture.torch_compat.private_names import (
+    no_dispatch,
     tree_leaves,
     tree_map_only,
     tree_unflatten,

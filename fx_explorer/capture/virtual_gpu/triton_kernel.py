@@ -170,7 +170,8 @@ READS_FILES = {"extern_elementwise", "extern"}
 @cache
 def helpers() -> Helpers:
     import triton.language as tl
-    from torch._inductor.runtime import triton_helpers
+
+    from fx_explorer.capture.torch_compat.private_names import triton_helpers
 
     language = _functions(tl) | (OF_THE_LANGUAGE & set(dir(tl)))
     libdevice = triton_helpers.libdevice

@@ -30,6 +30,7 @@ import fx_explorer
 from fx_explorer.capture.inductor.wrapper_clock import PART, WRAPPER, WrapperClock
 from fx_explorer.capture.torch_compat.private_names import (
     TorchDispatchMode,
+    _current_autograd_node,
     _get_sequence_nr,
     counters,
     tree_leaves,
@@ -274,7 +275,7 @@ class _Tensors(TorchDispatchMode):
         return number in self._there or number in self._made
 
     def _place(self) -> Place:
-        node = torch._C._current_autograd_node()
+        node = _current_autograd_node()
         # In a backward, Python of the user's runs again for checkpoints, and in functions with a
         # backward of their own.
         place = users_line(3) if node is None else users_line(3, within=ENGINE)

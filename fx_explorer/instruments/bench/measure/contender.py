@@ -242,9 +242,7 @@ def _set_stance(task: BenchTask) -> None:
 
 def _counted() -> dict[str, int]:
     """Return counts of what torch has compiled so far (torch/_dynamo/utils.py)."""
-    from torch._dynamo.utils import get_compilation_metrics
-
-    from fx_explorer.capture.torch_compat.private_names import counters
+    from fx_explorer.capture.torch_compat.private_names import counters, get_compilation_metrics
 
     names = {str(metrics.compile_id) for metrics in get_compilation_metrics()}
     recompiles = [name for name in names if not name.rpartition("/")[2].startswith("0")]

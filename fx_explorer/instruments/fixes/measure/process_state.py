@@ -130,9 +130,11 @@ def _of_libraries() -> Iterator[tuple[str, Any]]:
 
 
 def _of_torch() -> Iterator[tuple[str, Any]]:
-    yield "print options of torch", repr(torch._tensor_str.PRINT_OPTS)
+    from fx_explorer.capture.torch_compat.private_names import PRINT_OPTS, _get_mkldnn_enabled
+
+    yield "print options of torch", repr(PRINT_OPTS)
     yield "flushing of denormal numbers", not bool(torch.tensor(1e-40) * 1.0)
-    yield "use of oneDNN", bool(torch._C._get_mkldnn_enabled())
+    yield "use of oneDNN", bool(_get_mkldnn_enabled())
     cudnn = torch.backends.cudnn
     yield "settings of cuDNN", repr((cudnn.enabled, cudnn.benchmark, cudnn.deterministic))
 

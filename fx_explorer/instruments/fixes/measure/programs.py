@@ -192,7 +192,7 @@ def recompiling_often() -> contextlib.AbstractContextManager[object]:
 
 def no_compiler() -> str:
     """Return why nothing can be built; empty when it can be."""
-    from torch._inductor import cpp_builder
+    from fx_explorer.capture.torch_compat.private_names import cpp_builder
 
     try:
         cpp_builder.get_cpp_compiler()

@@ -315,7 +315,9 @@ def guard_times(
     are tried (torch/_dynamo/eval_frame.py); ``RootGuardManager`` (torch/csrc/dynamo/guards.cpp).
     Read in 2.11 and 2.13.
     """
-    empty = torch._C._dynamo.guards.RootGuardManager()
+    from fx_explorer.capture.torch_compat.private_names import RootGuardManager
+
+    empty = RootGuardManager()
     until = time.perf_counter() + OVERHEAD_S
     with torch.set_grad_enabled(has_grad):
         asked = {number: _managers(frame) for number, frame in entered.items()}
@@ -385,7 +387,7 @@ def launch_cost() -> LaunchCost:
 
 
 def _seconds(arguments: int) -> float:
-    from torch._inductor.codecache import CppPythonBindingsCodeCache
+    from fx_explorer.capture.torch_compat.private_names import CppPythonBindingsCodeCache
 
     kinds = ["float*"] * arguments
     written = ", ".join(f"float* in_ptr{i}" for i in range(arguments))

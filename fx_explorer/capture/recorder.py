@@ -34,6 +34,7 @@ from fx_explorer.capture.recording.state import Notify, Recording, registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.torch_compat.installed import is_installed, version_of
 from fx_explorer.capture.torch_compat.private_names import (
+    NoOptions,
     dynamo_config,
     dynamo_utils,
     functorch_config,
@@ -191,6 +192,10 @@ def observing(state: Recording) -> Iterator[None]:
     for view, (module, name) in ASKED_EVERYWHERE.items():
         if not hasattr(importlib.import_module(module), name):
             state.unavailable(view, f"torch {torch.__version__} has no {module}.{name}")
+    for config in (dynamo_config, functorch_config, inductor_config):
+        if isinstance(config, NoOptions):
+            view = f"the options in {config.__name__}"
+            state.unavailable(view, f"torch {torch.__version__} has no {config.__name__}")
     before = _counters()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: _add_counts(state, before))

@@ -12,6 +12,7 @@ import torch
 from benchmarks.house import private_names_in
 from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.capture.torch_compat.private_names import MODULE_OF, SUBMODULES
+from fx_explorer.capture.torch_compat.versions import known_options
 from tests.conftest import ROOT
 
 TABLE = Path(str(private_names.__file__))
@@ -94,6 +95,19 @@ def test_who_asks_later_gets_what_stands_there_then(monkeypatch: pytest.MonkeyPa
 
     assert (before, after) != (len, before)
     assert after is len
+
+
+def test_a_module_of_options_that_a_release_lacks_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SUBMODULES, "lacked_config", "torch._lacked.config")
+    monkeypatch.setitem(SUBMODULES, "lacked", "torch._lacked")
+    config = private_names.lacked_config
+    assert known_options(config, "debug") == []
+    with config.patch({}):
+        pass
+    with pytest.raises(AttributeError, match="debug"):
+        config.patch(debug=True)
+    with pytest.raises(ImportError, match=r"^torch \S+ has no torch\._lacked$"):
+        from fx_explorer.capture.torch_compat.private_names import lacked  # noqa: F401
 
 
 def test_a_name_that_is_not_listed_is_none_of_the_module() -> None:

@@ -82,14 +82,20 @@ BUILDERS = tuple(
 class TorchName:
     module: str
     name: str
-    """An attribute of the module, or of a class in it: ``OutputGraph.call_user_compiler``."""
+    """An attribute of the module, or of a class in it: ``OutputGraph.call_user_compiler``. Of a
+    package also one of its modules: ``config`` of ``torch._functorch``.
+    """
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
 
+    @property
+    def is_module(self) -> bool:
+        return str(self) in sys.modules
+
     @classmethod
     def parse(cls, text: str) -> TorchName:
-        module = text
+        module = text.rpartition(".")[0]
         while module not in sys.modules:
             module = module.rpartition(".")[0]
         return cls(module, text.removeprefix(f"{module}."))
@@ -111,10 +117,12 @@ class Seen:
         """Return a sentence on the problem with this result; empty when there is none."""
         if self.results != expected:
             return f"the program ended with {self.exit_status} and gave {self.results}"
-        last = self.name.name.rpartition(".")[2]
+        name = str(self.name)
+        if not self.name.is_module:
+            name = name.rpartition(".")[2]
         is_optional = str(self.name) in NOTHING_LACKS or str(self.name).startswith(BUILDERS)
         is_needed = self.was_asked_for and not is_optional
-        if is_needed and not any(last in message for message in self.told):
+        if is_needed and not any(name in message for message in self.told):
             return f"the session does not name it: {'; '.join(self.told) or 'it says nothing'}"
         return ""
 
@@ -207,6 +215,9 @@ def hide(hidden: TorchName, asked: Path) -> None:
     """Let no code of ours find a name of torch's in this process. ``asked`` is made once it is
     looked for.
     """
+    if hidden.is_module:
+        _hide_module(str(hidden), asked)
+        return
     owner: Any = importlib.import_module(hidden.module)
     *path, name = hidden.name.split(".")
     for part in path:
@@ -215,6 +226,21 @@ def hide(hidden: TorchName, asked: Path) -> None:
         _hide_of_class(owner, name, asked)
     else:
         _hide_of_module(owner, name, asked)
+
+
+def _hide_module(hidden: str, asked: Path) -> None:
+    """Let ``importlib.import_module``, by which alone ours imports modules of torch's that are
+    private, not find the module.
+    """
+    load = importlib.import_module
+
+    def import_module(name: str, package: str | None = None) -> types.ModuleType:
+        if name == hidden and _is_ours(sys._getframe(1)):
+            asked.touch()
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return load(name, package)
+
+    importlib.import_module = import_module
 
 
 def _hide_of_module(owner: Any, name: str, asked: Path) -> None:

@@ -7,6 +7,7 @@ imports a private name of torch's.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -367,7 +368,7 @@ MODULE_OF = {name: module for module, names in NAMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     # Nothing is kept: who asks later may be meant to get what a capture has put there.
     if name in SUBMODULES:
-        return importlib.import_module(SUBMODULES[name])
+        return _imported(SUBMODULES[name])
     if name not in MODULE_OF:
         raise AttributeError(f"{__name__} has no {name}")
     module = MODULE_OF[name]
@@ -375,3 +376,30 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
         raise ImportError(f"torch {torch.__version__} has no {module}.{name}") from None
+
+
+def _imported(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # for something that the module needs, Triton for one
+        if module.endswith(".config"):
+            return NoOptions(module)
+        raise ImportError(f"torch {torch.__version__} has no {module}") from None
+
+
+class NoOptions:
+    """NoOptions stands for a module of options that this release lacks. It has no option, and
+    whoever needs one is told so by an AttributeError.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.__name__ = module
+        self._config: dict[str, Any] = {}
+
+    def patch(self, *values: dict[str, Any], **by_name: Any) -> contextlib.nullcontext[None]:
+        for options in (*values, by_name):
+            for name in options:
+                getattr(self, name)
+        return contextlib.nullcontext()

@@ -45,6 +45,10 @@ COMMANDS: dict[str, str] = {
         "measure whether compiling pays: backends, modes and batch sizes beside the "
         "uncompiled program"
     ),
+    "numerics": (
+        "say whether compiled code computes what eager mode does, and which operator is the "
+        "first that differs"
+    ),
     "ledger": (
         "account for the time of one call: guards, kernels, breaks, autograd; line by line "
         "beside uncompiled"
@@ -87,6 +91,7 @@ OF_INSTRUMENTS: dict[str, str] = {
     "ledger": "ledger.command",
     "memory": "memory.command",
     "modules": "modules.command",
+    "numerics": "numerics.command",
     "options": "options.command",
     "profile": "profile.command",
     "ranks": "ranks.command",
@@ -115,7 +120,7 @@ SHOWN_BY: dict[str, str] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
     "improve": ("fix", "dynamic", "diff", "check"),
-    "measure": ("bench", "ledger", "profile", "memory", "modules"),
+    "measure": ("bench", "numerics", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
     "fx-explorer itself": ("keys", "doctor", "recover"),
 }

@@ -33,6 +33,7 @@ ASK_A_SESSION = {
     "support": [],
     "ledger": [],
     "bench": [],
+    "numerics": [],
 }
 TAKE_A_TARGET = {"capture": ["-o", "out.fxs"], "run": ["-o", "out.fxs"], "dynamic": []}
 COMMANDS = {**ASK_A_SESSION, **TAKE_A_TARGET}

@@ -82,6 +82,7 @@ def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_mu
         "fx_explorer.worker.virtual_gpu",  # it must set up the GPU before
         "fx_explorer.program.recording_children",
         "fx_explorer.instruments.bench.measure.contender",
+        "fx_explorer.instruments.numerics.measure.process",
         "fx_explorer.instruments.kernels.measure.kernel_bench",
         "fx_explorer.instruments.kernels.measure.kernel_builder",
     ],

@@ -20,6 +20,17 @@ from fx_explorer.model.bench import (
 )
 from fx_explorer.model.column_types import DIRECTIONS, STAGES, Direction, Stage
 from fx_explorer.model.gpu import Gpu, Vendor
+from fx_explorer.model.numerics import (
+    Numerics,
+    NumericsBirth,
+    NumericsFinding,
+    NumericsNode,
+    NumericsRun,
+    NumericsStage,
+    NumericsTask,
+    NumericsWork,
+    RunRole,
+)
 from fx_explorer.model.protocol import (
     TWICE_THE_BATCH,
     CaptureRequest,
@@ -282,6 +293,14 @@ __all__ = [
     "NodeSupport",
     "Notice",
     "NoticeKind",
+    "Numerics",
+    "NumericsBirth",
+    "NumericsFinding",
+    "NumericsNode",
+    "NumericsRun",
+    "NumericsStage",
+    "NumericsTask",
+    "NumericsWork",
     "OptionInForce",
     "Origin",
     "Outcome",
@@ -302,6 +321,7 @@ __all__ = [
     "ResumeFunction",
     "ReturnedStorage",
     "RunEnd",
+    "RunRole",
     "SaidBy",
     "SavedBetween",
     "SavedTensor",

@@ -27,6 +27,7 @@ COMMANDS = (
     ["fix"],
     ["bench"],
     ["ledger"],
+    ["numerics"],
     ["kernel"],
     ["profile"],
     ["memory"],

@@ -11,7 +11,9 @@ from pathlib import Path
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.client.process import WorkerProcess, next_line
 from fx_explorer.errors import WorkerError
-from fx_explorer.model import BenchNews, BenchTask, CellState
+from fx_explorer.model import BenchNews, BenchTask, CellState, NumericsTask
+
+JOB = "instruments.bench.measure.contender"
 
 LAST_WORDS = 3
 """Maximum number of lines of the process's output that are quoted when it dies."""
@@ -50,17 +52,19 @@ class ContenderProcess:
     @contextlib.asynccontextmanager
     async def started(
         cls,
-        task: BenchTask,
+        task: BenchTask | NumericsTask,
         folder: Path,
         python: str,
         timeout_s: float | None,
         tell: Told,
         fork_server: ForkServer | None = None,
+        job: str = JOB,
     ) -> AsyncIterator[ContenderProcess]:
         """Start the process, with empty compile caches of its own below ``folder``. It ends with
         the block.
 
-        The contender is a fork of ``fork_server`` if possible.
+        The contender is a fork of ``fork_server`` if possible. ``job`` is the module that does the
+        task.
         """
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as caches:
             environment = {
@@ -74,7 +78,7 @@ class ContenderProcess:
                 WorkerProcess(
                     python,
                     environment,
-                    job="instruments.bench.measure.contender",
+                    job=job,
                     fork_server=fork_server,
                 ),
                 timeout_s,
@@ -100,7 +104,7 @@ class ContenderProcess:
                 "timed_out", f"it took longer than {self._timeout_s:g} s (--timeout)"
             ) from None
 
-    def _run(self, task: BenchTask) -> None:
+    def _run(self, task: BenchTask | NumericsTask) -> None:
         running = self._process.run(
             task.to_json(), None, notices=self._read, stdout=self._print, stderr=self._print
         )

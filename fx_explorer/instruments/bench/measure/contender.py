@@ -52,7 +52,7 @@ def main(notices: int, commands: int) -> None:
             for line in lines:
                 send(cell.answer(line.strip()))
         except BaseException as error:  # noqa: BLE001 - whatever the program raises is told, and the process ends
-            send(_failed(error))
+            send(news_of_failure(error))
     os._exit(0)  # no thread of the program keeps it, and torch takes a second to release a GPU
 
 
@@ -132,7 +132,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
     if task.threads:
         torch.set_num_threads(task.threads)
-    caller, parts = _caller(task, say)
+    caller, parts = caller_of(task, say)
     is_gpu = calls.is_on_gpu(caller)
     state = calls.NetworkState(caller.target.network)
     if not task.is_compiled:
@@ -188,7 +188,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     return ReadyCell(caller, task.round_s, warm_up.last_s, is_gpu, compare_again)
 
 
-def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
+def caller_of(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
     """Build the target, and return its caller with notes for the user."""
     from fx_explorer.instruments.bench.measure.calls import (
         Caller,
@@ -253,7 +253,7 @@ def _counted() -> dict[str, int]:
     }
 
 
-def _failed(error: BaseException) -> BenchNews:
+def news_of_failure(error: BaseException) -> BenchNews:
     error = target_error_of(error)
     is_ours = isinstance(error, FxExplorerError)
     words = str(error) if is_ours else one_line(error)

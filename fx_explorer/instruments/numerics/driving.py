@@ -147,8 +147,7 @@ class NumericsDriver:
             await self._explain_equal(answer)
             return
         if answer.get("other_path"):
-            learned.finding = NumericsFinding("dynamo", reasons=(program.words,))
-            return
+            return  # the answer says so already: it is the program itself
         stage = await self._stage()
         await self._locate(stage)
         await self._try_remedies()
@@ -270,7 +269,10 @@ class NumericsDriver:
         try:
             answer = await self._done("bisect", self._plan.request, limit_s=max(self._left_s, 30.0))
         except CellFailed as failed:
-            self._learned.left_out.append(f"torch's CompilerBisector failed: {failed.message}")
+            why = f"failed: {failed.message}"
+            if failed.state == "timed_out":
+                why = f"was not finished within the budget of {self._plan.budget_s:g} s (--budget)."
+            self._learned.left_out.append(f"torch's CompilerBisector {why}")
             return
         self._learned.remedies.append(str(answer["bisected"]))
 

@@ -47,7 +47,14 @@ command in a menu.
 NEEDS_PAUSE = ("step.next", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
 NEEDS_PROGRAM = ("capture.run", "capture.watch", "capture.without_weights", "capture.built")
-NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks.try_all")
+NEEDS_REQUEST = (
+    "step.measure",
+    "sizes.try",
+    "bench.run",
+    "ledger.run",
+    "numerics.run",
+    "breaks.try_all",
+)
 """Commands that run the program again in a worker, by the session's request."""
 
 NEEDS_BUILDS = ("preset.below", "pane.machine", "kernel.passes")

@@ -36,6 +36,7 @@ LEAVES = (
     "capture.built",
     "place.edit",
     "ledger.run",
+    "numerics.run",
 )
 """What ends the capture or the app, or begins another one; a ledger runs the program by itself."""
 SO_FAR = {
@@ -44,6 +45,7 @@ SO_FAR = {
     "preset.source": "the same",
     "view.bench": "a bench is no stage: it runs the program by itself",
     "view.ledger": "the same",
+    "view.numerics": "the same",
     "view.stages": "what Dynamo did is a stage; its answer says that no kernel was made so far",
     "view.flame": "what compiling took so far is told at each pause",
     "history.back": "it leads back to the ledger",

@@ -62,9 +62,9 @@ def _run_row(run: NumericsRun) -> tuple[str, ...]:
     return (
         run.name,
         RESULTS[run.agreement],
-        _number(run.largest),
-        _number(run.error),
-        _number(run.eager_error),
+        number_text(run.largest),
+        number_text(run.error),
+        number_text(run.eager_error),
         run.where,
     )
 
@@ -74,8 +74,8 @@ def node_row(node: NumericsNode) -> tuple[str, ...]:
     return (
         node.name,
         node.operation,
-        _number(node.eager_error),
-        _number(node.error),
+        number_text(node.eager_error),
+        number_text(node.error),
         RESULTS[node.verdict],
         line,
     )
@@ -92,7 +92,8 @@ def node_table(numerics: Numerics, *, whole: bool = False) -> Table:
     return Table(NODE_COLUMNS, [node_row(node) for node in nodes])
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """Return an error as it is shown."""
     if value < 0:
         return "not finite"
     return f"{value:.2g}" if value else "0"

@@ -180,6 +180,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "sizes": (("sizes.try", "try"), ("line.follow", "source"), ("place.edit", "edit")),
     "ledger": (("ledger.run", "measure"), ("line.follow", "source"), ("picture.save", "SVG")),
+    "numerics": (("numerics.run", "compare"), ("line.follow", "source")),
     "backend": (("line.follow", "open"),),
     "bench": (("bench.run", "measure"), ("picture.save", "SVG")),
     "support": (("line.follow", "first node"), ("pane.region", "only this")),

@@ -155,6 +155,7 @@ SYNONYMS: Mapping[str, str] = {
     "view.profile": "slow gpu idle chrome trace",
     "view.roofline": "slow bandwidth flops",
     "view.ledger": "overhead slow call",
+    "view.numerics": "accuracy wrong nan results differ",
     "view.backend": "custom backend",
     "preset.below": "ptx sass assembly llvm amdgcn",
     "kernel.bench": "slow speed bandwidth",

@@ -120,6 +120,15 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "numerics",
+        "v n",
+        "is it right",
+        (
+            "Whether compiled code computes what eager mode does, with float64 as the judge, and "
+            "the first operator that differs."
+        ),
+    ),
+    (
         "support",
         "v u",
         "backend support",
@@ -291,6 +300,16 @@ def _app_commands() -> tuple[Declaration, ...]:
             (
                 "Measure the program uncompiled, and compiled by each backend, mode and batch size "
                 "you name, and compare the results."
+            ),
+        ),
+        Declaration(
+            "numerics.run",
+            "x n",
+            lambda c: c.measurements.compare_with_eager(),
+            "is it right?",
+            (
+                "Compare results and gradients with eager mode and float64, and name the first "
+                "operator that differs."
             ),
         ),
         Declaration(

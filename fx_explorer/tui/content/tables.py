@@ -23,6 +23,7 @@ from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.instruments.ledger.view import ledger_table
 from fx_explorer.instruments.memory.view import memory_table, step_memory_table
 from fx_explorer.instruments.modules.view import modules_table
+from fx_explorer.instruments.numerics.view import numerics_table
 from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions import regions_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
@@ -144,6 +145,7 @@ TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "backend": backend_table,
     "ledger": ledger_table,
     "flame": flame_table,
+    "numerics": numerics_table,
     "profile": profile_table,
     "roofline": roofline_table,
     "bench": bench_table,

@@ -96,6 +96,9 @@ class Measurements:
     account: Measure[Ledger] | None = None
     """A replacement for the worker that runs the program again; None uses a worker."""
 
+    compare: Measure[model.Numerics] | None = None
+    """A replacement for the workers that compare results; None uses workers."""
+
     def __init__(
         self,
         services: Services,
@@ -243,6 +246,41 @@ class Measurements:
             await asyncio.to_thread(trial.add_ledger, writable.path, kernel_times)
         except FxExplorerError as error:
             self._notify_not_kept("the ledger", error)
+
+    # results
+
+    @conversation("numerics", "compare results with eager mode")
+    async def compare_with_eager(self) -> None:
+        """Compare with workers of their own, and add what was learned to the shown session."""
+        from fx_explorer.instruments.numerics import figures, trial  # not for the first paint
+        from fx_explorer.session.ownership import RUNS
+        from fx_explorer.trials import why_not_measured
+        from fx_explorer.tui.dialogs.measuring_screen import OF_NUMERICS, MeasuringScreen
+
+        reader = self._services.explorer.reader
+        request = reader.request() if reader else None
+        problem = NO_REQUEST if request is None else why_not_measured(request)
+        if reader is not None and not problem and reader.is_of_a_script():
+            problem = A_SCRIPT
+        if reader is None or request is None or problem:
+            self._notify_not_measured(problem, READ_LONG_S)
+            return
+        try:
+            writable = await self._builds.writable(RUNS)
+        except FxExplorerError as error:
+            self._notify_not_measured(str(error))
+            return
+        await self._services.explorer.action_show_view("numerics")
+        measure = self.compare or partial(
+            trial.compare_with_eager, worker=self._services.trial_worker
+        )
+        numerics = await ask(self.app, MeasuringScreen(request, measure, OF_NUMERICS))
+        if numerics is None:
+            return
+        try:
+            await asyncio.to_thread(figures.add_numerics, writable.path, numerics)
+        except FxExplorerError as error:
+            self._notify_not_kept("the comparison", error)
 
     # variants and graph breaks
 

@@ -52,6 +52,13 @@ OF_A_CALL = MeasuringTexts(
     "Stopped: no call was accounted for.",
 )
 
+OF_NUMERICS = MeasuringTexts(
+    "Is it right",
+    "Workers of their own call the program in eager mode, in float64 and compiled, and compare the "
+    "results.",
+    "Stopped: results were not compared.",
+)
+
 READ_S = 20
 """Seconds that the reason for a refusal is shown."""
 

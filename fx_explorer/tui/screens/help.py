@@ -234,6 +234,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Tab goes there.",
         "Moving",
     ),
+    "numerics": (
+        "x n compares. First each way of running the program, then the nodes of the graph that "
+        "differs, with the error of eager mode and of compiled code against float64.\n"
+        "Below the list: what the row under the cursor is about. Enter goes to your line.",
+        "Moving",
+    ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
     "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
     "outline": (

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.shared_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import inductor_config
 from fx_explorer.model import CaptureRequest
 
 Say = Callable[[str], object]

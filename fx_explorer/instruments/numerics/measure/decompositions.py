@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.shared_names import aot_autograd, tree_leaves
+from fx_explorer.capture.torch_compat.private_names import aot_autograd, tree_leaves
 from fx_explorer.instruments.bench.measure.calls import Caller, NetworkState, observed
 from fx_explorer.instruments.numerics.measure.interpreting import (
     call_in_float64,

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.shared_names import tree_map
+from fx_explorer.capture.torch_compat.private_names import tree_map
 
 Values = dict[str, Any]
 """Name of a node → its value."""

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.shared_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import inductor_config
 from fx_explorer.errors import TargetError
 from fx_explorer.instruments.bench.measure.calls import Caller, NetworkState, observed
 from fx_explorer.instruments.numerics.measure.code_reasons import CodeReasons

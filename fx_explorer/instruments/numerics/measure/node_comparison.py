@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.shared_names import tree_leaves
+from fx_explorer.capture.torch_compat.private_names import tree_leaves
 from fx_explorer.instruments.numerics.measure.interpreting import (
     Values,
     call_in_float64,

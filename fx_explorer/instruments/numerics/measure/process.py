@@ -90,7 +90,7 @@ def _are_finite(results: Results) -> bool:
 
 def _compare(task: NumericsTask, say: Say) -> dict[str, Any]:
     """Run the program compiled, and compare its results with those of eager mode."""
-    from fx_explorer.capture.torch_compat.shared_names import counters
+    from fx_explorer.capture.torch_compat.private_names import counters
     from fx_explorer.instruments.bench.measure import agreement
 
     caller, plain, state = _program(task, say)

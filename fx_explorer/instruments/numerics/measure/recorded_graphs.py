@@ -20,7 +20,7 @@ from torch import fx
 
 from fx_explorer.capture.inductor import lines_by_node
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.shared_names import (
+from fx_explorer.capture.torch_compat.private_names import (
     CompileContext,
     TracingContext,
     inductor_config,

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.shared_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import inductor_config
 from fx_explorer.instruments.numerics.measure.interpreting import (
     Values,
     as_list,

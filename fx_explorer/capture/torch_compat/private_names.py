@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch._inductor.codegen.cpp
     import torch._inductor.exc
     import torch._inductor.ir
+    import torch._inductor.lowering
     import torch._inductor.scheduler
     import torch._logging._internal
     import torch.utils._python_dispatch
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from torch._guards import tracing as tracing
     from torch._inductor import codecache as codecache
     from torch._inductor import compile_fx as compile_fx
+    from torch._inductor import compiler_bisector as compiler_bisector
     from torch._inductor import cpp_builder as cpp_builder
     from torch._inductor import cpu_vec_isa as cpu_vec_isa
     from torch._inductor import cudagraph_trees as cudagraph_trees
@@ -203,6 +205,7 @@ if TYPE_CHECKING:
     inductor_config: Any
     inductor_exc = torch._inductor.exc
     inductor_ir = torch._inductor.ir
+    inductor_lowering = torch._inductor.lowering
     inductor_scheduler = torch._inductor.scheduler
     torch_logging = torch._logging._internal
     python_dispatch = torch.utils._python_dispatch
@@ -343,6 +346,7 @@ SUBMODULES = {
     "codecache": "torch._inductor.codecache",
     "cpp_codegen": "torch._inductor.codegen.cpp",
     "compile_fx": "torch._inductor.compile_fx",
+    "compiler_bisector": "torch._inductor.compiler_bisector",
     "inductor_config": "torch._inductor.config",
     "cpp_builder": "torch._inductor.cpp_builder",
     "cpu_vec_isa": "torch._inductor.cpu_vec_isa",
@@ -350,6 +354,7 @@ SUBMODULES = {
     "cudagraph_utils": "torch._inductor.cudagraph_utils",
     "inductor_exc": "torch._inductor.exc",
     "inductor_ir": "torch._inductor.ir",
+    "inductor_lowering": "torch._inductor.lowering",
     "output_code": "torch._inductor.output_code",
     "triton_helpers": "torch._inductor.runtime.triton_helpers",
     "triton_heuristics": "torch._inductor.runtime.triton_heuristics",

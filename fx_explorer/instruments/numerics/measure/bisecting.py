@@ -7,14 +7,13 @@ torch: torch/_inductor/compiler_bisector.py, ``CompilerBisector.do_bisect``.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from fx_explorer.capture.torch_compat.private_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import compiler_bisector, inductor_config
 from fx_explorer.model import CaptureRequest
 
 Say = Callable[[str], object]
@@ -27,8 +26,7 @@ def bisected(
     say: Say,
 ) -> str:
     """Return a sentence on what CompilerBisector found."""
-    module = importlib.import_module("torch._inductor.compiler_bisector")
-    bisector = module.CompilerBisector
+    bisector = compiler_bisector.CompilerBisector
     trials = 0
 
     def trial() -> bool:

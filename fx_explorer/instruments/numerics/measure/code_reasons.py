@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fx_explorer.capture.torch_compat.private_names import inductor_lowering
 from fx_explorer.instruments.numerics.measure.interpreting import (
     as_list,
     copied_graph,
@@ -240,21 +241,19 @@ def calling_eager(target: Any) -> Iterator[Callable[[], int]]:
 
     Hook: ``torch._inductor.lowering.lowerings``, the table of operators, and ``fallback_handler``.
     """
-    import torch._inductor.lowering as lowering
-
     count = 0
-    handler = lowering.fallback_handler(target, add_to_fallback_set=False)
+    handler = inductor_lowering.fallback_handler(target, add_to_fallback_set=False)
 
     def fall_back(*args: Any, **kwargs: Any) -> Any:
         nonlocal count
         count += 1
         return handler(*args, **kwargs)
 
-    before = lowering.lowerings.get(target)
+    before = inductor_lowering.lowerings.get(target)
     if before is None:
         raise KeyError(f"it has no lowering: {target}")
-    lowering.lowerings[target] = fall_back
+    inductor_lowering.lowerings[target] = fall_back
     try:
         yield lambda: count
     finally:
-        lowering.lowerings[target] = before
+        inductor_lowering.lowerings[target] = before

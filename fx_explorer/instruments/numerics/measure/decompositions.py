@@ -5,14 +5,13 @@ program may add to that table.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.private_names import aot_autograd, tree_leaves
+from fx_explorer.capture.torch_compat.private_names import aot_autograd, compile_fx, tree_leaves
 from fx_explorer.instruments.bench.measure.calls import Caller, NetworkState, observed
 from fx_explorer.instruments.numerics.measure.interpreting import (
     call_in_float64,
@@ -89,7 +88,7 @@ def wrong_decomposition(
     """Call the program, and return the first operator whose decomposition differs; None without
     one.
     """
-    table = importlib.import_module("torch._inductor.compile_fx").select_decomp_table()
+    table = compile_fx.select_decomp_table()
     interpreters: list[DecompositionInterpreter] = []
 
     def compiler(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (
     CompileContext,
     TracingContext,
+    compile_fx,
     inductor_config,
     tracing,
 )
@@ -101,7 +102,6 @@ class RecordedGraph:
         """Compile another graph with the same inputs, without passes: only lowering and code.
         ``changes`` are options of Inductor's.
         """
-        compile_fx = importlib.import_module("torch._inductor.compile_fx")
         with contextlib.ExitStack() as stack:
             stack.enter_context(tracing(self.context))
             stack.enter_context(
@@ -152,7 +152,6 @@ def recording_backend(
     record: RecordedProgram, config_patches: dict[str, Any] | None
 ) -> Callable[..., Any]:
     """Return a backend that compiles as ``inductor`` does, and records."""
-    compile_fx = importlib.import_module("torch._inductor.compile_fx")
 
     def backend(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         dynamo = DynamoGraph(_compile_name(), copied_graph(graph_module))
@@ -180,7 +179,6 @@ def recording_backend(
 @contextlib.contextmanager
 def recording(record: RecordedProgram) -> Iterator[None]:
     """Record passes and kernels inside the block."""
-    compile_fx = importlib.import_module("torch._inductor.compile_fx")
     with contextlib.ExitStack() as stack:
         stack.enter_context(lines_by_node.line_recording())
         hooks = {
@@ -208,7 +206,6 @@ def _compile_name() -> str:
 
 
 def _recording_compile(record: RecordedProgram) -> Callable[..., Any]:
-    compile_fx = importlib.import_module("torch._inductor.compile_fx")
 
     def inner_compile(
         graph_module: fx.GraphModule, example_inputs: Sequence[Any], **options: Any

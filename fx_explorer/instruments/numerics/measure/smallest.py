@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.capture.torch_compat.private_names import inductor_config
+from fx_explorer.capture.torch_compat.private_names import OpOverload, inductor_config
 from fx_explorer.instruments.numerics.measure.interpreting import (
     Values,
     as_list,
@@ -165,14 +165,14 @@ class _Program:
 def _is_writable(node: fx.Node) -> bool:
     if node.op != "call_function":
         return False
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, OpOverload):
         return node.target.namespace in ("aten", "prims")
     return getattr(node.target, "__module__", "") in ("_operator", "math")
 
 
 def _call(node: fx.Node) -> str:
     target: Any = node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         name = f"torch.ops.{target}"
     else:
         name = f"operator.{target.__name__}"

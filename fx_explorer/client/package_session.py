@@ -18,8 +18,8 @@ from fx_explorer.readers.provenance_table import (
     read_provenance,
 )
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.untrusted.given_program import Pt2Archive
 from fx_explorer.session.untrusted.packed import Member
-from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
 from fx_explorer.torch_texts.output_code import read_wrapper
 
 LANGUAGES = {

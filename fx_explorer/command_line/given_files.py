@@ -113,7 +113,7 @@ def _exported(
     from fx_explorer.client.package_session import (
         write_package_session,
     )  # not needed for Python files
-    from fx_explorer.session.untrusted.pt2_archive import read_pt2
+    from fx_explorer.session.untrusted.given_program import read_pt2
 
     archive = read_pt2(file)
     if name:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
 

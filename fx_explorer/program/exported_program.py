@@ -21,7 +21,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.target import OfferingModule, Target, find_target
-from fx_explorer.session.untrusted.pt2_archive import Pt2Archive, read_pt2
+from fx_explorer.session.untrusted.given_program import Pt2Archive, read_pt2
 
 Say = Callable[[str], None]
 

@@ -14,8 +14,13 @@ import jsonschema
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import (
+    SEGMENT_KEY,
+    first_place,
+    positions_in,
+    regions_at,
+)
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.region_nodes import SEGMENT_KEY, first_place, positions_in, regions_at
 from fx_explorer.cli import main
 from fx_explorer.command_line.narrated_capture import describe_support
 from fx_explorer.instruments.backends.amounts import BackendPart, neighbours, parts_of, summaries

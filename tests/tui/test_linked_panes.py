@@ -8,7 +8,7 @@ import pytest
 from textual import events
 
 from fx_explorer import model
-from fx_explorer.analysis import linked_lines, region_nodes
+from fx_explorer.analysis import annotated_regions, linked_lines
 from fx_explorer.analysis.documents import Place, document_of, texts_of
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.selected_nodes import nodes_at
@@ -70,7 +70,7 @@ async def test_a_move_asks_once_for_the_nodes_that_it_selects(
 
     async with open_app(hand.path) as driver:
         await driver.press("2")
-        for module in (linked_lines, inspect, region_nodes):
+        for module in (linked_lines, inspect, annotated_regions):
             monkeypatch.setattr(module, "nodes_at", counting)
         for _ in range(4):
             await driver.press("k")

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from fx_explorer.analysis.node_neighbours import neighbourhood
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.neighbourhood import drawn
-from fx_explorer.tui.panes.neighbourhood_layout import Box, laid_out
+from fx_explorer.tui.panes.neighbourhood_layout import Box, laid_out, neighbourhood
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
 from tests.exhaustive import rounds
 from tests.sessions import Hand

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import FALLS_BACK
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.published import (
@@ -19,7 +20,6 @@ from fx_explorer.analysis.published import (
     place_of_instruction,
     times_called,
 )
-from fx_explorer.analysis.region_nodes import FALLS_BACK
 from fx_explorer.analysis.words import counted, format_node, listed, operation, share, size
 from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.module_paths import belongs, break_paths, is_module
 from fx_explorer.analysis.naming import SizeNames, plain_code, plain_function
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log, why_not_in_text
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, size, tensor
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import overload
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import RegionKey, nodes_in
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.function_versions import functions_of_versions
 from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, share, size
 from fx_explorer.drawing.colours import kernel_number

@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import RegionKey, nodes_in
 from fx_explorer.analysis.function_versions import functions_of_versions, over_versions
 from fx_explorer.analysis.input_names import result_name
 from fx_explorer.analysis.module_paths import belongs, is_module
 from fx_explorer.analysis.naming import SizeNames
-from fx_explorer.analysis.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.whole_session import NOTHING_SAVED, is_log
 from fx_explorer.analysis.words import counted, listed, module_file, share, size, tensor
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.module_paths import (
     belongs,
@@ -15,7 +16,6 @@ from fx_explorer.analysis.module_paths import (
     path_of,
     region_of,
 )
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import bar, counted, seconds, share, size
 from fx_explorer.drawing.view_table import (

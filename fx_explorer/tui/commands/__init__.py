@@ -35,8 +35,12 @@ from fx_explorer.tui.commands.command import (
     singles,
 )
 from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS, RANKS_COMMANDS
-from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
-from fx_explorer.tui.commands.pane_commands import PANE_COMMANDS, SELECTION_COMMANDS
+from fx_explorer.tui.commands.pane_commands import (
+    FINDING_COMMANDS,
+    MOVING_COMMANDS,
+    PANE_COMMANDS,
+    SELECTION_COMMANDS,
+)
 from fx_explorer.tui.commands.view_commands import VIEW_COMMANDS, VIEWS, sentence_of
 
 __all__ = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import RegionKey, positions_in
 from fx_explorer.analysis.documents import (
     Document,
     documents_but_kernels,
@@ -18,7 +19,6 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.level_links import triton_place
 from fx_explorer.analysis.linked_lines import Selection
-from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import in_file

@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.annotated_regions import region_value
+from fx_explorer.analysis.annotated_regions import FALLS_BACK, region_value, regions_of_nodes
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.graph_stages import NodeChange, node_changes
 from fx_explorer.analysis.input_names import InputName, InputNames, tangent_name
-from fx_explorer.analysis.region_nodes import FALLS_BACK, regions_of_nodes
 from fx_explorer.analysis.stage_data import Fate, StageWork
 from fx_explorer.analysis.words import counted, listed, operation, value_text
 from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_numbers

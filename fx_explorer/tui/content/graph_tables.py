@@ -8,11 +8,11 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from fx_explorer import model
+from fx_explorer.analysis.annotated_regions import RegionKey, nodes_in
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.function_versions import functions_of_versions
 from fx_explorer.analysis.lineage import graphs_in_use, variants_in_use
 from fx_explorer.analysis.naming import plain_code, plain_function
-from fx_explorer.analysis.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.stage_data import EXPLAINED, StagePoint
 from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.whole_session import is_log, not_decoded, why_not_in_text

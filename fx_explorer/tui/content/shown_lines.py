@@ -13,8 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from fx_explorer.analysis.annotated_regions import RegionKey, positions_in
 from fx_explorer.analysis.documents import Document, text_of
-from fx_explorer.analysis.region_nodes import RegionKey, positions_in
 from fx_explorer.model import LEVELS, Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import leading_placeholders

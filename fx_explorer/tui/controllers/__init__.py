@@ -36,7 +36,7 @@ from fx_explorer.tui.keys import first_key, textual_action
 if TYPE_CHECKING:
     from fx_explorer.instruments.dynamic.screen import TryDynamic
     from fx_explorer.instruments.fixes.offers import TryFix
-    from fx_explorer.tui.dialogs.measuring_screen import MeasureBreaks
+    from fx_explorer.tui.dialogs.running import MeasureBreaks
     from fx_explorer.tui.tour_steps import GuidedTour
 
 __all__ = ["Controllers", "Services", "TrialRunners"]

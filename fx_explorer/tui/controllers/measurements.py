@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.ledger.trial import Ledger
     from fx_explorer.model import CaptureRequest
     from fx_explorer.trials import BreakTimes
-    from fx_explorer.tui.dialogs.measuring_screen import Measure, MeasureBreaks
+    from fx_explorer.tui.dialogs.running import Measure, MeasureBreaks
 
 READ_S = 15
 READ_LONG_S = 20
@@ -220,7 +220,7 @@ class Measurements:
         from fx_explorer.instruments.ledger import trial  # not needed for the first paint
         from fx_explorer.session.ownership import RUNS
         from fx_explorer.trials import why_not_measured
-        from fx_explorer.tui.dialogs.measuring_screen import OF_A_CALL, MeasuringScreen
+        from fx_explorer.tui.dialogs.running import OF_A_CALL, MeasuringScreen
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
@@ -329,7 +329,7 @@ class Measurements:
     async def time_breaks(self) -> None:
         """Measure the graph breaks with a worker of its own, and add the times to the session."""
         from fx_explorer import trials  # not needed for the first paint
-        from fx_explorer.tui.dialogs.measuring_screen import OF_BREAKS, MeasuringScreen
+        from fx_explorer.tui.dialogs.running import OF_BREAKS, MeasuringScreen
 
         reader = self._services.stepped_session
         request = reader.request() if reader else None

@@ -11,8 +11,8 @@ import asyncio
 
 from textual.widgets import Input
 
+from fx_explorer.analysis.annotated_regions import RegionKey, first_place
 from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
-from fx_explorer.analysis.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.content.long_work import DOCUMENT_READS

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.annotated_regions import regions
+from fx_explorer.analysis.annotated_regions import SEGMENT_KEY, RegionKey, regions
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -20,7 +20,6 @@ from fx_explorer.analysis.graph_texts import FORMS
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.region_nodes import SEGMENT_KEY, RegionKey
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.overview.find import find
 from fx_explorer.overview.outline import variant_title

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from fx_explorer.analysis.annotated_regions import RegionKey, has_region, positions_in
 from fx_explorer.analysis.documents import (
     OF_GRAPHS,
     Document,
@@ -21,7 +22,6 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.analysis.linked_lines import Selection
-from fx_explorer.analysis.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.analysis.selected_nodes import same_place
 from fx_explorer.analysis.stage_data import StageWork
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level

@@ -12,14 +12,22 @@ from rich.cells import cell_len
 from textual import events
 
 from fx_explorer.analysis.input_names import result_name
-from fx_explorer.analysis.node_neighbours import SHOWN_AT_A_STEP, Neighbourhood, Step, neighbourhood
 from fx_explorer.analysis.words import counted, format_node, operation, value_text
 from fx_explorer.cut_text import cut_cells, cut_in_middle
 from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.highlight import printable
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.panes.neighbourhood_layout import Box, Key, Picture, laid_out
+from fx_explorer.tui.panes.neighbourhood_layout import (
+    SHOWN_AT_A_STEP,
+    Box,
+    Key,
+    Neighbourhood,
+    Picture,
+    Step,
+    laid_out,
+    neighbourhood,
+)
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView, paint_after_messages
 

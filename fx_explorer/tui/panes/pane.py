@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Document, Place, node_at
 from fx_explorer.analysis.graph_stages import describe_change
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.stage_data import StageWork
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader

@@ -15,8 +15,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.worker import WorkType
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.drawing import view_table as views
 from fx_explorer.drawing.view_table import Folding, row_around
 from fx_explorer.highlight import printable

@@ -13,10 +13,10 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.analysis.graph_python import GraphText
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.words import listed
 from fx_explorer.drawing import view_table as views
 from fx_explorer.highlight import printable

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from fx_explorer.analysis.annotated_regions import regions
+from fx_explorer.analysis.annotated_regions import RegionKey, regions, regions_at
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.kernel_documents import builds_here
-from fx_explorer.analysis.region_nodes import RegionKey, regions_at
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON, sentence_of

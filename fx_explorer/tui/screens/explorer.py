@@ -17,9 +17,9 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.screen import Screen
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import Fact, Topic
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.stage_data import EXPLAINED, StageWork
 from fx_explorer.analysis.stage_work import work_in_use
 from fx_explorer.drawing.view_table import ViewTable

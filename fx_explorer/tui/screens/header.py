@@ -11,8 +11,8 @@ from typing import Literal
 from rich.cells import cell_len
 from textual.content import Content
 
+from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.other_variants import describe_active_variant
-from fx_explorer.analysis.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.node_neighbours import neighbourhood
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.panes.neighbourhood_layout import neighbourhood
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
 from tests.sessions import write_training_step
 

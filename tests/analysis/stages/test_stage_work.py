@@ -16,9 +16,14 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_stages import GraphPair, _fates_after_passes
-from fx_explorer.analysis.inductor_stages import _gathered_fates
 from fx_explorer.analysis.stage_data import StageWork
-from fx_explorer.analysis.stage_work import points_at, points_in_use, stage_work, works_at
+from fx_explorer.analysis.stage_work import (
+    _gathered_fates,
+    points_at,
+    points_in_use,
+    stage_work,
+    works_at,
+)
 from fx_explorer.overview.compiled_facts import stage_facts
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.json_report import stages_of_report

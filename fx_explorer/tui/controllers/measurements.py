@@ -255,7 +255,7 @@ class Measurements:
         from fx_explorer.instruments.numerics import figures, trial  # not for the first paint
         from fx_explorer.session.ownership import RUNS
         from fx_explorer.trials import why_not_measured
-        from fx_explorer.tui.dialogs.measuring_screen import OF_NUMERICS, MeasuringScreen
+        from fx_explorer.tui.dialogs.running import OF_NUMERICS, MeasuringScreen
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None

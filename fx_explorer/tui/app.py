@@ -24,7 +24,7 @@ from fx_explorer.client import session_files
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
-from fx_explorer.tui.availability import absent_from_log
+from fx_explorer.tui.availability import absent_commands
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.content.shown_levels import BuildWanted, CandidatesWanted
@@ -32,7 +32,14 @@ from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.captures import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.controllers.changes import LOOK_S
 from fx_explorer.tui.controllers.services import Consents
-from fx_explorer.tui.conversation import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
+from fx_explorer.tui.conversation import (
+    BelowWanted,
+    CopyWanted,
+    DifferenceWanted,
+    KeysReleased,
+    ViewShown,
+    held_keys,
+)
 from fx_explorer.tui.failures import CORNER_STYLE, CornerMessage, TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
 from fx_explorer.tui.keys import KeysUnderWay, KeyTable, bindings_of, clashes, textual_keymap
@@ -285,18 +292,32 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Pass a key that was typed while a dialog opened to the dialog."""
-        if isinstance(event, events.Key):
-            if not event.is_forwarded:
-                waits = self._keys.has_one_of(self._key_table.leaders, self.screen)
-                self._keys.sent(event, self.screen)
-                if waits:  # behind a key that opens a menu: that menu is to have it, not the list with the focus
-                    (self.focused or self.screen)._forward_event(event)
-                    return
-            elif self._keys.is_late(event, self.screen):
-                self.post_message(events.Key(event.key, event.character))
+        if not isinstance(event, events.Key):
+            await super().on_event(event)
+        elif not held_keys(self).takes(event):
+            await self._process_key(event)
+
+    @on(KeysReleased)
+    async def deliver_held_keys(self) -> None:
+        """Process the keys that were typed while a dialog opened."""
+        held = held_keys(self)
+        while key := held.next_released():
+            await self._process_key(key)
+
+    async def _process_key(self, event: events.Key) -> None:
+        if not event.is_forwarded:
+            waits = self._keys.has_one_of(self._key_table.leaders, self.screen)
+            self._keys.sent(event, self.screen)
+            if waits:  # behind a key that opens a menu: that menu is to have it, not the list with the focus
+                (self.focused or self.screen)._forward_event(event)
                 return
-            elif await self._check_bindings(event.key, priority=True):
-                return
+            if self.screen is not self.explorer:
+                held_keys(self).follow(event, self.focused or self.screen, self)
+        elif self._keys.is_late(event, self.screen):
+            self.post_message(events.Key(event.key, event.character))
+            return
+        elif await self._check_bindings(event.key, priority=True):
+            return
         await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:
@@ -331,7 +352,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         from fx_explorer.tui.screens.help import Help  # not needed for the first paint
 
         reader = self.explorer.reader
-        absent = absent_from_log(reader) if reader else ()
+        absent = absent_commands(reader) if reader else ()
         self.push_screen(Help(self.explorer.help_topic(), self.config.keys, absent))
 
     def action_toggle_theme(self) -> None:

@@ -131,6 +131,15 @@ def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
 
 
 @answered_once
+def absent_commands(reader: SessionReader) -> tuple[str, ...]:
+    """Return the commands that footer and help leave out: those that a log cannot carry out, and
+    the backward graph where there is none.
+    """
+    if reader.has(model.Graph, stage="backward"):
+        return absent_from_log(reader)
+    return (*absent_from_log(reader), "preset.backward")
+
+
 def absent_from_log(reader: SessionReader) -> tuple[str, ...]:
     """Return the commands that a session cannot carry out because it was read from a log."""
     commands = (*OF_A_LIVE_PROGRAM, *NEEDS_BUILDS)

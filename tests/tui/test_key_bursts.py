@@ -7,7 +7,9 @@ failure names its seed. What would run a program answers that it cannot.
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,19 +20,28 @@ from textual import events
 from textual._compositor import Compositor
 from textual.geometry import Region
 from textual.keys import _character_to_key
+from textual.widgets import Input
 
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.fixes import offers
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.offers import offer
+from fx_explorer.instruments.fixes.screen import FixScreen
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.trials import Trials
+from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured
 from tests.exhaustive import rounds
 from tests.sessions import Hand
-from tests.tui.conftest import OpenApp
+from tests.tui.conftest import Driver, OpenApp
 from tests.tui.terminal_cells import Cell, written_cells
+from tests.tui.test_fixes import write_session
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 ODD_SIZES = ((40, 10), (12, 4))
@@ -118,6 +129,12 @@ def _press(app: ExplorerApp, key: str) -> None:
     )
 
 
+def _typed(driver: Driver) -> str:
+    """Return what the field of the dialog on top has; empty without one."""
+    fields = driver.app.screen.query(Input)
+    return "".join(field.value for field in fields)
+
+
 async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
     """Returns the screens that were on top at some time."""
     chance = random.Random(seed)
@@ -186,6 +203,90 @@ async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(
         (field,) = driver.app.screen.query("Input")
         assert field.value == "da"  # type: ignore[attr-defined]
         assert len(driver.app.screen_stack) == 3
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 0.15])
+async def test_a_key_typed_while_a_dialog_opens_late_goes_into_it(
+    tmp_path: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, gap_s: float
+) -> None:
+    """The first fix of a session imports a parser, which takes longer than the app waits for."""
+    monkeypatch.setattr("fx_explorer.tui.conversation.PATIENCE_S", 0.1)
+    tried = []
+
+    async def try_fix(_: object, fix: Fix, __: object) -> Any:
+        tried.append(fix)
+        raise WorkerError("nothing is run in this test")
+
+    def offer_late(*arguments: Any) -> Any:
+        time.sleep(0.5)
+        return offer(*arguments)
+
+    monkeypatch.setattr(offers, "offer", offer_late)
+    async with open_app(write_session(tmp_path), try_fix=try_fix) as driver:
+        for key in ("x", "x", "r"):
+            _press(driver.app, key)
+            await asyncio.sleep(gap_s)
+        await driver.until(lambda: tried)
+        assert isinstance(driver.app.screen, FixScreen)
+
+
+async def test_keys_typed_behind_a_dialog_that_does_not_open_reach_the_screen_in_order(
+    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fx_explorer.tui.conversation.PATIENCE_S", 0.05)
+
+    async def offer_nothing(*_: object, **__: object) -> None:
+        await asyncio.sleep(0.3)
+
+    async with open_app(hand.path) as driver:
+        monkeypatch.setattr(driver.app.controllers.trials, "_offer_fixes", offer_nothing)
+        for key in ("x", "x", "2", "1", "f", "a", "b"):
+            _press(driver.app, key)
+            await asyncio.sleep(0.02)
+        await driver.until(lambda: _typed(driver) == "ab")
+        assert driver.explorer.view == "overview"
+
+
+async def test_a_key_typed_between_two_dialogs_goes_into_the_second(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    answers: list[str] = []
+
+    @conversation("two", "ask twice")
+    async def ask_twice(trials: Trials) -> None:
+        answers.append(await ask(trials.app, Ask("First?", "one", verb="answers")))
+        await asyncio.sleep(0.2)
+        answers.append(await ask(trials.app, Ask("Second?", "two", verb="answers")))
+
+    async with open_app(hand.path) as driver:
+        driver.app.call_later(ask_twice, driver.app.controllers.trials)
+        await driver.until(lambda: driver.app.screen.query("Input"))
+        for key in ("enter", "x", "a", "enter"):
+            _press(driver.app, key)
+            await asyncio.sleep(0.02)
+        await driver.until(lambda: len(answers) == 2)
+        assert answers == ["one", "xa"]
+
+
+async def test_keys_pass_where_no_second_dialog_follows(
+    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fx_explorer.tui.conversation.PATIENCE_S", 0.2)
+    ends = asyncio.Event()
+
+    @conversation("one", "ask, and work for long")
+    async def ask_and_work(trials: Trials) -> None:
+        await ask(trials.app, Ask("First?", "one", verb="answers"))
+        await ends.wait()
+
+    async with open_app(hand.path) as driver:
+        driver.app.call_later(ask_and_work, driver.app.controllers.trials)
+        await driver.until(lambda: driver.app.screen.query("Input"))
+        for key in ("enter", "2"):
+            _press(driver.app, key)
+            await asyncio.sleep(0.02)
+        await driver.until(lambda: driver.explorer.view == "source")
+        ends.set()
 
 
 async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(

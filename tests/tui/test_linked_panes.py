@@ -316,3 +316,25 @@ def test_the_kernel_beside_a_line_is_the_same_whatever_was_looked_at_before(
                 assert kernel.direction == wanted
             turned_to += 1
     assert turned_to
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 50)])
+async def test_the_footer_leads_to_the_backward_graph_where_there_is_one(
+    hand: Hand, open_app: OpenApp, size: tuple[int, int]
+) -> None:
+    async with open_app(hand.path, size=size) as driver:
+        await driver.press("2")
+        assert "p b backward" in driver.screen
+        await driver.press("7")
+        assert "p b forward | backward" in driver.screen
+
+
+async def test_without_a_backward_neither_footer_nor_help_names_its_key(
+    captured: Captured, open_app: OpenApp
+) -> None:
+    async with open_app(captured("recompiles"), size=(200, 50)) as driver:
+        assert not driver.explorer.reader.has(model.Graph, stage="backward")
+        await driver.press("2")
+        assert "p b backward" not in driver.screen
+        await driver.press("?")
+        assert "p b shows" not in driver.screen

@@ -105,6 +105,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("line.follow", "links"),
         ("find.in_pane", "find"),
         ("preset.below", "below the kernel"),
+        ("preset.backward", "backward"),
         ("pane.next", "next pane"),
         ("find.anything", "find anything"),
         ("place.inspect", "facts"),
@@ -150,7 +151,11 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("view.candidates", "configurations"),
         ("kernel.passes", "passes"),
     ),
-    "memory": (("line.follow", "node"), ("view.step_memory", "kernel by kernel")),
+    "memory": (
+        ("line.follow", "node"),
+        ("view.step_memory", "kernel by kernel"),
+        ("preset.backward", "forward | backward"),
+    ),
     "time": (
         ("view.flame", "flame chart"),
         ("view.ledger", "a call"),

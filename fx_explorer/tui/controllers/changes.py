@@ -23,7 +23,7 @@ from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.long_work import OVERVIEW_READS
 from fx_explorer.tui.controllers.captures import Earlier
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.conversation import ask, conversation, needs_no_dialog_soon
 from fx_explorer.tui.dialogs.choose import Chooser, matching
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
@@ -104,6 +104,7 @@ class Comparisons:
             heading, before = "Since the last capture: before, and now", earlier.session
             if OVERVIEW_READS.takes_long(reader):
                 self._services.notify(COMPARING)
+                needs_no_dialog_soon(self.app)
             differences = await read_in_thread(
                 reader.path, partial(_differences, earlier, self._is_through(reader))
             )

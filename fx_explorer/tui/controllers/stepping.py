@@ -15,7 +15,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap, by_id
 from fx_explorer.tui.content.live import LiveCapture, Waiting
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.conversation import ask, conversation, needs_no_dialog_soon
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.dialog import Consent
 from fx_explorer.tui.failures import explained
@@ -317,6 +317,7 @@ class Stepping:
         if self.at_rest() is None:
             return None
         self.send(Command("steps"), "recording what the bytecode does")
+        needs_no_dialog_soon(self.app)
         while live.waiting is None and not live.is_over:
             await asyncio.sleep(RECORD_LOOK_S)
         if live.is_over:

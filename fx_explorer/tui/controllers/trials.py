@@ -124,7 +124,10 @@ class Trials:
                 after_fix=after,
                 tries_all=tries_all,
             )
-            if await ask(self.app, screen):
+            captures_again = await ask(self.app, screen)
+            if explorer.table:
+                explorer.table.renew_detail()  # it says how the trials ended
+            if captures_again:
                 await explorer.action_show_view("overview")  # where it will say the result
                 self._capturing.restart(pauses=False)
         else:

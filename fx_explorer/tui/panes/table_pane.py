@@ -489,6 +489,10 @@ class TablePane(TellsUnreadable, Vertical):
         return views.Detail("")
 
     def on_resize(self) -> None:
+        self.renew_detail()
+
+    def renew_detail(self) -> None:
+        """Show the detail of the row under the cursor as it is now, once there is room for it."""
         self.call_after_refresh(self._detail.renew)
 
     def _row(self) -> views.TableRow | None:

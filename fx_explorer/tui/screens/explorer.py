@@ -25,7 +25,7 @@ from fx_explorer.analysis.stage_work import work_in_use
 from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.overview.own_file import OwnPlace
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.availability import absent_from_log
+from fx_explorer.tui.availability import absent_commands
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.content.destinations import History, Stop
 from fx_explorer.tui.content.live import Waiting
@@ -392,7 +392,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         """Describe what the cursor is on, and the keys for it."""
         if self.header.only != self.linked_selection.region:
             self.header.narrow(self.linked_selection.region)
-        absent = absent_from_log(self.reader) if self.reader else ()
+        absent = absent_commands(self.reader) if self.reader else ()
         self.footer.show_view(self.view, (*self.cursor.idle_commands(), *absent), self.cursor.part)
         if self.reader is not None:
             self._inspector.show_cursor(

@@ -78,7 +78,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Linked panes: select a line and the matching lines in the other panes are "
         "highlighted (▌).\n"
         "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
-        "Panes follow the selection unless pinned (p d).",
+        "Panes follow the selection unless pinned (p d). p b shows the forward graph beside the "
+        "backward graph.",
         "Linked panes",
     ),
     "below": (
@@ -140,7 +141,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "memory": (
         (
             "Enter goes to the node of the forward graph that makes the value. v m shows "
-            "what is held kernel after kernel."
+            "what is held kernel after kernel. p b shows the forward graph beside the backward "
+            "graph."
         ),
         "Moving",
     ),

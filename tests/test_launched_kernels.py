@@ -67,7 +67,7 @@ def test_configurations_stand_with_the_autotuners_times_and_its_pick(
     assert told.splitlines()[:3] == [
         NAME,
         "built and run by torch on NVIDIA H200 (triton 3.6.0)",
-        "bound by memory on NVIDIA H200 SXM 141 GB; at least 10.0 µs (estimate, not run)",
+        "bound by memory on NVIDIA H200 SXM 141 GB; at least 10.0 µs a call (estimate, not run)",
     ]
     [first] = [line for line in told.splitlines() if line.strip().startswith("0 ")]
     assert first.split() == [

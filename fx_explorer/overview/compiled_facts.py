@@ -23,6 +23,7 @@ from fx_explorer.analysis.stage_work import stage_points, stage_work
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.breaks.break_cost import NO_COST
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.breaks.hints import first_hint
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -336,7 +337,7 @@ def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
     cost = ""
     if graph_break.cost.is_known and graph_break.cost != NO_COST:
         cost = graph_break.cost.description
-    hint = graph_break.hints[0] if graph_break.hints and advises else ""
+    hint = first_hint(graph_break) if advises else ""
     detail = " · ".join(part for part in (graph_break.code, cost, hint) if part)
     severity: Severity = "notice" if graph_break.is_wrappers else "problem"
     in_short = _in_short(graph_break) if cost else ""
@@ -362,7 +363,7 @@ def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
     else:
         cost = "What it costs"
     lines = [f"{cost}: {graph_break.cost.description}."]
-    hint = graph_break.hints[0] if graph_break.hints else ""
+    hint = first_hint(graph_break)
     advice = " · ".join(part for part in (graph_break.code, hint) if part)
     if advice:
         lines.append(advice)

@@ -43,7 +43,7 @@ def test_carets_stand_below_the_condition(detail: Callable[[str], str]) -> None:
 def test_the_cost_says_that_no_run_was_measured(detail: Callable[[str], str]) -> None:
     """The sample's ``relu`` (4 by 8 floats) is used behind the branch."""
     text = detail("# a branch on the value of a tensor")
-    assert "1 more graph, 1 tensor (128 B) through memory" in text
+    assert "1 more graph, 1 tensor (128 B) written and read back" in text
     assert "Run time: not measured." in text
 
 

@@ -44,6 +44,7 @@ def write_session(
     registry_id: str = "GB0059",
     request: bool = True,
     outcome: bool = True,
+    hints: tuple[str, ...] = ("look at it",),
 ) -> Path:
     """A break at line 5 of ``m.py``, which is on disk too."""
     file = folder / "m.py"
@@ -60,9 +61,7 @@ def write_session(
         writer.add(model.Compilation(0, "0/0", 0, 0, "f", str(file), 4, status="ok"))
         code = source.splitlines()[4].strip()
         writer.add(
-            model.GraphBreak(
-                0, 1, registry_id, "torch's reason", "", ("look at it",), str(file), 5, code
-            )
+            model.GraphBreak(0, 1, registry_id, "torch's reason", "", hints, str(file), 5, code)
         )
     return folder / "s.fxs"
 
@@ -480,3 +479,27 @@ def test_a_trial_that_did_not_get_through_has_no_figures_after() -> None:
         why_not_written(trial.fix, trial)
         == "Not written: refused, it raises. The diff can be copied."
     )
+
+
+WITH_ITEM = "import torch\n\n\ndef f(x):\n    n = x.sum().item()\n    return x * n\n"
+SCALARS_HINT = "Set torch._dynamo.config.capture_scalar_outputs = True."
+
+
+async def test_a_hint_of_torchs_says_how_the_trial_of_its_option_ended(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    session = write_session(tmp_path, WITH_ITEM, registry_id="GB0124", hints=(SCALARS_HINT, "Look"))
+    refused = ends_as("refused", "the break stays")
+    async with open_app(session, try_fix=refused) as driver:
+        await driver.press("4")
+        assert "torch's hints" in driver.screen
+        assert "Tried here" not in driver.screen
+        await open_fixes(driver, "let the graph hold the number")
+        await driver.press("r")
+        await driver.until(lambda: "refused" in driver.screen)
+        await driver.press("escape")
+        lines = driver.screen.splitlines()
+        at = next(row for row, line in enumerate(lines) if "capture_scalar_outputs = True" in line)
+        tried = "Tried here with capture_scalar_outputs: ✗ refused: the break stays"
+        assert tried in lines[at + 1]
+        assert "Look" in lines[at + 2]

@@ -123,7 +123,8 @@ class BreakCost:
 
     @property
     def description(self) -> str:
-        """Return ``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the break``."""
+        """Return ``1 more graph, 2 tensors (256 B) written and read back, 2 kernels at the
+        break``."""
         if not self.is_known:
             return "not in this text"
         parts = []
@@ -134,14 +135,26 @@ class BreakCost:
         if self.extra_graphs:
             parts.append(counted(self.extra_graphs, "more graph"))
         if self.read_again.count:
-            parts.append(f"{self.read_again.description} through memory")
-        if self.saved.count:
-            parts.append(f"{self.saved.description} of them saved for the backward")
+            parts.append(self._written_and_read)
         if self.kept_twice.count:
-            parts.append(f"{self.kept_twice.description} saved on both sides")
+            parts.append(f"{self.kept_twice.description} saved on both sides of the break")
         if self.kernels:
             parts.append(f"{counted(self.kernels, 'kernel')} at the break")
         return ", ".join(parts) or "no more graphs, and no tensor crosses"
+
+    @property
+    def _written_and_read(self) -> str:
+        """Return ``3 tensors (384 B) written and read back, of which 1 (128 B) is saved for the
+        backward``.
+        """
+        crossing = f"{self.read_again.description} written and read back"
+        if not self.saved.count:
+            return crossing
+        if self.saved == self.read_again:
+            return f"{crossing}, and saved for the backward"
+        verb = "is" if self.saved.count == 1 else "are"
+        part = f"{self.saved.count} ({self.saved.description_of_size}) {verb}"
+        return f"{crossing}, of which {part} saved for the backward"
 
 
 NO_COST = BreakCost()

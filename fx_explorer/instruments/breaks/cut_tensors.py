@@ -168,8 +168,12 @@ class Tensors:
 
     @property
     def description(self) -> str:
+        return f"{counted(self.count, 'tensor')} ({self.description_of_size})"
+
+    @property
+    def description_of_size(self) -> str:
         at_least = "at least " if self.unknown_sizes else ""
-        return f"{counted(self.count, 'tensor')} ({at_least}{size(self.size_bytes)})"
+        return f"{at_least}{size(self.size_bytes)}"
 
 
 NO_TENSORS = Tensors()

@@ -21,6 +21,7 @@ from fx_explorer.instruments.breaks.call_tree import (
 )
 from fx_explorer.instruments.breaks.cut_tensors import KeptAcross
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.hints import TORCHS_HINTS, hint_lines, title_of_hints
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -277,7 +278,7 @@ def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
             [kept_line(reader, kept_across) for kept_across in graph_break.cost.kept_across],
         ),
         ("Why", why),
-        ("What to try", [f"• {hint}" for hint in graph_break.hints]),
+        (title_of_hints(graph_break), hint_lines(reader.path, graph_break)),
         ("Where, outermost first", _chain(graph_break)),
         ("Runs in eager mode", [rest.description.rstrip(",") for rest in graph_break.eager_rests]),
         ("Resumes in", [plain_function(name) for name in graph_break.resume_functions]),
@@ -335,7 +336,7 @@ def run_time_lines(reader: SessionReader, graph_break: DistinctBreak) -> list[st
 def left_text(reader: SessionReader, fallback: DistinctFallback) -> str:
     parts: list[Part] = [
         ("Why", [fallback.explanation or fallback.reason]),
-        ("What to try", [f"• {hint}" for hint in fallback.hints]),
+        (TORCHS_HINTS, hint_lines(reader.path, fallback)),
         ("Your stack, innermost last", stack_lines(reader, fallback.stack)),
     ]
     name = plain_function(fallback.function)

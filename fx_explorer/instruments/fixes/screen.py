@@ -22,6 +22,7 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.breaks.hints import Hinted, note_trial
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.offers import (
     FixOffer,
@@ -441,7 +442,13 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
 
     async def _try_fix_now(self, fix: Fix) -> None:
         assert self._offer.request is not None
-        self._trials.append(await self._try_fix(self._offer.request, fix, self._offer.before))
+        trial = await self._try_fix(self._offer.request, fix, self._offer.before)
+        self._trials.append(trial)
+        broken = self._offer.broken
+        sets_only_options = fix in self._offer.fixes and not fix.edits
+        if sets_only_options and isinstance(broken, Hinted):
+            end = f"{SIGNS[trial.verdict][0]} {trial.verdict}: {trial.reason}"
+            note_trial(self._offer.session, broken, fix.settings, end)
 
     async def _try_whole(self) -> None:
         """Try all good fixes together, after trying, break by break, the fixes that decide which

@@ -157,21 +157,23 @@ def number_kind(assembly: str) -> str:
 
 
 def describe_roofline(gpu: Gpu, estimate: Roofline) -> str:
-    """Return ``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
+    """Return ``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs a call (estimate, not
+    run)``."""
     if not estimate.is_known:
         return estimate.notes[0]
     if estimate.bound == "unknown":
         return (
-            f"at least {microseconds(estimate.memory_s)} for its memory (estimate, not run). "
+            f"at least {microseconds(estimate.memory_s)} a call for its memory (estimate, not "
+            "run). "
             f"{estimate.notes[1]}"
         )
     least = microseconds(estimate.estimated_s)
     if estimate.bound == "start":
         return (
             f"too little to do on {gpu.title} to be bound by memory or arithmetic; at least "
-            f"{least}, as any kernel (estimate, not run)"
+            f"{least} a call, as any kernel (estimate, not run)"
         )
-    return f"bound by {estimate.bound} on {gpu.title}; at least {least} (estimate, not run)"
+    return f"bound by {estimate.bound} on {gpu.title}; at least {least} a call (estimate, not run)"
 
 
 def describe_bound(estimate: Roofline) -> str:

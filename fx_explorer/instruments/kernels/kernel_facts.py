@@ -60,14 +60,13 @@ def kernel_facts(
 def in_short(
     reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
 ) -> list[str]:
-    """Return the facts in short for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
-    ``100 % occupancy``.
+    """Return the facts in short for one line: ``at least 0.15 µs a call (estimate)``, ``24
+    registers``, ``100 % occupancy``.
     """
     roofline = estimate(reader, kernel, gpu, build)
     if roofline.estimated_s:
-        parts = [
-            f"at least {microseconds(roofline.estimated_s)} (estimate){_bound_in_short(roofline)}"
-        ]
+        least = microseconds(roofline.estimated_s)
+        parts = [f"at least {least} a call (estimate){_bound_in_short(roofline)}"]
     else:
         parts = []
     if build is None or not build.has_resources:

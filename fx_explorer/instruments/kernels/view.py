@@ -115,13 +115,12 @@ def _most_expensive(costs: list[KernelCost]) -> str:
     moved = sum(max(0, cost.size_bytes) for cost in costs)
     if time_s:
         first = max(costs, key=lambda cost: cost.time_s)
-        estimated = " at the least" if first.time_kind == "estimated" else ""
         of_all = f"{share(first.time_s, time_s)} of {microseconds(time_s)}"
-        what = f"Slowest: {{}}, {microseconds(first.time_s)}{estimated}, {of_all}."
+        what = f"Slowest: {{}}, {_time_of_calls(first)}, {of_all}."
     elif moved:
         first = max(costs, key=lambda cost: cost.size_bytes)
         of_all = f"{share(first.size_bytes, moved)} of {size(moved)}"
-        what = f"Moves the most bytes: {{}}, {size(first.size_bytes)}, {of_all}."
+        what = f"Moves the most bytes: {{}}, {size(first.size_bytes)}{_in_calls(first)}, {of_all}."
     else:
         generated = [cost for cost in costs if cost.use.kernel.language != "extern"]
         if not generated:
@@ -132,6 +131,17 @@ def _most_expensive(costs: list[KernelCost]) -> str:
         what = f"Fuses the most: {{}}, {counted(len(first.use.nodes), 'operation')}."
     kernel = first.use.kernel
     return what.format(f"#{kernel.id} {shown_name(kernel.name)}")
+
+
+def _time_of_calls(cost: KernelCost) -> str:
+    """Return ``at least 3.00 µs in 2 calls``: the details give the time of one call."""
+    least = "at least " if cost.time_kind == "estimated" else ""
+    return f"{least}{microseconds(cost.time_s)}{_in_calls(cost)}"
+
+
+def _in_calls(cost: KernelCost) -> str:
+    calls = cost.use.calls
+    return f" in {calls} calls" if calls > 1 and cost.runs == 1 else ""
 
 
 def _within(reader: SessionReader, region: RegionKey, costs: list[KernelCost]) -> list[int]:

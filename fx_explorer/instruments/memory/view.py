@@ -18,6 +18,7 @@ from fx_explorer.analysis.words import counted, listed, module_file, share, size
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.memory.row_names import distinct_names
 from fx_explorer.instruments.memory.saved_values import (
     Recomputed,
     SavedValue,
@@ -63,7 +64,9 @@ def memory_table(reader: SessionReader) -> ViewTable:
     columns: tuple[TableColumn, ...] = SAVED_COLUMNS
     if not several:
         columns = tuple(column for column in SAVED_COLUMNS if column.title != "version")
-    called = _Names(names, sizes)
+    plain = _Names(names, sizes)
+    shapes = {value.saved.id: plain.tensor(value) for value in values}
+    called = _Names(distinct_names(values, names, shapes), sizes)
     rows = [_row(value, whole, called, _why(decided, value), several) for value in values]
     rows += [_again(operation, paths, sizes, several) for operation in recomputed(reader)]
     return ViewTable(

@@ -101,12 +101,15 @@ def _most_expensive(tree: ModuleTree) -> str:
     else:
         most = max(inner, key=lambda row: getattr(row.figures, figure))
     part = share(getattr(most.figures, figure), whole)
-    return f"Costs most: {_name(most)}, {part} of {in_all}."
+    return f"Most expensive: {_name(most)}, {part} of {in_all}."
 
 
 def _name(row: ModuleRow) -> str:
+    """Return ``blocks.0.mlp``; for a row of several, ``the 12 modules 0 … 11 of blocks together``."""
     if row.is_fold:
-        return f"{describe_module_path(row.path[:-1])} {row.title}"
+        inside = describe_module_path(row.path[:-1])
+        of = f" of {inside}" if inside else ""
+        return f"the {row.count} modules {row.name}{of} together"
     return describe_module_path(row.path) or row.name
 
 

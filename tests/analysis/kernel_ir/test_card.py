@@ -79,7 +79,7 @@ def test_what_bounds_a_kernel_is_not_guessed() -> None:
     assert known is not None
     assert blind is not None
     assert describe_roofline(known, roofline(known, 1_008_000_000, 10**12, "bf16")) == (
-        "at least 1,000 µs for its memory (estimate, not run). There is no number for bf16 arithmetic of "
+        "at least 1,000 µs a call for its memory (estimate, not run). There is no number for bf16 arithmetic of "
         f"{DEVICE}, so only its memory is estimated."
     )
     assert describe_roofline(blind, roofline(blind, 1000, 0)) == (

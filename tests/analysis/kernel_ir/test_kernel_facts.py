@@ -74,5 +74,5 @@ def test_in_short_the_time_is_called_an_estimate(tmp_path: Path, built: bool) ->
         (kernel,) = reader.rows(model.Kernel)
         build = next(iter(reader.rows(model.KernelBuild)), None)
         told = in_short(reader, kernel, find_gpu("h100"), build)
-    assert told[0] == "at least 1.50 µs (estimate), so short that starting it takes longer"
+    assert told[0] == "at least 1.50 µs a call (estimate), so short that starting it takes longer"
     assert ("30 registers" in told) == built

@@ -22,7 +22,7 @@ def test_a_softmax_is_bound_by_memory() -> None:
     assert (found.bound, found.estimated_s) == ("memory", pytest.approx(1e-5))
     assert FLOPS_COUNTED in found.notes
     assert describe_roofline(find_gpu("h100"), found) == (
-        "bound by memory on NVIDIA H100 SXM 80 GB; at least 10.0 µs (estimate, not run)"
+        "bound by memory on NVIDIA H100 SXM 80 GB; at least 10.0 µs a call (estimate, not run)"
     )
 
 

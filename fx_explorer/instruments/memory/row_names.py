@@ -1,44 +1,42 @@
 """This module tells rows of the memory view apart that have the same name: each gets its line, its
-shape, its graph or torch's own name, whichever differs.
+module, its shape or its graph, whichever differs.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-
-from fx_explorer.instruments.memory.saved_values import SavedValue
-from fx_explorer.session.file_names import in_file
-
-Traits = Sequence[str]
-"""Texts that may tell a row apart, the plainest first."""
+from typing import NamedTuple
 
 
-def distinct_names(
-    values: Iterable[SavedValue], names: Mapping[int, str], shapes: Mapping[int, str]
-) -> dict[int, str]:
-    """Return the name of each value (by its row): its own, or of several alike ``h (m.py:8)``.
+class NamedRow(NamedTuple):
+    """A row with its name and texts that may tell it apart, the plainest first."""
 
-    ``shapes`` are the values' dtypes and shapes as they are shown.
-    """
-    alike: dict[str, list[SavedValue]] = defaultdict(list)
-    for value in values:
-        alike[names.get(value.saved.id, value.saved.name)].append(value)
-    distinct = {}
+    key: int
+    name: str
+    traits: Sequence[str]
+
+
+def distinct_names(rows: Iterable[NamedRow]) -> dict[int, str]:
+    """Return the name of each row by its key: its own, or of several alike ``h (m.py:8)``."""
+    alike: dict[str, list[NamedRow]] = defaultdict(list)
+    for row in rows:
+        alike[row.name].append(row)
+    names = {}
     for name, group in alike.items():
-        traits = [_traits(value, shapes[value.saved.id]) for value in group]
-        for value, trait in zip(group, distinguishing(traits), strict=True):
-            distinct[value.saved.id] = f"{name} ({trait})" if trait else name
-    return distinct
+        for row, trait in zip(group, distinguishing([row.traits for row in group]), strict=True):
+            names[row.key] = _with_trait(name, trait)
+    return names
 
 
-def _traits(value: SavedValue, shape: str) -> Traits:
-    line = in_file(value.file, value.line) if value.file else ""
-    return line, shape, f"[{value.compilation}]", value.saved.name
+def _with_trait(name: str, trait: str) -> str:
+    if not trait:
+        return name
+    return f"{name} {trait}" if trait.startswith("[") else f"{name} ({trait})"
 
 
-def distinguishing(rows: Sequence[Traits]) -> list[str]:
+def distinguishing(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return for each row the fewest of its traits that no other row has; numbers where all are the
     same; nothing for a single row.
     """

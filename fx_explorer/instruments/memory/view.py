@@ -4,7 +4,7 @@ the memory of a step kernel after kernel (view %).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fx_explorer import model
@@ -18,7 +18,7 @@ from fx_explorer.analysis.words import counted, listed, module_file, share, size
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.memory.row_names import distinct_names
+from fx_explorer.instruments.memory.row_names import NamedRow, distinct_names
 from fx_explorer.instruments.memory.saved_values import (
     Recomputed,
     SavedValue,
@@ -40,7 +40,7 @@ from fx_explorer.instruments.memory.usage import LEGEND, TimelineRow, Usage, bar
 from fx_explorer.instruments.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.compilations import compilation_names, source_paths
 
 SAVED_COLUMNS = (
     TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
@@ -64,11 +64,14 @@ def memory_table(reader: SessionReader) -> ViewTable:
     columns: tuple[TableColumn, ...] = SAVED_COLUMNS
     if not several:
         columns = tuple(column for column in SAVED_COLUMNS if column.title != "version")
-    plain = _Names(names, sizes)
-    shapes = {value.saved.id: plain.tensor(value) for value in values}
-    called = _Names(distinct_names(values, names, shapes), sizes)
+    called = _Names(distinct_names(_named_rows(values, _Names(names, sizes))), sizes)
+    again = recomputed(reader)
+    names_again = distinct_names(_named_rows_again(again, paths, sizes, compilation_names(reader)))
     rows = [_row(value, whole, called, _why(decided, value), several) for value in values]
-    rows += [_again(operation, paths, sizes, several) for operation in recomputed(reader)]
+    rows += [
+        _again(operation, names_again[operation.node.id], paths, sizes, several)
+        for operation in again
+    ]
     return ViewTable(
         shows="What the forward saves for the backward, biggest first.",
         notice=_notice(reader),
@@ -80,6 +83,28 @@ def memory_table(reader: SessionReader) -> ViewTable:
         within=lambda reader, region: _within(reader, region, values),
         answer=_largest(reader, values, called, decided),
     )
+
+
+def _named_rows(values: Iterable[SavedValue], names: _Names) -> Iterator[NamedRow]:
+    for value in values:
+        line = in_file(value.file, value.line) if value.file else ""
+        graph = f"[{value.compilation}]"
+        traits = (line, value.module, names.tensor(value), graph, value.saved.name)
+        yield NamedRow(value.saved.id, names.of(value), traits)
+
+
+def _named_rows_again(
+    operations: Iterable[Recomputed],
+    paths: Mapping[int, str],
+    sizes: SizeNames,
+    graphs: Mapping[int, str],
+) -> Iterator[NamedRow]:
+    for operation in operations:
+        node, compilation = operation.node, operation.choice.compilation
+        line = in_file(paths[node.file], node.line) if node.file in paths else ""
+        shape = sizes.in_text(compilation, tensor(node.dtype, node.shape))
+        graph = f"[{graphs[compilation]}]" if compilation in graphs else ""
+        yield NamedRow(node.id, result_name(node), (line, node.module, shape, graph, node.name))
 
 
 def _largest(
@@ -147,7 +172,11 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
 
 
 def _again(
-    operation: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]
+    operation: Recomputed,
+    name: str,
+    paths: Mapping[int, str],
+    sizes: SizeNames,
+    several: Collection[str],
 ) -> TableRow:
     """Return the row of an operation that is recomputed instead of being saved."""
     node, choice = operation.node, operation.choice
@@ -156,7 +185,6 @@ def _again(
         line = in_file(paths[node.file], node.line)
     else:
         line = ""
-    name = result_name(node)
     value = sizes.in_text(choice.compilation, tensor(node.dtype, node.shape))
     version = [""] if several else []
     cells = (

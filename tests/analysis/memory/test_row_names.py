@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import torch
+from torch import nn
+
 from fx_explorer.instruments.memory.row_names import distinguishing
 from fx_explorer.instruments.memory.view import memory_table
-from tests.conftest import Captured, OpenedReader
+from tests.capture.recorded import Compile, record
 
 
 def test_a_row_alone_needs_nothing() -> None:
@@ -32,11 +37,39 @@ def test_rows_that_are_the_same_in_all_are_numbered() -> None:
     assert distinguishing([("m.py:8",), ("m.py:8",)]) == ["1 of 2", "2 of 2"]
 
 
-def test_a_parameter_that_graphs_on_both_sides_of_a_break_save_has_two_names(
-    captured: Captured, reader: OpenedReader
-) -> None:
-    table = memory_table(reader(captured("graph_breaks")))
-    titles = [column.title for column in table.columns]
-    saved = [row for row in table.rows if row.cells[titles.index("kind")] != "recomputed"]
-    names = [row.cells[titles.index("saved value")] for row in saved]
-    assert len(set(names)) == len(names) > 2
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.up(x))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Block()
+        self.second = Block()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        torch._dynamo.graph_break()
+        return self.second(x)
+
+
+def test_no_two_rows_of_a_model_with_a_break_have_one_name(tmp_path: Path) -> None:
+    def run(compile_: Compile) -> None:
+        compile_(Net())(torch.randn(4, 8, requires_grad=True)).sum().backward()
+
+    backend = "aot_eager_decomp_partition"
+    with record(tmp_path / "s.fxs", run, backend=backend, build=True) as reader:
+        table = memory_table(reader)
+        titles = [column.title for column in table.columns]
+        kinds = [row.cells[titles.index("kind")] for row in table.rows]
+        names = [row.cells[titles.index("saved value")] for row in table.rows]
+    assert set(kinds) > {"recomputed", "activation"}
+    rows = list(zip(kinds, names, strict=True))
+    assert len(set(rows)) == len(rows)
+    assert any("(first)" in name for name in names), names
+    assert any("(second)" in name for name in names), names

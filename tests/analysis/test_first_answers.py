@@ -1,0 +1,65 @@
+"""These tests check the sentences with which the views of modules and kernels begin, and the cost
+of a break: each says what its figure counts.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from fx_explorer.instruments.breaks.break_cost import BreakCost
+from fx_explorer.instruments.breaks.cut_tensors import Tensors
+from fx_explorer.instruments.kernels.costs import KernelCost
+from fx_explorer.instruments.kernels.view import _most_expensive as slowest_kernel
+from fx_explorer.instruments.modules.tree import ModuleFigures, ModuleRow, ModuleTree
+from fx_explorer.instruments.modules.view import _most_expensive as most_expensive_module
+
+
+def kernel(name: str, time_s: float, calls: int, kind: Any = "estimated") -> KernelCost:
+    row = SimpleNamespace(id=1, name=name, language="triton")
+    use = SimpleNamespace(kernel=row, calls=calls, nodes=())
+    return KernelCost(cast(Any, use), None, (), (), 0, time_s, kind)
+
+
+def test_an_estimate_of_several_calls_says_how_many() -> None:
+    costs = [kernel("fused", 3e-6, 2), kernel("other", 1e-6, 1)]
+    assert (
+        slowest_kernel(costs) == "Slowest: #1 fused, at least 3.00 µs in 2 calls, 75 % of 4.00 µs."
+    )
+
+
+def test_a_measured_time_of_one_call_is_no_minimum() -> None:
+    costs = [kernel("fused", 3e-6, 1, "alone")]
+    assert slowest_kernel(costs) == "Slowest: #1 fused, 3.00 µs, 100 % of 3.00 µs."
+
+
+def test_several_modules_alike_are_named_as_several() -> None:
+    whole, part = ModuleFigures(operations=10), ModuleFigures(operations=8)
+    path = ("blocks", "0")
+    rows = [
+        ModuleRow(path[:1], 0, "blocks", "ModuleList", part, part),
+        ModuleRow(path, 1, "0, 1", "Block", part, part, count=2),
+    ]
+    answer = most_expensive_module(ModuleTree(rows, whole, 3, set()))
+    assert answer.startswith("Most expensive: the 2 modules 0, 1 of blocks together, 80 %")
+
+
+ONE, THREE = Tensors(1, 128), Tensors(3, 384)
+
+
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [
+        (Tensors(), "3 tensors (384 B) written and read back"),
+        (
+            ONE,
+            "3 tensors (384 B) written and read back, of which 1 (128 B) is saved for the backward",
+        ),
+        (THREE, "3 tensors (384 B) written and read back, and saved for the backward"),
+    ],
+)
+def test_tensors_that_cross_a_break_are_counted_once(saved: Tensors, words: str) -> None:
+    cost = BreakCost(extra_graphs=1, read_again=THREE, saved=saved)
+    assert cost.description == f"1 more graph, {words}"

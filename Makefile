@@ -100,7 +100,7 @@ $(SITE)/.ready: pyproject.toml
 	touch $@
 
 snapshots: $(READY) ## draw the kept screens anew; then look at them with git diff (tests/tui/screens)
-	$(BIN)/python -m pytest tests/tui/screens -n 2 --update-screens $(ARGS)
+	FX_EXPLORER_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/tui/screens -n 2 --update-screens $(ARGS)
 
 clean: ## forget .venv, .venv-newest, .venv-site and everything built or cached
 	rm -rf $(VENV) $(NEWEST) $(SITE) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -11,7 +11,12 @@ import os
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pytest
+
 IS_EXHAUSTIVE = os.environ.get("FX_EXPLORER_EXHAUSTIVE") == "1"
+
+in_exhaustive_runs = pytest.mark.skipif(not IS_EXHAUSTIVE, reason="make exhaustive runs it")
+"""Mark of a test that takes seconds, and whose parts are claims of quicker tests."""
 
 Case = TypeVar("Case")
 
@@ -19,6 +24,11 @@ Case = TypeVar("Case")
 def with_others(sample: Iterable[Case], others: Iterable[Case]) -> list[Case]:
     """Return the sample; with the other cases behind it where the run is exhaustive."""
     return [*sample, *others] if IS_EXHAUSTIVE else list(sample)
+
+
+def one_of(every: int, cases: Iterable[Case]) -> list[Case]:
+    """Return one of so many cases, which are all of one kind; all where the run is exhaustive."""
+    return list(cases)[:: 1 if IS_EXHAUSTIVE else every]
 
 
 def rounds(usual: int, exhaustive: int) -> int:

@@ -4,6 +4,7 @@ backends that are called usable.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ import torch._dynamo
 
 from fx_explorer.cli import main
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.backends import command
 from fx_explorer.instruments.backends.command import DOES, Backend, backends_of, groups
 
 PACKAGE = """\
@@ -146,7 +148,11 @@ def test_packages_register_theirs_whether_they_can_be_loaded_or_not(
     assert [title for title, _ in groups(found.values())] == ["Registered by mine 1.5"]
 
 
-def test_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_text_and_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same question is asked once: the answer takes seconds.
+    monkeypatch.setattr(command, "ask_python", functools.cache(command.ask_python))
     names = ["eager", "ts", "relu_compile_error_TESTING_ONLY", "dynamo_minifier_backend"]
     assert main(["backends", *names]) == 0
     text = capsys.readouterr().out

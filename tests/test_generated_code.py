@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 from tests.exhaustive import with_others
 from tests.shared_files import locked
 
-MODELS = with_others(["mlp", "convnet", "regions"], ["transformer", "llama1"])
-"""The attention of the other two is in programs of tests/capture/undisturbed."""
+MODELS = with_others(["mlp", "regions"], ["convnet", "transformer", "llama1"])
+"""The attention of the last two is in programs of tests/capture/undisturbed."""
 
 KERNEL_THAT_DOES_NOTHING = r"""
 #include <Python.h>

@@ -7,13 +7,13 @@ from __future__ import annotations
 import ast
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import model
+from fx_explorer.cli import main
 from fx_explorer.session import SessionReader
 
 ROOT = Path(__file__).parents[1]
@@ -31,20 +31,11 @@ def test_a_sample_says_in_its_first_line_what_it_shows(sample: str) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_a_captured_sample_can_be_reported(sample: str, captured: Captured) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "fx_explorer",
-        "report",
-        str(captured(sample)),
-        "--format",
-        "json",
-    ]
-    ended = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    report = json.loads(ended.stdout)
+def test_a_captured_sample_can_be_reported(
+    sample: str, captured: Captured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(captured(sample)), "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
     assert report["schema"] == "fx-explorer/report/1"
     assert report["totals"]["compilations"] >= 1
     assert report["totals"]["kernels"] >= 1

@@ -5,7 +5,9 @@ a worker is ready in 0.1 s instead of 4.
 write; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with the arguments,
 variables, directory and descriptors that it was given. ``serve NAME FIFO gpu`` is for virtual GPUs:
 it loads the C++ part before torch, and imports nothing of torch's compiler, which must find the GPU
-when it is imported. ``serve NAME FIFO bare`` imports torch, and nothing of fx-explorer.
+when it is imported. ``serve NAME FIFO h100`` has set up a virtual H100 and imported the compiler
+after it, for workers that are asked for that GPU. ``serve NAME FIFO bare`` imports torch, and nothing
+of fx-explorer.
 
 What a test claims of a process itself (what it imports and when, how it dies), or of variables that
 torch reads when it is imported, is to be seen with a real Python. One such variable, which many
@@ -66,6 +68,8 @@ def serve(name: str, fifo: str, kind: str = "") -> None:
     alive = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     if kind == "gpu":
         _import_for_virtual_gpus()
+    elif kind == "h100":
+        _set_up_an_h100()
     elif kind == "bare":
         importlib.import_module("torch")
     else:
@@ -121,6 +125,26 @@ def _import_for_virtual_gpus() -> None:
     importlib.import_module("fx_explorer.capture.virtual_gpu.shim").load()
     for module in FOR_VIRTUAL_GPUS:
         importlib.import_module(module)
+
+
+def _set_up_an_h100() -> None:
+    """Take the steps of a worker that has been asked for this GPU; those it takes itself do nothing
+    any more.
+    """
+    gpu = importlib.import_module("fx_explorer.gpus").find_gpu("h100")
+    installing = importlib.import_module("fx_explorer.capture.virtual_gpu.installing")
+    installing.before_torch(gpu)
+    for module in FOR_VIRTUAL_GPUS:
+        importlib.import_module(module)
+    emulation = installing.install(gpu)
+    _import_with_compiler()
+
+    def install(asked: object) -> object:
+        if asked != gpu:
+            raise ValueError(f"this Python has an H100, and is asked for {asked}")
+        return emulation
+
+    importlib.import_module("fx_explorer.worker.virtual_gpu").install = install
 
 
 def start(name: str, arguments: list[str]) -> NoReturn:

@@ -26,6 +26,7 @@ from fx_explorer.session.writer import finish_session
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.printed_graph import inputs_in
 from fx_explorer.torch_texts.reports import parse_reason, what_failed
+from tests.exhaustive import one_of
 
 ROOT = Path(__file__).parents[2]
 """Not that of conftest.py, with which each of the processes would import torch."""
@@ -64,7 +65,7 @@ def texts() -> Iterator[str]:
 def main() -> None:
     faulthandler.dump_traceback_later(HANGS_AFTER_S - 5, exit=True)
     read = READERS[sys.argv[1]]
-    for text in texts():
+    for text in one_of(5, texts()):  # each prefix, and each repetition, is among them
         read(text)
 
 

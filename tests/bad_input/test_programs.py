@@ -130,6 +130,7 @@ async def test_an_unsupported_backend_is_refused_before_anything_is_called(tmp_p
     assert ended.printed() == []
 
 
+@warm
 async def test_sys_exit_in_the_model_is_told_as_such(tmp_path: Path) -> None:
     ended = await capture(
         written(tmp_path, NET.replace("return self.fc(x)", "import sys; sys.exit('done here')"))
@@ -139,6 +140,7 @@ async def test_sys_exit_in_the_model_is_told_as_such(tmp_path: Path) -> None:
     assert ended.printed("stderr")[-1] == "done here"
 
 
+@warm
 async def test_inputs_by_position_and_by_name_in_one_tuple_end_with_advice(tmp_path: Path) -> None:
     text = NET.partition("example_inputs")[0] + "example_inputs = ((torch.ones(4, 8),), {})\n"
     ended = await capture(written(tmp_path, text))
@@ -178,6 +180,7 @@ spin()
     assert ended.failures[-1].kind == "timeout"
 
 
+@warm
 async def test_memory_that_runs_out_is_called_by_its_name(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30)); y = torch.ones(1 << 33); return"
     ended = await capture(written(tmp_path, NET.replace("return", f"{limit}")), train=False)
@@ -201,6 +204,7 @@ os._exit(7)
     assert processes_with("FX_EXPLORER_TEST_ORPHANS") == []
 
 
+@warm
 async def test_a_full_disk_stops_the_recording_but_not_the_program(tmp_path: Path) -> None:
     # A limit on the size of files stands for a full disk: writes fail in the same way, for the
     # worker only.

@@ -19,6 +19,7 @@ from torch._dynamo.side_effects import SideEffects
 from fx_explorer.capture.torch_compat import unseen_work as garbage
 from tests.capture.lowering import fresh_compiler, unseen_work
 from tests.conftest import count_frozen
+from tests.exhaustive import one_of
 
 Program = Callable[["Batch"], torch.Tensor]
 
@@ -223,7 +224,7 @@ def nothing_is_frozen() -> Iterator[None]:
     gc.freeze()
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", one_of(2, PROGRAMS), ids=lambda program: program.__name__)
 @pytest.mark.parametrize("backend", ["eager", "inductor", with_an_exception])
 def test_a_compile_holds_nothing_of_the_program(program: Program, backend: Any) -> None:
     with fresh_compiler(), unseen_work():

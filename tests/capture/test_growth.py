@@ -23,6 +23,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import TABLES
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import with_others
 
 OURS = str(Path(fx_explorer.__file__).parent)
 TIMES, SLACK = 4, 100
@@ -90,7 +91,9 @@ def captured(
     )
 
 
-@pytest.mark.parametrize(("backend", "layers"), [("aot_eager", 8), ("inductor", 4)])
+@pytest.mark.parametrize(
+    ("backend", "layers"), with_others([("aot_eager", 6)], [("aot_eager", 8), ("inductor", 4)])
+)
 def test_work_and_rows_grow_as_the_graph_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, layers: int
 ) -> None:

@@ -22,6 +22,7 @@ from fx_explorer.instruments.fixes.measure.beyond_example import (
 from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
+from tests.exhaustive import with_others
 from tests.fixing.test_without_compiling import proposed
 
 TYPES = "inputs of other types or dtypes or autocast"
@@ -165,35 +166,36 @@ CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
 
 @pytest.mark.parametrize(
     ("text", "title", "verdict", "said"),
-    [
-        (
-            DRAWS,
-            "choose with torch.where",
-            "refused",
-            "random numbers, with the example inputs with a NaN, training mode",
-        ),
-        (COUNTS, "choose with torch.where", "refused", ", training mode"),
-        (LOOPS, "loop with torch.while_loop", "refused", "gradients of inputs"),
-        (
-            CHANGES_IN_PLACE,
-            "let torch do the print after the graph",
-            "good",
-            "equal in 20 calls; not tried: ",
-        ),
-        (
-            CHANGES_IN_PLACE,
-            "let torch do the print after the graph",
-            "good",
-            " or autocast, gradients of inputs",
-        ),
-    ],
-    ids=[
-        "random numbers",
-        "statistics",
-        "gradients",
-        "what the original does not support",
-        "and that it is named",
-    ],
+    with_others(
+        [
+            (
+                DRAWS,
+                "choose with torch.where",
+                "refused",
+                "random numbers, with the example inputs with a NaN, training mode",
+            ),
+            (
+                CHANGES_IN_PLACE,
+                "let torch do the print after the graph",
+                "good",
+                " or autocast, gradients of inputs",
+            ),
+        ],
+        [
+            (COUNTS, "choose with torch.where", "refused", ", training mode"),
+            (LOOPS, "loop with torch.while_loop", "refused", "gradients of inputs"),
+            (
+                CHANGES_IN_PLACE,
+                "let torch do the print after the graph",
+                "good",
+                "equal in 20 calls; not tried: ",
+            ),
+        ],
+    ),
+    ids=with_others(
+        ["random numbers", "and that it is named"],
+        ["statistics", "gradients", "what the original does not support"],
+    ),
 )
 def test_a_fix_has_to_hold_in_the_other_mode_and_with_gradients(
     tmp_path: Path,

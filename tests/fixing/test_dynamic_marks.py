@@ -22,6 +22,7 @@ from fx_explorer.instruments.fixes.dynamic_marks import (
 from fx_explorer.instruments.fixes.offers import offer
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
+from tests.exhaustive import with_others
 
 Captured = Callable[..., Path]
 
@@ -76,7 +77,7 @@ def test_each_size_and_number_that_varied_can_be_marked(
 
 @pytest.mark.parametrize(
     ("which", "compilations"),
-    [(slice(1), WITH_SIZE), (slice(1, 2), WITH_NUMBER), (slice(None), WITH_BOTH)],
+    with_others([(slice(1), WITH_SIZE)], [(slice(1, 2), WITH_NUMBER), (slice(None), WITH_BOTH)]),
 )
 def test_a_mark_that_is_tried_takes_its_recompile_away(
     captured: Captured, varying: Path, which: slice, compilations: int
@@ -186,7 +187,9 @@ for length in (8, 12):
 @pytest.mark.skipif(
     not marks_one_size(), reason="older releases of torch mark all sizes of a tensor"
 )
-@pytest.mark.parametrize("arguments", ["ids, mask", "ids=ids, mask=mask", "ids, mask=mask"])
+@pytest.mark.parametrize(
+    "arguments", with_others(["ids, mask=mask"], ["ids, mask", "ids=ids, mask=mask"])
+)
 def test_sizes_that_change_together_are_marked_together(
     captured: Captured, tmp_path: Path, arguments: str
 ) -> None:

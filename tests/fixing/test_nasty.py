@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.exhaustive import in_exhaustive_runs, one_of
 from tests.fixing.conftest import Case
 
 OUT = "take the line out of the compiled code"
@@ -56,7 +57,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "title", "verdict", "said"), WRONG)
+@pytest.mark.parametrize(("name", "title", "verdict", "said"), one_of(2, WRONG))
 def test_what_is_lost_is_found_and_what_is_not_seen_is_named(
     case: Callable[[str], Case], name: str, title: str, verdict: str, said: str
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(
     assert "with the code built too" not in built.reason
 
 
+@in_exhaustive_runs
 def test_what_inductor_sets_in_its_own_process_is_no_difference(
     case: Callable[[str], Case],
 ) -> None:
@@ -105,6 +107,7 @@ def test_integers_that_wrap_in_a_tensor_and_not_in_python_are_tried(
     assert "an integer of which two are too many for the dtype" in trial.reason
 
 
+@in_exhaustive_runs
 def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_that_cancel(
     case: Callable[[str], Case],
 ) -> None:

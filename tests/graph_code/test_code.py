@@ -94,19 +94,17 @@ def with_dynamic_sizes(compile_: Compile) -> None:
 
 
 PROGRAMS: dict[str, Program] = {
-    "mlp": of_benchmarks("mlp"),
-    "convnet": of_benchmarks("convnet"),
     "regions": of_benchmarks("regions"),
     "branches": trained(Branches(), torch.randn(3, 4)),
-    "dropout": trained(
-        nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)), torch.randn(3, 4)
-    ),
     "arguments": trained(EveryKindOfArgument(), torch.randn(3, 4, requires_grad=True)),
     "attributes": trained(AttributesAndComplexNumbers(), torch.randn(3, 4, requires_grad=True)),
     "dynamic": with_dynamic_sizes,
 }
 if IS_EXHAUSTIVE:
-    PROGRAMS["transformer"] = of_benchmarks("transformer")
+    PROGRAMS |= {name: of_benchmarks(name) for name in ("mlp", "convnet", "transformer")}
+    PROGRAMS["dropout"] = trained(
+        nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)), torch.randn(3, 4)
+    )
 
 
 @pytest.fixture

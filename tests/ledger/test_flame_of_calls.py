@@ -13,13 +13,15 @@ from fx_explorer.instruments.ledger.figures import LedgerFigures, ledger_figures
 from fx_explorer.instruments.ledger.flame_chart import flame
 from fx_explorer.instruments.ledger.ledger_rows import graph_of
 from tests.conftest import Captured, OpenedReader
+from tests.exhaustive import with_others
 from tests.ledger.conftest import BREAK, MeasuredLedger
 
-CALLS = {
-    "a training step with a break": ("",),
-    "inference": ("mlp", "--no-train"),
-    "many breaks": ("graph_breaks",),
-}
+CALLS = dict(
+    with_others(
+        [("a training step with a break", ("",))],
+        [("inference", ("mlp", "--no-train")), ("many breaks", ("graph_breaks",))],
+    )
+)
 
 
 @pytest.fixture(params=CALLS)

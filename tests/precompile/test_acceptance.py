@@ -17,6 +17,7 @@ from torch.fx.passes.regional_inductor import regional_inductor
 
 import fx_explorer
 from fx_explorer.precompile import Precompile, install
+from tests.exhaustive import in_exhaustive_runs
 from tests.precompile.gradients import gradients
 from tests.precompile.models import MLP, Compiled, Transformer, eager
 
@@ -127,6 +128,7 @@ def test_11_gradients_by_parameter_name_equal_eager() -> None:
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in theirs)
 
 
+@in_exhaustive_runs
 def test_12_a_transformer_with_attention_and_mlp_regions_equals_eager() -> None:
     torch.manual_seed(0)
     model, x = Transformer(), torch.randn(2, 5, 16)

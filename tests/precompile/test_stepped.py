@@ -15,6 +15,7 @@ from fx_explorer.model import CaptureRequest, Changes, Command, Compilation, Gra
 from fx_explorer.precompile import Precompile
 from fx_explorer.precompile.phases import Compiler
 from tests.capture.stepping.driving import STEPS, Driven, Net, drive
+from tests.exhaustive import with_others
 
 
 class Annotated(Net):
@@ -58,8 +59,13 @@ def made(driven: Driven, name: str = "0/0") -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("pause", ["dynamo", "step"])
-@pytest.mark.parametrize(("model", "compiler"), [(Net, None), (Annotated, regional_inductor)])
+@pytest.mark.parametrize(
+    ("pause", "model", "compiler"),
+    with_others(
+        [("step", Net, None), ("dynamo", Annotated, regional_inductor)],
+        [("dynamo", Net, None), ("step", Annotated, regional_inductor)],
+    ),
+)
 def test_a_pause_changes_nothing(
     tmp_path: Path, pause: Pause, model: type[Net], compiler: Compiler | None
 ) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.instruments.ranks.compared import compare
+from tests.exhaustive import rounds
 from tests.ranks.folder_fuzzing import make_folder, problems
 
-LOGS, PARTS = 10_000, 4
-"""Damaged logs, in so many tests, which run side by side: each log takes 6 ms, and
-``python -m tests.ranks.folder_fuzzing`` reads more.
+LOGS, PARTS = rounds(1_200, exhaustive=10_000), 4
+"""Damaged logs, in so many tests, which run side by side: each log takes 10 ms, and
+``make fuzz-folders`` reads more.
 """
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,11 +249,11 @@ print("counted:", counters["stats"]["unique_graphs"], sum(operations))
 
 
 def test_operations_of_an_attempt_that_started_again_are_counted_nowhere(
-    captured: Captured, reader: OpenedReader, tmp_path: Path
+    captured: Captured, reader: OpenedReader, tmp_path: Path, bare_python: str
 ) -> None:
     program = tmp_path / "constant.py"
     program.write_text(CONSTANT_WHILE_TRACED)
-    command = [sys.executable, str(program)]
+    command = [bare_python, str(program)]
     bare = subprocess.run(command, capture_output=True, text=True, check=True)
     graphs, operations = map(int, bare.stdout.rpartition("counted: ")[2].split())
     opened = reader(captured(program))
@@ -285,11 +284,11 @@ def test_operations_of_an_attempt_that_started_again_are_counted_nowhere(
 
 
 def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(
-    captured: Captured, reader: OpenedReader, tmp_path: Path
+    captured: Captured, reader: OpenedReader, tmp_path: Path, bare_python: str
 ) -> None:
     program = tmp_path / "starts_again.py"
     program.write_text(STARTS_AGAIN)
-    command = [sys.executable, str(program)]
+    command = [bare_python, str(program)]
     bare = subprocess.run(command, capture_output=True, text=True, check=True)
     graphs = int(bare.stdout.rpartition("graphs: ")[2])
     session = captured(program)

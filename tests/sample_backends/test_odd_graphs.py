@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
 from sample_backends.small_backend import backend
+from tests.exhaustive import one_of
 from tests.sample_backends.conftest import compiled
 
 INFINITE, NAN = float("inf"), float("nan")
@@ -259,15 +260,21 @@ def fresh(given: tuple[Tensor, ...]) -> list[Tensor]:
     return [tensors[id(tensor)] for tensor in given]
 
 
-@pytest.mark.parametrize("dynamic", [None, True], ids=["sizes known", "sizes unknown"])
+WITH_SIZES = [(number, None) for number in range(len(CASES))]
+WITH_SIZES += [(number, True) for number in one_of(3, range(len(CASES)))]
+"""Case → whether sizes are unknown. An exhaustive run has each case with unknown sizes too."""
+
+
 @pytest.mark.parametrize(
-    ("function", "given"),
-    CASES,
-    ids=[f"{k} {function.__name__}" for k, (function, _) in enumerate(CASES)],
+    ("number", "dynamic"),
+    WITH_SIZES,
+    ids=[
+        f"{number} {CASES[number][0].__name__}-sizes {'unknown' if dynamic else 'known'}"
+        for number, dynamic in WITH_SIZES
+    ],
 )
-def test_results_are_those_of_the_uncompiled_function(
-    function: Callable[..., object], given: tuple[Tensor, ...], dynamic: bool | None
-) -> None:
+def test_results_are_those_of_the_uncompiled_function(number: int, dynamic: bool | None) -> None:
+    function, given = CASES[number]
     ours, theirs = fresh(given), fresh(given)
     torch.manual_seed(1)
     expected = tree_leaves(function(*theirs))

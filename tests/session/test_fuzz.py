@@ -16,7 +16,7 @@ from tests.session.fuzzing import fuzz
 from tests.sessions import write_training_step
 from tests.tui.quiet import share_parsed_styles, wait_by_event_loop
 
-ROUNDS = rounds(600, exhaustive=5_000)
+ROUNDS = rounds(240, exhaustive=5_000)
 """For each of two seeds. ``make fuzz`` does more."""
 
 APP_EACH = 40

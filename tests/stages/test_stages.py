@@ -23,6 +23,7 @@ from fx_explorer.model import Artifact, Compilation, Gate, Graph, Intervention, 
 from fx_explorer.session import SessionReader
 from fx_explorer.stages import StageError, Stages, StageView
 from tests.capture.stepping.driving import Net, WithNorm
+from tests.exhaustive import in_exhaustive_runs
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
@@ -106,6 +107,7 @@ def test_stage_by_stage_gives_the_code_of_an_undriven_compile(
     assert code(stages.inductor()) == expected
 
 
+@in_exhaustive_runs
 def test_a_llama_of_transformers_goes_through_all_stages(tmp_path: Path) -> None:
     model, ids = llama(), torch.randint(0, 64, (2, 8))
     expected = recorded_code(

@@ -37,7 +37,7 @@ from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured
-from tests.exhaustive import rounds
+from tests.exhaustive import rounds, with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.terminal_cells import Cell, written_cells
@@ -179,7 +179,7 @@ async def test_a_session_written_by_hand(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("sample", ["graph_breaks", "regions", "recompiles"])
+@pytest.mark.parametrize("sample", with_others(["graph_breaks"], ["regions", "recompiles"]))
 async def test_a_captured_session(
     captured: Captured, open_app: OpenApp, sample: str, seed: int
 ) -> None:

@@ -22,6 +22,7 @@ from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.keys import clashes
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
 from fx_explorer.tui.widgets.outline_tree import unfolded_to_fit
+from tests.exhaustive import with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -94,7 +95,7 @@ def test_a_key_does_the_same_in_every_dialog() -> None:
         assert {c.title for c in COMMANDS if c.scope in ON_TOP and key in c.keys} == titles
 
 
-@pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24), (40, 12)])
+@pytest.mark.parametrize("size", with_others([(80, 24), (40, 12)], [(200, 50), (120, 40)]))
 @pytest.mark.parametrize("leader", LEADERS)
 async def test_a_menu_fits_with_all_its_keys(
     hand: Hand, open_app: OpenApp, leader: str, size: tuple[int, int]

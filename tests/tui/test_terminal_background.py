@@ -30,6 +30,7 @@ from fx_explorer.tui.terminal import beginning
 from fx_explorer.tui.terminal.beginning import QUESTION, Answers, is_light
 from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundReported
 from fx_explorer.tui.theme import DARK, LIGHT, default_theme
+from tests.exhaustive import with_others
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -306,13 +307,11 @@ class AppInTerminal:
 
 @pytest.mark.parametrize(
     ("answer", "theme"),
-    [
-        (f"{WHITE}{ATTRIBUTES}", LIGHT),
-        (f"{BLACK}{ATTRIBUTES}", DARK),
-        (ATTRIBUTES, DARK),
-        ("", DARK),
-    ],
-    ids=["white", "black", "no colour", "nothing"],
+    with_others(
+        [(f"{WHITE}{ATTRIBUTES}", LIGHT), ("", DARK)],
+        [(f"{BLACK}{ATTRIBUTES}", DARK), (ATTRIBUTES, DARK)],
+    ),
+    ids=with_others(["white", "nothing"], ["black", "no colour"]),
 )
 def test_the_app_begins_in_the_theme_of_its_terminal_and_takes_what_was_typed_before(
     hand: Hand, answer: str, theme: Theme

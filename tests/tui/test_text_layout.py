@@ -13,6 +13,7 @@ from fx_explorer.cut_text import cut_cells
 from fx_explorer.tui.widgets.code_view import CELLS_SEEN, CodeView
 from fx_explorer.tui.widgets.row_list import ListColumn, RowList, Rows
 from fx_explorer.tui.widgets.text_layout import WrappedRows, folded
+from tests.exhaustive import with_others
 from tests.tui.conftest import OpenApp
 from tests.tui.lines_app import LinesApp
 
@@ -118,7 +119,7 @@ async def test_a_find_finds_what_a_wrapped_line_cuts() -> None:
         assert [view.line_of_row(row) for row in view.matches] == [1]
 
 
-@pytest.mark.parametrize("width", [30, 60, 100])
+@pytest.mark.parametrize("width", with_others([30, 100], [60]))
 @pytest.mark.parametrize("depths", [(0, 24), (48, 48), (0, 60), (20, 100)])
 async def test_no_lit_line_is_blank(
     hand, open_app: OpenApp, width: int, depths: tuple[int, int]

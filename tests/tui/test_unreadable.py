@@ -15,6 +15,7 @@ import pytest
 from benchmarks.synthetic import llama_session
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.widgets.line_canvas import AHEAD_S
+from tests.exhaustive import one_of
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -33,7 +34,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", one_of(2, DAMAGES))
 async def test_what_can_be_read_is_shown(
     damage: str, open_app: OpenApp, hand: Hand, tmp_path: Path
 ) -> None:

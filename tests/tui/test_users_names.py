@@ -29,7 +29,7 @@ MODELS = Path(__file__).parents[1] / "report" / "models"
 
 LOGS = Path(__file__).parents[1] / "data"
 
-MODEL_NAMES = with_others(["llama", "vit", "gpt2"], ["bert", "t5"])
+MODEL_NAMES = with_others(["gpt2"], ["llama", "vit", "bert", "t5"])
 """Those of tests/report/test_models.py."""
 
 OTHERS = ["recompiles", "dynamic_shapes", "graph_breaks"]

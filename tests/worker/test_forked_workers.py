@@ -21,6 +21,7 @@ from fx_explorer.model import Artifact, CaptureRequest, ConsoleLine, Graph, Outc
 from fx_explorer.session import SessionReader
 from fx_explorer.worker import fork_server
 from tests.conftest import ROOT
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 MLP = str(ROOT / "sample_models" / "mlp.py")
 
@@ -134,7 +135,7 @@ async def server() -> AsyncIterator[ForkServer]:
     server.close()
 
 
-@pytest.mark.parametrize("job", ["model", "state", "script", "no target"])
+@pytest.mark.parametrize("job", with_others(["model", "no target"], ["state", "script"]))
 async def test_what_a_forked_worker_captures_is_what_a_fresh_one_does(
     server: ForkServer, job: str, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ async def test_a_fork_may_use_a_gpu_and_has_the_variables_of_its_user(
     assert seen == "variable None refused False"
 
 
+@in_exhaustive_runs
 def test_the_first_contender_of_a_bench_may_be_the_first_fork(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +241,7 @@ async def test_an_interpreter_that_cannot_start_is_told_as_by_a_fresh_worker(
     assert "cannot start /no/such/python" in outcome.message
 
 
+@in_exhaustive_runs
 async def test_a_wrapper_that_is_no_interpreter_itself_gets_fresh_workers(
     server: ForkServer, tmp_path: Path
 ) -> None:

@@ -232,10 +232,10 @@ async def test_several_who_build_the_same_kernel_at_once_show_the_same_texts(
         async with BuilderPool(find_gpu("h100"), builders=1) as builds:
             return await builds.build(of.path, of.kernel), await builds.passes(of.path, of.kernel)
 
-    (first, passes), *others = await asyncio.gather(built(), built(), built())
+    (first, passes), *others = await asyncio.gather(built(), built())
     assert first.state == "built"
     assert first.levels.keys() >= {"ttir", "ptx", "sass"}
-    assert others == [(first, passes)] * 2
+    assert others == [(first, passes)]
     (kept,) = [
         row for row in rows_of(of.path, of.kernel, first.gpu) if row.position == first.position
     ]

@@ -23,6 +23,7 @@ from fx_explorer.instruments.memory.verdict import verdict
 from fx_explorer.session.queries.compilations import source_paths
 from tests.analysis.memory.test_step import most_allocated
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import one_of
 
 ROWS = 64
 
@@ -189,7 +190,7 @@ def measured(network: Cut, x: torch.Tensor, step: Callable[..., None] = step) ->
     return found
 
 
-@pytest.mark.parametrize("kind", CUT, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", one_of(2, CUT), ids=lambda kind: kind.__name__)
 def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     tmp_path: Path, kind: type[Cut]
 ) -> None:
@@ -204,7 +205,7 @@ def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     assert any("as long as your code was seen to hold it" in sentence for sentence in told)
 
 
-@pytest.mark.parametrize("kind", REPEATED, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", one_of(2, REPEATED), ids=lambda kind: kind.__name__)
 def test_a_graph_that_runs_several_times_is_counted_as_often(
     tmp_path: Path, kind: type[Layers]
 ) -> None:

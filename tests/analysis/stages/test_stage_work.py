@@ -31,6 +31,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import Origin, PlainNode
 from tests.analysis.stages.bare import Bare, trained_bare
 from tests.conftest import SAMPLES, Captured, OpenedReader
+from tests.exhaustive import one_of, with_others
 
 GPT2 = Path(__file__).parent / "gpt2.py"
 
@@ -68,7 +69,7 @@ def bare_gpt2() -> Bare:
     return trained_bare(file.get_model(), file.example_inputs())
 
 
-@pytest.fixture(params=["mlp", GPT2], ids=["mlp", "gpt2"])
+@pytest.fixture(params=with_others(["mlp"], [GPT2]), ids=with_others(["mlp"], ["gpt2"]))
 def both(
     request: pytest.FixtureRequest, captured: Captured, reader: OpenedReader
 ) -> tuple[Works, Bare]:
@@ -285,7 +286,7 @@ def test_overview_and_report_have_the_sentences_and_a_big_graph_is_only_counted(
     ]
 
 
-@pytest.mark.parametrize("log", sorted(LOGS.rglob("*.gz")), ids=lambda log: log.name)
+@pytest.mark.parametrize("log", one_of(3, sorted(LOGS.rglob("*.gz"))), ids=lambda log: log.name)
 def test_of_a_log_no_stage_made_everything_out_of_nothing(log: Path, tmp_path: Path) -> None:
     """Of some stages a log has what they left, and not what they were given."""
     read_log(log, tmp_path / "log.fxs")

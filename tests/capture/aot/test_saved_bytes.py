@@ -20,6 +20,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.aot.test_nested_regions import Net
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import in_exhaustive_runs
 
 
 class Kept(NamedTuple):
@@ -206,6 +207,7 @@ class Narrow(Net):
         return self.head(x).tanh()
 
 
+@in_exhaustive_runs
 def test_what_a_nested_region_returns_of_its_inputs_is_no_storage_of_its_own(
     tmp_path: Path,
 ) -> None:

@@ -25,7 +25,7 @@ from tests.capture.dynamo import break_patterns
 from tests.capture.dynamo.break_patterns import PATTERNS
 from tests.capture.dynamo.reported import Line, heard_breaks, line_of, read_breaks
 from tests.capture.recorded import failures, record
-from tests.exhaustive import with_others
+from tests.exhaustive import one_of, with_others
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "sample_models").glob("*.py"))
@@ -211,7 +211,7 @@ def run_sample(path: Path, compile_: Compile) -> None:
     compile_(function)(*arguments, **options)
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_of(2, SAMPLES), ids=lambda path: path.stem)
 def test_the_lines_of_a_sample_are_those_of_torchs_records(
     path: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

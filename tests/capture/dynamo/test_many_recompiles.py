@@ -16,6 +16,7 @@ from fx_explorer.instruments.recompiles.causes import causes, recompiles
 from fx_explorer.session import SessionReader, schema
 from fx_explorer.torch_texts.reports import what_failed
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import with_others
 
 Program = Callable[[Compile], None]
 
@@ -88,7 +89,7 @@ def rows(reader: SessionReader) -> int:
     return sum(reader.count(row_type) for row_type in counted)
 
 
-@pytest.mark.parametrize("program", [functions, shapes, keys, texts])
+@pytest.mark.parametrize("program", with_others([functions, shapes], [keys, texts]))
 def test_twice_as_many_recompiles_are_twice_as_many_rows(
     tmp_path: Path, program: Callable[[int], Program]
 ) -> None:

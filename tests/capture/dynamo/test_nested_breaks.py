@@ -20,6 +20,7 @@ from fx_explorer.instruments.guards.guard_tree import guard_groups
 from fx_explorer.instruments.memory.saved_values import saved_values, user_names
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import with_others
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch._dynamo.config, "nested_graph_breaks"), reason="torch has no such option"
@@ -187,7 +188,7 @@ def test_no_name_on_screen_is_one_of_dynamos_lists(
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", with_others([True], [False]))
 def test_parameters_that_a_graph_holds_are_told_as_those_that_it_takes(
     tmp_path: Path, nested: bool
 ) -> None:

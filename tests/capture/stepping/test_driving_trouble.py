@@ -18,6 +18,7 @@ from torch._inductor.graph import GraphLowering
 from fx_explorer.capture.stepping.after_the_program import NOT_RAISED
 from fx_explorer.model import Changes, Command, Compilation, Failure, Gate, Graph, PassFile
 from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Broken, Driven, Given, drive
+from tests.exhaustive import with_others
 
 AT: list[tuple[Gate, int]] = [(gate, position) for position, gate in enumerate(INDUCTORS_GATES)]
 """Gate → how many steps lead to it."""
@@ -173,8 +174,22 @@ def backends() -> Iterator[None]:
         registry._COMPILER_FNS.pop(name, None)
 
 
-@pytest.mark.parametrize("name", ["fx_raising", "fx_nonsense", "fx_mutilating"])
-@pytest.mark.parametrize("when", ["at the start", "at a gate", "later", "at the end"])
+EACH_ONCE = [
+    ("fx_raising", "at the start"),
+    ("fx_nonsense", "at a gate"),
+    ("fx_mutilating", "later"),
+    ("fx_raising", "at the end"),
+]
+
+IN_EACH_WAY = [
+    (name, when)
+    for name in ("fx_raising", "fx_nonsense", "fx_mutilating")
+    for when in ("at the start", "at a gate", "later", "at the end")
+    if (name, when) not in EACH_ONCE
+]
+
+
+@pytest.mark.parametrize(("name", "when"), with_others(EACH_ONCE, IN_EACH_WAY))
 def test_a_compiler_that_misbehaves_is_told_and_another_variant_works(
     straight: Driven, tmp_path: Path, backends: None, name: str, when: str
 ) -> None:

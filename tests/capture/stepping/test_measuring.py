@@ -24,6 +24,7 @@ from fx_explorer.session.schema import TABLES
 from tests.capture.recorded import failures
 from tests.capture.stepping.driving import STEPS, Broken, Driven, drive
 from tests.capture.stepping.test_region_alone import SCALAR, Regions
+from tests.exhaustive import in_exhaustive_runs
 
 EAGER = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "eager"}))
 
@@ -121,6 +122,7 @@ def test_a_built_variant_computes_what_eager_computes_and_harms_nothing(
     torch.testing.assert_close(*gradients)
 
 
+@in_exhaustive_runs
 def test_what_is_built_is_the_code_of_the_variant_in_its_parts(
     tmp_path: Path, watched: Watched, built: list[str]
 ) -> None:

@@ -26,6 +26,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.report.json_report import json_report
 from tests.capture.stepping.driving import STEPS, Driven, drive
+from tests.exhaustive import in_exhaustive_runs
 
 SCALAR = Changes(settings={"inductor.cpp.simdlen": 1})
 """Code without vector instructions: every kernel differs."""
@@ -119,6 +120,7 @@ def test_only_the_named_region_is_lowered_again(driven: Driven) -> None:
     assert lowered(driven, "0/0~1", reused=True) == {("down", "forward"), ("down", "backward")}
 
 
+@in_exhaustive_runs
 def test_torch_lowers_no_more_graphs_than_the_region_has(
     tmp_path: Path, lowerings_begun: list[object]
 ) -> None:

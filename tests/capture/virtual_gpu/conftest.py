@@ -37,13 +37,13 @@ def own_cache(shared_folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> ForGpu:
+def for_gpu(own_cache: Path, shared_folder: Path, request: pytest.FixtureRequest) -> ForGpu:
     """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are
     those of CaptureRequest.
     """
 
-    def run(target: Path | str, gpu: str, **request: Any) -> Ended:
-        output = shared_folder / f"{gpu}-{digest(target, sorted(request.items()))}.fxs"
+    def run(target: Path | str, gpu: str, **options: Any) -> Ended:
+        output = shared_folder / f"{gpu}-{digest(target, sorted(options.items()))}.fxs"
         kept = output.with_suffix(".pickle")
         with locked(output.with_suffix(".lock")):
             if not kept.exists():
@@ -52,9 +52,11 @@ def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> 
                     "gpu": find_gpu(gpu),
                     "timeout": 600,
                     "output": output,
-                    "python": warm_python_for_gpus,
+                    "python": request.getfixturevalue(
+                        "warm_python_for_h100" if gpu == "h100" else "warm_python_for_gpus"
+                    ),
                 }
-                asked |= request
+                asked |= options
                 kept.write_bytes(pickle.dumps(asyncio.run(capture(target, **asked))))
         ended: Ended = pickle.loads(kept.read_bytes())
         return ended

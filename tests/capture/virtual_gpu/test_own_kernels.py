@@ -39,6 +39,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import nodes_of_stage
 from fx_explorer.session.queries.links import ancestors
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
+from tests.exhaustive import with_others
 
 FILES = (HERE / "own_kernels.py", HERE / "kernels_elsewhere.py")
 
@@ -476,10 +477,10 @@ for kernel in (in_helper, in_kernel):
 
 @pytest.mark.parametrize(
     ("name", "lines", "message"),
-    [
-        ("in_helper", ["15", "9"], "has no attribute 'nothing'"),
-        ("in_kernel", ["21"], "arange's range must be a power of 2"),
-    ],
+    with_others(
+        [("in_helper", ["15", "9"], "has no attribute 'nothing'")],
+        [("in_kernel", ["21"], "arange's range must be a power of 2")],
+    ),
 )
 def test_a_compilers_message_names_the_line_of_the_users_file(
     for_gpu: ForGpu, refused: Callable[[], Path], name: str, lines: list[str], message: str

@@ -37,7 +37,7 @@ MORE = (
 )
 """Of each kind of program one, for one GPU. An exhaustive run compiles all programs for each GPU."""
 
-FUSED = {"h100": "cudnn", "a100": "flash", "mi300x": "flash"}
+FUSED = dict(with_others([("h100", "cudnn"), ("mi300x", "flash")], [("a100", "flash")]))
 
 Opened = Callable[[Ended], SessionReader]
 

@@ -24,6 +24,7 @@ from fx_explorer.capture.virtual_gpu.installing import other_triton
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
 from tests.capture.virtual_gpu.conftest import ForGpu, needs_triton
+from tests.exhaustive import in_exhaustive_runs
 
 SMALL = 200_000
 """Bytes; with a C++ library inside it would be ten times as large."""
@@ -219,6 +220,7 @@ def in_a_process(code: str, **environ: str) -> subprocess.Popen[str]:
     )
 
 
+@in_exhaustive_runs
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_two_processes_that_start_with_an_empty_cache_both_load_it(cache: Path) -> None:
     both = [

@@ -13,11 +13,14 @@ import pytest
 from textual.widgets import Input
 
 from fx_explorer.model import Notice
+from tests.exhaustive import with_others
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.screens.kept import FOLDER, Shot, as_text, problem_of, shot_of
 from tests.tui.test_live_capture import FakeCapture
 
 SIZES = ((80, 24), (120, 40), (200, 50))
+DRAWN = with_others(SIZES[:2], SIZES[2:])
+"""The largest one is drawn by ``make exhaustive`` and ``make snapshots``."""
 MOST_LOOKS = 50
 WITH_STYLES = (120, 40)
 """Styles are kept at one size: at the others they are the same on other cells."""
@@ -111,7 +114,7 @@ async def at_rest(driver: Driver) -> Shot:
     raise AssertionError(f"the screen does not come to rest:\n{driver.screen}")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", DRAWN, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SITUATIONS)
 async def test_the_screen_is_drawn_as_it_is_kept(
     open_app: OpenApp,

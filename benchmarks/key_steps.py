@@ -4,13 +4,15 @@ one to another, and the statements that it gives to SQLite.
     python -m benchmarks.key_steps SESSION [--open 2,tab] [--keys down,up] [--list]
 
 The app runs without a terminal at 200×50. ``--open`` are the keys that lead to the view. What
-happens by itself in half a second after a key counts too. ``--list`` names the statements.
+happens in half a second after a key counts too; files that are entered in such a time without a key
+are counted separately. ``--list`` names the files and the statements.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import sqlite3
 import sys
@@ -29,6 +31,9 @@ PACKAGE = str(ROOT / "fx_explorer")
 SIZE = (200, 50)
 SETTLED_S = 0.5
 """After so long what a key began is over."""
+
+WAITED_S = 4 * SETTLED_S
+"""For so long it is seen what the app does without a key."""
 
 LOOKS_FOR_NEWS = "PRAGMA data_version"
 """What a reader asks to know whether its session has grown."""
@@ -73,17 +78,25 @@ async def measure(session: Path, opening: list[str], keys: list[str], *, is_list
             await _press(pilot, key)
         reader = vars(app.explorer.reader)
         connection = next(part for part in reader.values() if isinstance(part, sqlite3.Connection))
+        waiting = Steps(connection)
+        waiting.begin()
+        await pilot.pause(WAITED_S)
+        waiting.end()
         for key in keys:
             steps = Steps(connection)
             steps.begin()
             await _press(pilot, key)
             steps.end()
             looks = steps.statements.pop(LOOKS_FOR_NEWS, 0)
+            files = steps.files - waiting.files
             print(
-                f"{key}: {len(steps.files)} files, {steps.moves} moves between them, "
+                f"{key}: {len(files)} files and {len(steps.files & waiting.files)} that are "
+                f"entered without a key, {steps.moves} moves between them, "
                 f"{steps.statements.total()} statements and {looks} looks for news"
             )
             if is_listed:
+                for file in sorted(files):
+                    print(f"  {file.removeprefix(PACKAGE + os.sep)}")
                 for statement, times in steps.statements.most_common():
                     print(f"  {times} × {statement[:160]}")
 
@@ -100,7 +113,7 @@ def main() -> int:
     parser.add_argument("session", type=Path)
     parser.add_argument("--open", default="2", help="keys before, by commas (default: 2)")
     parser.add_argument("--keys", default="down,down,up", help="keys that are measured")
-    parser.add_argument("--list", action="store_true", help="list the statements")
+    parser.add_argument("--list", action="store_true", help="list the files and the statements")
     given = parser.parse_args()
     opening, keys = given.open.split(","), given.keys.split(",")
     asyncio.run(measure(given.session, opening, keys, is_listed=given.list))

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.analysis.compared_figure import Figure
+from fx_explorer.analysis.measured_times import Figure
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recorder import begin, new_session, observing
 from fx_explorer.capture.recording.boundary import Key

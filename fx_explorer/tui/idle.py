@@ -17,7 +17,7 @@ from collections.abc import Iterator
 FIRST = (
     "fx_explorer.tui.content.tables",
     "fx_explorer.instruments.kernels.costs",
-    "fx_explorer.tui.dialogs.choices",
+    "fx_explorer.tui.dialogs.choose",
     "fx_explorer.tui.content.inspect",
 )
 """Modules that the most frequent keys need, which are imported first."""

@@ -16,7 +16,7 @@ from fx_explorer.overview.overview import page_facts
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect, long_work
 from fx_explorer.tui.controllers.exports import Exports
-from fx_explorer.tui.dialogs import choices, choose
+from fx_explorer.tui.dialogs import choose
 from fx_explorer.tui.dialogs.choose import Chooser
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
@@ -98,14 +98,14 @@ async def test_the_overview_of_a_large_session_is_read_beside_the_screen(
 async def test_keys_typed_while_a_search_runs_choose_in_what_it_finds(
     hand: Hand, open_app: OpenApp, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = choices.found_choices
+    found = choose.found_choices
 
     def slowly(reader: SessionReader, typed: str) -> object:
         held.wait()
         return found(reader, typed)
 
     monkeypatch.setattr(
-        choices, "found_choices", lambda reader, typed: slowly(reader, typed) if typed else []
+        choose, "found_choices", lambda reader, typed: slowly(reader, typed) if typed else []
     )
     async with open_app(hand.path) as driver:
         await driver.press("f", *"fc2")
@@ -124,13 +124,13 @@ async def test_keys_typed_while_a_search_runs_choose_in_what_it_finds(
 async def test_documents_are_read_while_the_dialog_is_open_and_escape_abandons_it(
     hand: Hand, open_app: OpenApp, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = choices.pane_choices
+    read = choose.pane_choices
 
     def slowly(reader: SessionReader) -> object:
         held.wait()
         return read(reader)
 
-    monkeypatch.setattr(choices, "pane_choices", slowly)
+    monkeypatch.setattr(choose, "pane_choices", slowly)
     async with open_app(hand.path) as driver:
         await driver.press("2", "p", "d")
         assert "Looking …" in driver.screen

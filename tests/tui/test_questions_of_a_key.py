@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.tui.screens.cursor import InspectorLine
+from fx_explorer.tui.screens.views import InspectorLine
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
 from tests.sessions import Hand

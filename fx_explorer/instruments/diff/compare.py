@@ -13,14 +13,6 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import eager_nodes
-from fx_explorer.analysis.compared_figure import (
-    Figure,
-    count_figure,
-    one_timing_figure,
-    run_time_figure,
-    size_figure,
-    text_figure,
-)
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.lineage import (
@@ -30,7 +22,16 @@ from fx_explorer.analysis.lineage import (
     origin_of,
     saving_variant,
 )
-from fx_explorer.analysis.measured_times import measured, with_spread
+from fx_explorer.analysis.measured_times import (
+    Figure,
+    count_figure,
+    measured,
+    one_timing_figure,
+    run_time_figure,
+    size_figure,
+    text_figure,
+    with_spread,
+)
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.instruments.memory.saved_values import storage_total

@@ -17,10 +17,10 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from fx_explorer import model
-from fx_explorer.analysis.compared_figure import Figure, Verdict, count_figure
 from fx_explorer.analysis.diff import DiffRow, describe_difference
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
+from fx_explorer.analysis.measured_times import Figure, Verdict, count_figure
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, format_node
 from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff

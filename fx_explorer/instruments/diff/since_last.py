@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.compared_figure import MINUS, Figure, Verdict, text_figure
 from fx_explorer.analysis.diff import DiffRow, Sign, describe_difference, text_diff
 from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.measured_times import MINUS, Figure, Verdict, text_figure
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, first_line, listed, seconds, size, tensor
 from fx_explorer.instruments.breaks.grouped import DistinctBreak

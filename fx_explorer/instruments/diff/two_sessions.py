@@ -8,16 +8,17 @@ from collections import Counter, defaultdict, deque
 from typing import Literal, NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.compared_figure import (
+from fx_explorer.analysis.measured_times import (
     Figure,
+    Interval,
     Wanted,
     count_figure,
     one_timing_figure,
     percentage,
+    run_time,
     size_figure,
     text_figure,
 )
-from fx_explorer.analysis.measured_times import Interval, run_time
 from fx_explorer.analysis.whole_session import is_log, session_figures, totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size

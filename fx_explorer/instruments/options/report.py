@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from fx_explorer.analysis.compared_figure import Figure
+from fx_explorer.analysis.measured_times import Figure
 from fx_explorer.instruments.options.explained_options import (
     OTHERS,
     ExplainedOption,

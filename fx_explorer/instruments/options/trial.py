@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
-from fx_explorer.analysis.compared_figure import Figure, Wanted, count_figure, one_timing_figure
+from fx_explorer.analysis.measured_times import Figure, Wanted, count_figure, one_timing_figure
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text

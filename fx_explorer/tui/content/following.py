@@ -17,7 +17,7 @@ from fx_explorer.analysis.documents import (
     source_documents,
     texts_of,
 )
-from fx_explorer.analysis.level_links import triton_place
+from fx_explorer.analysis.kernel_documents import triton_place
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.session import SessionReader, answered_once
@@ -177,9 +177,7 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
     """Return the lines (from 0) of each shown document that are linked to the selection."""
     if not any(document.is_level for document in (*shown, selection.place.document)):
         return selection.linked(shown)
-    from fx_explorer.analysis.level_links import (
-        linked_with_levels,  # not needed for the first paint
-    )
+    from fx_explorer.analysis.kernel_documents import linked_with_levels
 
     return linked_with_levels(selection, shown)
 

@@ -21,8 +21,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.input_names import user_names_of_nodes
-from fx_explorer.analysis.kernel_documents import kernel_document
-from fx_explorer.analysis.level_links import triton_place
+from fx_explorer.analysis.kernel_documents import kernel_document, triton_place
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.naming import plain_function

@@ -14,10 +14,11 @@ from fx_explorer.analysis.kernel_documents import (
     builds_here,
     kernel_of,
     level_document,
+    lines_in_level,
     source_here,
+    triton_lines,
 )
 from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.analysis.level_links import lines_in_level, triton_lines
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.kernels.assembly_text import is_assembly, name_in
 from fx_explorer.instruments.kernels.gpu_limits import (

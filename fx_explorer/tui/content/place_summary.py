@@ -13,7 +13,7 @@ from fx_explorer.analysis.documents import (
     place_of_source,
 )
 from fx_explorer.analysis.input_names import InputNames, with_own_names
-from fx_explorer.analysis.level_links import triton_place
+from fx_explorer.analysis.kernel_documents import triton_place
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.selected_nodes import copies, place_of_users_kernel
 from fx_explorer.analysis.words import counted, listed, plural, value_text

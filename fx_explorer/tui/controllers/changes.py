@@ -126,7 +126,7 @@ class Comparisons:
             CompareScreen,
             original_first,  # not needed for the first paint, all
         )
-        from fx_explorer.tui.dialogs.choices import variant_choices
+        from fx_explorer.tui.dialogs.choose import variant_choices
 
         reader = self._services.explorer.reader
         variants = reader.rows(model.Compilation) if reader else []

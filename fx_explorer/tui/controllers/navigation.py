@@ -131,7 +131,7 @@ class Navigation:
         if reader is None:
             return
 
-        from fx_explorer.tui.dialogs.choices import found_choices  # not needed for the first paint
+        from fx_explorer.tui.dialogs.choose import found_choices  # not needed for the first paint
 
         def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
             look = functools.partial(found_choices, typed=typed)

@@ -113,7 +113,7 @@ class Panes:
         explorer = self._explorer
         if explorer.reader is None:
             return
-        from fx_explorer.tui.dialogs.choices import pane_choices  # not needed for the first paint
+        from fx_explorer.tui.dialogs.choose import pane_choices  # not needed for the first paint
 
         await explorer.show_view("source")
         pane = explorer.linked.active
@@ -211,7 +211,7 @@ class Panes:
     async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
         """Return the region under the cursor. If there is none or several, ask the user."""
         here = self._explorer.cursor.regions(reader)
-        from fx_explorer.tui.dialogs.choices import region_choices  # not needed for the first paint
+        from fx_explorer.tui.dialogs.choose import region_choices  # not needed for the first paint
 
         choices = region_choices(reader, here)
         if not choices:

@@ -39,10 +39,9 @@ from fx_explorer.tui.panes.overview_pane import FactList, OverviewFacts
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.panes.titles import OldFiles, StageText
-from fx_explorer.tui.screens.cursor import Cursor, InspectorLine
 from fx_explorer.tui.screens.header import HeaderLine
 from fx_explorer.tui.screens.pipeline_bar import STEPS, PipelineBar, StepState
-from fx_explorer.tui.screens.views import OutlineSide, Views
+from fx_explorer.tui.screens.views import Cursor, InspectorLine, OutlineSide, Views
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from fx_explorer.tui.widgets.footer import FindBar, FooterLine
 from fx_explorer.tui.widgets.line_view import LineView

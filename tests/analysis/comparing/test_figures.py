@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.compared_figure import (
+from fx_explorer.analysis.measured_times import (
     Figure,
     count_figure,
     one_timing_figure,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from fx_explorer.analysis.kernel_documents import lines_of_level
 from fx_explorer.analysis.kernel_lines import KernelFile, LineMap
-from fx_explorer.analysis.level_links import lines_of_level
 from fx_explorer.model import Level
 
 DATA = Path(__file__).parents[2] / "data" / "kernel_ir"

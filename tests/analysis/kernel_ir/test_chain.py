@@ -23,10 +23,10 @@ from fx_explorer.analysis.kernel_documents import (
     build_of_level,
     level_document,
     levels_of,
+    linked_with_levels,
     options_that_differ,
     session_gpu,
 )
-from fx_explorer.analysis.level_links import linked_with_levels
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.instruments.kernels.candidates import (
     builds,

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import pytest
 
 from fx_explorer.analysis import kernel_lines
+from fx_explorer.analysis.kernel_documents import lines_of_level
 from fx_explorer.analysis.kernel_lines import KernelFile, LineMap, inverted
-from fx_explorer.analysis.level_links import lines_of_level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 
 

@@ -26,8 +26,7 @@ from fx_explorer.analysis.documents import (
     lines_of,
     rows_of,
 )
-from fx_explorer.analysis.kernel_documents import level_document, text_of_level
-from fx_explorer.analysis.level_links import linked_with_levels
+from fx_explorer.analysis.kernel_documents import level_document, linked_with_levels, text_of_level
 from fx_explorer.analysis.link_explanations import explain
 from fx_explorer.analysis.linked_lines import Selection, linked_places
 from fx_explorer.capture.virtual_gpu.not_possible import needs_fake

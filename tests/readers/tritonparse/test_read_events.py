@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.kernel_documents import level_document
+from fx_explorer.analysis.kernel_documents import level_document, lines_of_level
 from fx_explorer.analysis.kernel_lines import kernel_file
-from fx_explorer.analysis.level_links import lines_of_level
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.instruments.kernels.launched import describe_launches
 from fx_explorer.overview.overview import overview

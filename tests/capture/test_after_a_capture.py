@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch._dynamo.aot_compile import AOTCompiledFunction
 
+from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recorder import HOOKS
 from fx_explorer.capture.torch_compat.patching import patched
 from tests.capture.lowering import fresh_compiler
@@ -72,10 +73,10 @@ def test_every_attribute_is_what_it_was(tmp_path: Path) -> None:
     for module, _ in HOOKS.values():
         importlib.import_module(f"fx_explorer.capture.{module}")
     record(tmp_path / "first.fxs", program)  # imports what torch imports only then
-    with fresh_compiler():
+    with fresh_compiler(), inspecting():
         program(torch.compile)
     at_rest = attributes()
-    with fresh_compiler():
+    with fresh_compiler(), inspecting():
         program(torch.compile)
     by_torch = changed(at_rest, attributes())
     before = attributes()

@@ -20,6 +20,7 @@ from torch._logging._internal import trace_log
 from benchmarks.compare_code import without_comments
 from fx_explorer.capture.inspecting import inspecting
 from tests.capture.lowering import fresh_compiler, unseen_work
+from tests.exhaustive import with_others
 
 
 def test_graphs_are_still_printed_for_the_user() -> None:
@@ -75,7 +76,7 @@ def test_graphs_are_printed_for_entries_of_a_cache(
     assert "class Repro" in entry.runnable_graph_str
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", with_others([True], [False]))
 def test_leaving_work_out_changes_nothing_of_what_is_generated(
     dynamic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

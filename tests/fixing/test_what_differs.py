@@ -26,7 +26,7 @@ def test_a_difference_of_one_kind_is_found(tmp_path: Path, pair: Pair) -> None:
     assert any(pair.said in told for told in found.differences), found.differences
 
 
-@pytest.mark.parametrize("pair", cases.PROCESS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", one_of(2, cases.PROCESS), ids=lambda pair: pair.name)
 def test_a_setting_of_the_process_that_only_the_original_changes_is_found(
     tmp_path: Path, pair: Pair
 ) -> None:

@@ -21,6 +21,7 @@ from fx_explorer.analysis.graph_files import graph_script
 from fx_explorer.analysis.graph_python import DEEPEST, graph_code
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
+from tests.exhaustive import one_of
 from tests.graph_code.conftest import RunAlone
 from tests.graph_code.test_script import TENSOR, Written, one_graph
 
@@ -67,7 +68,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", one_of(2, FUNCTIONS))
 def test_dynamos_graph_with_a_higher_order_operator_computes_what_the_function_does(
     name: str, tmp_path: Path, run_alone: RunAlone
 ) -> None:

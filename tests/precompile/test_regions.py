@@ -14,6 +14,7 @@ import torch.utils._pytree as pytree
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.precompile import CompilerError, Precompile, PrecompileWarning
+from tests.exhaustive import with_others
 from tests.precompile.models import Block, Compiled, compiled, eager
 
 KEY = "compile_with_inductor"
@@ -131,7 +132,7 @@ def test_regions_that_wait_for_each_other_are_named() -> None:
         regions_compiled(entangled("first"), torch.ones(4), torch.ones(4))
 
 
-@pytest.mark.parametrize(("later", "regions"), [("third", 3), ("second", 2)])
+@pytest.mark.parametrize(("later", "regions"), with_others([("third", 3)], [("second", 2)]))
 def test_another_name_is_the_way_out_for_them(later: str, regions: int) -> None:
     assert len(regions_compiled(entangled(later), torch.ones(4), torch.ones(4))) == regions
 

@@ -13,7 +13,7 @@ import torch
 import torch.utils.checkpoint
 
 from fx_explorer.precompile import GuardError, Precompile
-from tests.exhaustive import with_others
+from tests.exhaustive import one_of, with_others
 from tests.precompile.models import Compiled, compiled, eager
 
 FORWARD_ONLY = [torch.no_grad, torch.inference_mode]
@@ -117,7 +117,9 @@ class TurningOn(AskingATensor):
             return x * self.scale
 
 
-@pytest.mark.parametrize("kind", [Asking, AskingATensor, Telling, Remembering, TurningOn])
+@pytest.mark.parametrize(
+    "kind", one_of(2, [Asking, AskingATensor, Telling, Remembering, TurningOn])
+)
 @pytest.mark.parametrize("without", FORWARD_ONLY)
 def test_a_model_that_does_something_else_without_gradients_is_refused_by_name(
     kind: type[torch.nn.Module], without: Callable[[], contextlib.AbstractContextManager[None]]
@@ -378,7 +380,7 @@ CHANGES = [one_more_thread, another_precision, without_autocast_cache, another_d
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", one_of(2, CHANGES))
 def test_a_state_that_changes_nothing_about_the_result_is_no_reason_to_refuse(
     trained: Trained, change: Callable[[], None]
 ) -> None:

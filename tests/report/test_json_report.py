@@ -19,6 +19,7 @@ import pytest
 from fx_explorer import cli, model
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import one_of
 from tests.sessions import write_training_step
 
 Report = Callable[[Path], dict[str, Any]]
@@ -115,7 +116,7 @@ COUNTED = [
 """
 
 
-@pytest.mark.parametrize("sample", COUNTED)
+@pytest.mark.parametrize("sample", one_of(2, COUNTED))
 def test_the_report_of_a_sample_keeps_its_contract(
     captured: Captured, report: Report, sample: str
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Captured
-from tests.exhaustive import rounds
+from tests.exhaustive import rounds, with_others
 from tests.session.fuzzing import fuzz
 from tests.sessions import write_training_step
 from tests.tui.quiet import share_parsed_styles, wait_by_event_loop
@@ -43,7 +43,7 @@ for rows in (2, 3):
 """A graph break, a recompile, a backward, kernels, and something printed."""
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", with_others([1], [2]))
 def test_a_damaged_session_ends_well_or_with_the_one_error(
     seed: int,
     captured: Captured,

@@ -23,7 +23,7 @@ from fx_explorer.model import Artifact, Compilation, Gate, Graph, Intervention, 
 from fx_explorer.session import SessionReader
 from fx_explorer.stages import StageError, Stages, StageView
 from tests.capture.stepping.driving import Net, WithNorm
-from tests.exhaustive import in_exhaustive_runs
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
@@ -89,7 +89,7 @@ def recorded_code(path: Path, step: Callable[[], object]) -> list[str]:
     return [re.sub(r"#.*|\b(?:forward|backward|inference)_\d+", "", text).strip() for text in texts]
 
 
-@pytest.mark.parametrize("make", [Net, Broken])
+@pytest.mark.parametrize("make", with_others([Broken], [Net]))
 def test_stage_by_stage_gives_the_code_of_an_undriven_compile(
     tmp_path: Path, make: Callable[[], nn.Module]
 ) -> None:
@@ -220,7 +220,8 @@ def test_a_marked_region_is_what_regional_inductor_compiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "source"), [("dynamo", GELU_TO_RELU), ("joint", NEGATED), ("partition", NEGATED)]
+    ("gate", "source"),
+    with_others([("joint", NEGATED)], [("dynamo", GELU_TO_RELU), ("partition", NEGATED)]),
 )
 def test_a_pass_is_applied_once_and_changes_the_code(
     tmp_path: Path, gate: Gate, source: str

@@ -37,7 +37,7 @@ from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured
-from tests.exhaustive import rounds, with_others
+from tests.exhaustive import in_exhaustive_runs, rounds, with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.terminal_cells import Cell, written_cells
@@ -186,6 +186,7 @@ async def test_a_captured_session(
     assert len(await _play(open_app, captured(sample), 100 + seed)) > 1
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_session_with_triton_kernels(
     captured: Captured, open_app: OpenApp, seed: int

@@ -13,6 +13,7 @@ from fx_explorer.tui.commands import LEADERS, VIEWS, by_id
 from fx_explorer.tui.commands.view_commands import MORE_VIEWS
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
+from tests.exhaustive import one_of
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -23,7 +24,7 @@ async def show(driver: Driver, view: str) -> None:
     await driver.press(*by_id(f"view.{view}").keys[0].split())
 
 
-@pytest.mark.parametrize("view", ALL_VIEWS)
+@pytest.mark.parametrize("view", one_of(3, ALL_VIEWS))
 async def test_each_view_opens_and_can_be_left_on_20_by_5_cells(
     hand: Hand, open_app: OpenApp, view: str
 ) -> None:

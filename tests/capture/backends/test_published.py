@@ -39,6 +39,7 @@ from fx_explorer.model import (
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import with_others
 
 Backend = Callable[..., Any]
 
@@ -475,8 +476,13 @@ def test_calls_of_what_inductor_made_are_counted_where_it_is_built(tmp_path: Pat
         assert {row.direction: row.calls for row in reader.rows(BackendEntry)} == expected
 
 
-@pytest.mark.parametrize("build", [False, True], ids=["inspected", "built"])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    ("backend", "build"),
+    with_others(
+        [("eager", False), ("aot_eager", False), ("inductor", False)],
+        [("eager", True), ("aot_eager", True), ("inductor", True)],
+    ),
+)
 def test_the_overview_has_no_line_about_what_torchs_own_backends_support(
     tmp_path: Path, backend: str, build: bool
 ) -> None:

@@ -29,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "sample_models"))
 from convnet import ConvNet
 from transformer import Transformer
 
+from tests.exhaustive import with_others
+
 aten = torch.ops.aten
 
 TOKENS = (torch.randint(0, 128, (2, 8)), torch.randint(0, 128, (2, 8)))
@@ -318,8 +320,13 @@ def test_inductor_is_not_asked(tmp_path: Path) -> None:
     assert recorded(tmp_path, "inductor").rows(model.SupportReport) == []
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
-@pytest.mark.parametrize("network", ["convnet", "transformer"])
+@pytest.mark.parametrize(
+    ("backend", "network"),
+    with_others(
+        [("aot_eager", "transformer"), ("eager", "convnet")],
+        [("aot_eager", "convnet"), ("eager", "transformer")],
+    ),
+)
 def test_operations_add_up_to_what_torch_counts_of_the_uncompiled_call(
     backend: str, network: str, tmp_path: Path
 ) -> None:

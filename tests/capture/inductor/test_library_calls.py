@@ -18,6 +18,7 @@ from fx_explorer.capture.inductor.kernel_rows import LoweredKernels, library_cal
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.model.library_call import Layout, LibraryCall
 from tests.capture.lowering import fresh_compiler
+from tests.exhaustive import one_of
 
 
 def convolutions() -> Callable[[], object]:
@@ -95,7 +96,7 @@ def library_calls(
                 )  # it checks, and returns nothing
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", one_of(2, PROGRAMS), ids=lambda program: program.__name__)
 def test_every_call_can_be_made_alone_and_gives_what_the_graph_says(
     program: Callable[[], Callable[[], object]],
 ) -> None:

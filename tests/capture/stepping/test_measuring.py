@@ -24,7 +24,7 @@ from fx_explorer.session.schema import TABLES
 from tests.capture.recorded import failures
 from tests.capture.stepping.driving import STEPS, Broken, Driven, drive
 from tests.capture.stepping.test_region_alone import SCALAR, Regions
-from tests.exhaustive import in_exhaustive_runs
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 EAGER = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "eager"}))
 
@@ -264,7 +264,7 @@ def test_each_graph_of_a_broken_program_is_measured_by_its_name(
     assert "9/9" in driven.said("refused")[-1]
 
 
-@pytest.mark.parametrize("gate", ["dynamo", "post_grad"])
+@pytest.mark.parametrize("gate", with_others(["post_grad"], ["dynamo"]))
 def test_a_pass_of_the_variant_is_in_what_is_measured(
     tmp_path: Path, watched: Watched, built: list[str], gate: Gate
 ) -> None:

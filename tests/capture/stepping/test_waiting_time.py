@@ -15,6 +15,7 @@ from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.model import CaptureRequest, Command, Compilation, Span
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.stepping.driving import Driven, drive
+from tests.exhaustive import in_exhaustive_runs
 
 STACK = [{"filename": 0, "line": 1, "name": "f"}]
 
@@ -78,6 +79,7 @@ def test_what_dynamo_took_is_not_lost_when_another_variant_is_compiled_within_it
     assert stage_times(driven.reader).by_stage["dynamo"] > 0
 
 
+@in_exhaustive_runs
 def test_measuring_a_variant_adds_nothing_to_the_times(tmp_path: Path) -> None:
     alone = drive(tmp_path / "alone.fxs")
     driven = drive(tmp_path / "s.fxs", [Command("measure", compilation="0/0")])

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.client.capture import Capture, temporary_capture
 from fx_explorer.client.forked_workers import ForkServer, fork_server
 from fx_explorer.errors import UsageError
@@ -105,8 +106,8 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
 async def to_its_end(capture: Capture, tell: Told = ignore_message) -> Outcome:
     """Wait for a capture, and tell what the worker is doing meanwhile."""
     async for notice in capture.notices():
-        if notice.kind == "worker":
-            tell(notice.text)
+        if step := describe_step(notice):
+            tell(step)
     return await capture.wait()
 
 

@@ -9,8 +9,10 @@ from typing import Literal
 
 from fx_explorer.analysis.documents import Place
 
-Severity = Literal["good", "changed", "notice", "problem"]
-"""Severity of a fact. ``changed`` is neither good nor bad: it differs from the earlier capture."""
+Severity = Literal["good", "running", "changed", "notice", "problem"]
+"""Severity of a fact. ``changed`` is neither good nor bad: it differs from the earlier capture.
+``running`` says what still works; it is no finding.
+"""
 
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time",

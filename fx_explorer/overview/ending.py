@@ -118,13 +118,13 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         now = "The log is still being read."
         if (reader.meta("log") or {}).get("is_followed"):
             now = "The log is followed while a job writes it."
-        yield Fact("run", "notice", f"{now} What was found of it so far is below.", view="time")
+        yield Fact("run", "running", f"{now} What was found of it so far is below.", view="time")
     elif outcome is None and waiting:
         pass  # the status line says so, and the last fact what can be done meanwhile
     elif outcome is None:
         progress = reader.meta("progress", "")
         text = f"Still at work: {progress}." if progress else "Still at work."
-        yield Fact("run", "notice", text, view="console")
+        yield Fact("run", "running", text, view="console")
     elif is_log(reader):
         ended = model.Outcome.from_json(outcome)
         if not ended.went_well:

@@ -11,7 +11,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 
-GLYPHS = {"good": "✓", "changed": "≠", "notice": "▲", "problem": "✗"}
+GLYPHS = {"good": "✓", "running": "▷", "changed": "≠", "notice": "▲", "problem": "✗"}
 
 WIDTH = 100
 

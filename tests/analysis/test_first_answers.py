@@ -11,10 +11,14 @@ import pytest
 
 from fx_explorer.instruments.breaks.break_cost import BreakCost
 from fx_explorer.instruments.breaks.cut_tensors import Tensors
+from fx_explorer.instruments.compile_time.timing import describe_phase
+from fx_explorer.instruments.compile_time.view import _phase_text, time_table
 from fx_explorer.instruments.kernels.costs import KernelCost
 from fx_explorer.instruments.kernels.view import _most_expensive as slowest_kernel
 from fx_explorer.instruments.modules.tree import ModuleFigures, ModuleRow, ModuleTree
 from fx_explorer.instruments.modules.view import _most_expensive as most_expensive_module
+from fx_explorer.model import Span
+from tests.conftest import Captured, OpenedReader
 
 
 def kernel(name: str, time_s: float, calls: int, kind: Any = "estimated") -> KernelCost:
@@ -42,8 +46,28 @@ def test_several_modules_alike_are_named_as_several() -> None:
         ModuleRow(path[:1], 0, "blocks", "ModuleList", part, part),
         ModuleRow(path, 1, "0, 1", "Block", part, part, count=2),
     ]
-    answer = most_expensive_module(ModuleTree(rows, whole, 3, set()))
+    answer = most_expensive_module(ModuleTree(rows, whole, 3, frozenset()))
     assert answer.startswith("Most expensive: the 2 modules 0, 1 of blocks together, 80 %")
+
+
+def test_a_phase_has_plain_words_and_torchs_name_in_its_details() -> None:
+    span = Span(0, 0, "GraphLowering.run", "schedule", 1.0, 2.0, 3)
+    text = _phase_text(describe_phase(span.name), span)
+    assert text == (
+        "lowering: 2.00 s, begun 1.00 s after the start, inside 3 other phases\n"
+        "torch calls it GraphLowering.run"
+    )
+
+
+def test_the_time_view_names_phases_as_the_flame_chart_does(
+    captured: Captured, reader: OpenedReader
+) -> None:
+    session = reader(captured("mlp"))
+    shown = {row.cells[1].strip() for row in time_table(session).rows if row.part == 2}
+    names = {span.name for span in session.rows(Span)}
+    assert "GraphLowering.run" in names
+    assert "GraphLowering.run" not in shown
+    assert "lowering" in shown
 
 
 ONE, THREE = Tensors(1, 128), Tensors(3, 384)

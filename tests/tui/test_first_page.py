@@ -63,6 +63,12 @@ def test_what_is_fine_is_one_line_until_the_cursor_is_there() -> None:
     ]
 
 
+def test_what_still_works_is_no_finding() -> None:
+    running = Fact("run", "running", "Still at work: importing torch.", view="console")
+    lines = texts([PROBLEM, running, FINE[0]], at=0)
+    assert lines[-3:] == ["▷ Still at work: importing torch.", "", "✓ fine: time"]
+
+
 def test_a_figure_has_a_bar_for_each_part_where_there_is_room() -> None:
     labels, values = ("".join(text for text, _ in row) for row in figure_lines(FIGURES, 60))
     assert labels.split() == ["graphs", "compiling"]

@@ -81,7 +81,9 @@ class FakeTrials:
         )
         self.was_cancelled = False
 
-    async def __call__(self, request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+    async def __call__(
+        self, request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object
+    ) -> Trial:
         self.tried.append((request, fix))
         try:
             verdict, reason = await self.ending
@@ -94,7 +96,7 @@ class FakeTrials:
 def ends_as(
     verdict: Verdict, reason: str
 ) -> Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]:
-    async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+    async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object) -> Trial:
         return Trial(fix, verdict, reason, FIGURES, BETTER, None, 3.0)
 
     return trial
@@ -387,7 +389,9 @@ async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(
 async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(
     open_app: OpenApp, session: Path
 ) -> None:
-    async def no_room(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+    async def no_room(
+        request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object
+    ) -> Trial:
         raise SessionWriteError("no space left on the disk")
 
     async with open_app(session, try_fix=no_room) as driver:
@@ -503,3 +507,36 @@ async def test_a_hint_of_torchs_says_how_the_trial_of_its_option_ended(
         tried = "Tried here with capture_scalar_outputs: ✗ refused: the break stays"
         assert tried in lines[at + 1]
         assert "Look" in lines[at + 2]
+
+
+async def test_the_step_of_a_trials_worker_is_shown_while_it_runs(
+    open_app: OpenApp, session: Path
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def trial(
+        request: CaptureRequest, fix: Fix, before: SessionFigures, tell: Callable[[str], object]
+    ) -> Trial:
+        tell("importing torch")
+        await goes_on.wait()
+        tell("Inductor is fusing [0/0]")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with open_app(session, try_fix=trial) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.press("r")
+        await driver.until(lambda: "importing torch" in driver.screen)
+        goes_on.set()
+        await driver.until(lambda: "Inductor is fusing [0/0]" in driver.screen)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_nothing_of_the_screen_behind_is_seen_beside_the_dialog(
+    open_app: OpenApp, session: Path, size: tuple[int, int]
+) -> None:
+    async with open_app(session, size=size) as driver:
+        await open_fixes(driver)
+        rows = [row for row in driver.screen.splitlines() if row.lstrip().startswith("│")]
+        assert len(rows) > 10
+        assert all(row.startswith("│") and row.endswith("│") for row in rows), driver.screen

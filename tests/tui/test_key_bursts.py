@@ -214,7 +214,7 @@ async def test_a_key_typed_while_a_dialog_opens_late_goes_into_it(
     monkeypatch.setattr("fx_explorer.tui.conversation.PATIENCE_S", 0.1)
     tried = []
 
-    async def try_fix(_: object, fix: Fix, __: object) -> Any:
+    async def try_fix(_: object, fix: Fix, *__: object) -> Any:
         tried.append(fix)
         raise WorkerError("nothing is run in this test")
 

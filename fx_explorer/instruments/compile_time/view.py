@@ -27,6 +27,7 @@ from fx_explorer.instruments.compile_time.timing import (
     CompileTime,
     StageTimes,
     compile_time,
+    describe_phase,
     stage_times,
 )
 from fx_explorer.instruments.kernels.counts import built_kernels
@@ -93,12 +94,19 @@ def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     rows = []
     for span in spans:
         owner = f"[{names[span.compilation]}]" if span.compilation in names else ""
-        detail = Detail(
-            f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} "
-            f"after the start, {span.depth} deep"
-        )
-        rows.append(_row(owner, f"  {span.name}", span.duration_s, total_s, detail, 2))
+        name = describe_phase(span.name)
+        detail = Detail(_phase_text(name, span))
+        rows.append(_row(owner, f"  {name}", span.duration_s, total_s, detail, 2))
     return rows
+
+
+def _phase_text(name: str, span: model.Span) -> str:
+    """Return the times of a phase, and torch's name of it."""
+    around = f", inside {counted(span.depth, 'other phase')}" if span.depth else ""
+    text = (
+        f"{name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} after the start{around}"
+    )
+    return text if name == span.name else f"{text}\ntorch calls it {span.name}"
 
 
 def _row(

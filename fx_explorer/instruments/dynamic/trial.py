@@ -16,6 +16,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +37,7 @@ from fx_explorer.trials import (
     ignore_message,
     recapture,
     straight_through,
+    to_its_end,
 )
 
 A_SCRIPT = (
@@ -224,14 +226,24 @@ class DynamicMarkTrial:
 
 
 async def try_marks(
-    request: CaptureRequest, sources: Sequence[str], before: int, worker: TrialWorker = HERE
+    request: CaptureRequest,
+    sources: Sequence[str],
+    before: int,
+    tell: Callable[[str], object] = ignore_message,
+    worker: TrialWorker = HERE,
 ) -> DynamicMarkTrial:
     """Capture the program with these sizes marked. ``sources`` are in the form of the environment
     variable: ``L['x']:0``. ``request`` is the request of the session, ``before`` the number of its
     compilations. Errors of the user's program are not raised.
     """
     marked = {VARIABLE: ",".join(sources)}
-    again = await recapture(straight_through(request), worker, _compilations, environment=marked)
+    again = await recapture(
+        straight_through(request),
+        worker,
+        _compilations,
+        attend=partial(to_its_end, tell=tell),
+        environment=marked,
+    )
     is_timed_out = again.outcome.kind == "timed_out"
     if again.is_whole:
         return DynamicMarkTrial(before, again.found, "", again.took_s, is_timed_out)

@@ -91,9 +91,8 @@ async def _try(
 ) -> None:
     check_program(arguments)
     sources = sources_of(wanted)
-    trial = await try_marks(
-        request, sources, compilations, forking_worker(arguments.python, arguments.timeout)
-    )
+    worker = forking_worker(arguments.python, arguments.timeout)
+    trial = await try_marks(request, sources, compilations, worker=worker)
     print_fitted(f"       {printable(f'{trial.description}: {how}')} (in {trial.took_s:.0f} s)")
 
 
@@ -199,7 +198,7 @@ async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Names
     if known:
         tried = replace(known, fix=fix)
     else:
-        tried = await try_fix(session_fixes.request, fix, session_fixes.before, worker)
+        tried = await try_fix(session_fixes.request, fix, session_fixes.before, worker=worker)
     session_fixes.trials.append(tried)
     return tried
 

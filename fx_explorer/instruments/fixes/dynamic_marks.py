@@ -22,7 +22,7 @@ from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.instruments.recompiles.guard_changes import GuardChange
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import HERE, TrialWorker
+from fx_explorer.trials import HERE, Told, TrialWorker, ignore_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +237,18 @@ def _by_hand(wanted: Sequence[DynamicMark]) -> str:
 
 
 async def try_any(
-    request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
+    request: CaptureRequest,
+    fix: Fix,
+    before: SessionFigures,
+    tell: Told = ignore_message,
+    worker: TrialWorker = HERE,
 ) -> Trial:
     """Try a fix like ``try_fix``, also one that marks sizes. Marks affect how the program is
     compiled and not its results, so results are not compared.
     """
     if not fix.marks:
-        return await try_fix(request, fix, before, worker)
-    tried = await try_marks(request, fix.marks, before.compilations, worker)
+        return await try_fix(request, fix, before, tell, worker)
+    tried = await try_marks(request, fix.marks, before.compilations, tell, worker)
     of_time: Verdict = "timed out" if tried.is_timed_out else "refused"
     verdict: Verdict = "good" if tried.is_good else of_time
     return Trial(

@@ -29,8 +29,9 @@ from fx_explorer.instruments.recompiles.causes import ExplainedRecompile
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.writing import MergedEdits, WrittenEdits, why_not_written, write_edits
+from fx_explorer.trials import Told
 
-TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
+TryFix = Callable[[CaptureRequest, Fix, SessionFigures, Told], Awaitable[Trial]]
 """The type of ``try_any`` for one worker, or of a stand-in."""
 
 

@@ -209,7 +209,7 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
 
     DEFAULT_CSS = """
     FixScreen { align: center middle; }
-    FixScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    FixScreen > Vertical { width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
     FixScreen RowList { background: $surface; }
     FixScreen VerticalScroll { height: auto; max-height: 60%; margin: 1 0; }
     FixScreen Label { width: 1fr; padding: 0 1; }
@@ -248,6 +248,8 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._trying: int | None = None
         self._rows_done = 0
         self._rows_planned = 1
+        self._step = ""
+        """The present step of the trial's worker."""
         self._trial: Worker[None] | None = None
         self._rows: list[Row] = []
         self._list = RowList(COLUMNS, header=False)
@@ -329,7 +331,8 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         # terminal.
         if self._trial:
             counted_steps = steps(self._rows_done, self._rows_planned)
-            runs = " · ".join(filter(None, ("trying", counted_steps, self.running_for)))
+            parts = ("trying", counted_steps, self.running_for, printable(self._step))
+            runs = " · ".join(filter(None, parts))
             first = f"{closes} stops the trial"
         else:
             first = f"{tries} tries it · {tries_all} all"
@@ -341,6 +344,12 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
 
     def show_clock(self) -> None:
         self._show_hint()
+
+    def _show_step(self, step: str) -> None:
+        """Show what the worker of the trial is doing."""
+        self._step = step
+        if self.is_attached:
+            self._show_hint()
 
     # what can be asked
 
@@ -442,7 +451,8 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
 
     async def _try_fix_now(self, fix: Fix) -> None:
         assert self._offer.request is not None
-        trial = await self._try_fix(self._offer.request, fix, self._offer.before)
+        self._show_step("starting")
+        trial = await self._try_fix(self._offer.request, fix, self._offer.before, self._show_step)
         self._trials.append(trial)
         broken = self._offer.broken
         sets_only_options = fix in self._offer.fixes and not fix.edits

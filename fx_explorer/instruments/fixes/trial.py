@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from fx_explorer import model
@@ -24,7 +25,15 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.nodes import squeezes
 from fx_explorer.source_edit.user_files import changed_on_disk
-from fx_explorer.trials import HERE, TrialWorker, recapture, straight_through
+from fx_explorer.trials import (
+    HERE,
+    Told,
+    TrialWorker,
+    ignore_message,
+    recapture,
+    straight_through,
+    to_its_end,
+)
 
 _UNKNOWN = re.compile(r"\bu\d+\b")
 """Matches torch's name of a symbol without a value while compiling (``create_unbacked_symint`` in
@@ -89,16 +98,22 @@ class Trial:
 
 
 async def try_fix(
-    request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
+    request: CaptureRequest,
+    fix: Fix,
+    before: SessionFigures,
+    tell: Told = ignore_message,
+    worker: TrialWorker = HERE,
 ) -> Trial:
     """Try a fix. ``request`` is the request of the session with the break, ``before`` are its
-    figures. Raises SessionWriteError when there is no room for a session. Errors of the fix or of
-    the user's program are part of the result.
+    figures; ``tell`` is called with each step of the worker. Raises SessionWriteError when there is
+    no room for a session. Errors of the fix or of the user's program are part of the result.
     """
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
     if change or fix.refuted:
         return Trial(fix, "refused", change or fix.refuted, before, None, None, 0.0)
-    changed = await recapture(request_to_try(request, fix), worker, _read_result)
+    changed = await recapture(
+        request_to_try(request, fix), worker, _read_result, attend=partial(to_its_end, tell=tell)
+    )
     after, verification, failures = changed.found
     verification = with_what_a_fix_hides(verification, fix)
     verdict, reason = judge(

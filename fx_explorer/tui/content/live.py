@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.model import GATE_WORDS, Command, Direction, Gate, Mark, Notice, Outcome, Stage
-from fx_explorer.session.file_names import in_file
 
 
 class CaptureLike(Protocol):
@@ -182,14 +181,11 @@ class LiveCapture:
             self.notes.append(notice.text)
         elif notice.kind == "phase" and notice.stage:
             self._open_stages[notice.stage] += 1 if notice.state == "begin" else -1
-            self.doing = _doing(notice) or self.doing
+            self.doing = describe_step(notice) or self.doing
             self.reading = None
         elif notice.kind == "line":
             self.reading = notice.text, notice.line
-            place = in_file(notice.text, notice.line)
-            self.doing = (
-                f"Dynamo is reading {place}: {counted(notice.operations, 'operation')} so far"
-            )
+            self.doing = describe_step(notice)
         elif notice.kind == "gate":
             self._take_gate(notice)
         elif notice.kind in ("done", "refused"):
@@ -232,23 +228,3 @@ class LiveCapture:
         else:
             await self.capture.cancel(grace_s)
         self.is_over = True
-
-
-STAGE_VERBS: dict[Stage, str] = {
-    "dynamo": "Dynamo is reading",
-    "pre_grad": "pre-grad passes on",
-    "joint": "AOTAutograd is tracing",
-    "forward": "AOTAutograd is partitioning",
-    "backward": "AOTAutograd is partitioning",
-    "post_grad": "post-grad passes on",
-    "schedule": "Inductor is fusing",
-    "output_code": "Inductor is writing code for",
-    "kernel": "building kernels of",
-}
-
-
-def _doing(notice: Notice) -> str:
-    if notice.state != "begin" or not notice.stage:
-        return ""
-    subject = f"[{notice.compilation}]" if notice.compilation else "the graph"
-    return f"{STAGE_VERBS[notice.stage]} {subject}"

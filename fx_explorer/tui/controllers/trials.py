@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.trial import Trial, Verdict
     from fx_explorer.model import CaptureRequest
     from fx_explorer.source_edit.writing import WrittenEdits
+    from fx_explorer.trials import Told
 
 READ_S = 15
 
@@ -161,10 +162,10 @@ class Trials:
         """
 
         async def try_after_asking(
-            request: CaptureRequest, fix: Fix, before: SessionFigures
+            request: CaptureRequest, fix: Fix, before: SessionFigures, tell: Told
         ) -> Trial:
             await self._services.ask_to_run()
-            return await try_fix(request, fix, before)
+            return await try_fix(request, fix, before, tell)
 
         return try_after_asking
 

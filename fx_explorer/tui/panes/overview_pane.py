@@ -33,6 +33,7 @@ from fx_explorer.tui.widgets.text_layout import wrapped
 
 GLYPHS: dict[Severity, Piece] = {
     "good": ("✓", "good"),
+    "running": ("▷", "annotation"),
     "changed": ("≠", "annotation"),
     "notice": ("▲", "warning"),
     "problem": ("✗", "bad"),
@@ -233,13 +234,15 @@ def _rank(fact: Fact) -> int:
     return len(FIRST) + SEVERITIES.index(fact.severity)
 
 
-SEVERITIES: tuple[Severity, ...] = ("problem", "notice", "changed", "good")
+SEVERITIES: tuple[Severity, ...] = ("problem", "notice", "changed", "running", "good")
 """Severities, the worst first."""
 
 
 def is_finding(fact: Fact) -> bool:
-    """Return whether a fact stands on top of the page, and not among what is fine."""
-    return fact.severity != "good" or fact.topic in FIRST
+    """Return whether a fact stands on top of the page, and not among what is fine or still
+    running.
+    """
+    return fact.severity not in ("good", "running") or fact.topic in FIRST
 
 
 MOST_FIGURE_GAP = 6
@@ -265,7 +268,9 @@ class PageLayout:
         fine while the cursor is on a finding.
         """
         lines: list[FactLine] = []
-        fine = [at for at, fact in enumerate(facts) if not is_finding(fact)]
+        others = [at for at, fact in enumerate(facts) if not is_finding(fact)]
+        running = [at for at in others if facts[at].severity == "running"]
+        fine = [at for at in others if at not in running]
         for at, fact in enumerate(facts):
             if is_finding(fact):
                 lines += self._fact(fact, at, "")
@@ -273,6 +278,10 @@ class PageLayout:
             if lines:
                 lines.append(FactLine((), NO_FACT))
             lines += [FactLine(pieces, NO_FACT) for pieces in figure_lines(figures, self._width)]
+        if running and lines:
+            lines.append(FactLine((), NO_FACT))
+        for at in running:
+            lines += self._fact(facts[at], at, "")
         if fine:
             if lines:
                 lines.append(FactLine((), NO_FACT))

@@ -276,7 +276,7 @@ async def test_for_real_the_break_of_a_fixed_program_is_gone(
 def verdicts(*, good: str, tried: list[str]) -> Callable[..., object]:
     """Return trials of which only those of one title are good."""
 
-    async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+    async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object) -> Trial:
         tried.append(fix.title)
         verdict: Verdict = "good" if good and good in fix.title else "refused"
         return Trial(fix, verdict, "as the test says", FIGURES, BETTER, None, 3.0)
@@ -341,7 +341,7 @@ async def test_all_together_come_last_where_there_are_several_breaks(
         )
     tried: list[str] = []
 
-    async def good(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+    async def good(request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object) -> Trial:
         tried.append(fix.title)
         return Trial(fix, "good", "all is well", FIGURES, replace(BETTER), None, 3.0)
 
@@ -359,7 +359,9 @@ async def test_a_trial_that_cannot_be_made_ends_trying_all(
 ) -> None:
     tried: list[str] = []
 
-    async def not_agreed(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+    async def not_agreed(
+        request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object
+    ) -> Trial:
         tried.append(fix.title)
         raise UsageError("You did not agree")
 

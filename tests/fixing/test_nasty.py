@@ -67,6 +67,7 @@ def test_what_is_lost_is_found_and_what_is_not_seen_is_named(
     assert said in trial.reason
 
 
+@in_exhaustive_runs
 def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(
     case: Callable[[str], Case],
 ) -> None:

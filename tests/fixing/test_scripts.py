@@ -18,6 +18,7 @@ from fx_explorer.instruments.fixes.measure.script_results import MOST_CALLS
 from fx_explorer.instruments.fixes.offers import proposals
 from fx_explorer.instruments.fixes.trial import Trial, try_fix
 from fx_explorer.session import SessionReader
+from tests.exhaustive import in_exhaustive_runs
 
 OUT = "take the print out of the compiled code"
 AFTER = "let torch do the print after the graph"
@@ -427,6 +428,7 @@ def test_what_is_not_kept_is_said() -> None:
     ]
 
 
+@in_exhaustive_runs
 def test_what_inductor_changes_of_the_original_too_is_not_laid_to_the_fix(
     script: Callable[..., Path],
 ) -> None:
@@ -489,6 +491,7 @@ for width in (4, 5, 4):
 """
 
 
+@in_exhaustive_runs
 def test_a_failure_of_the_compiler_that_the_original_catches_too_is_not_laid_to_the_fix(
     script: Callable[..., Path],
 ) -> None:

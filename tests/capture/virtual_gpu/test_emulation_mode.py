@@ -19,6 +19,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
+from tests.exhaustive import with_others
 from tests.worker.capturing import Ended
 
 Opened = Callable[[Ended], SessionReader]
@@ -231,7 +232,9 @@ torch.compile(net, dynamic=True)(torch.randn(5, 3, 32, 32, device="DEVICE"))
 
 
 @needs_triton
-@pytest.mark.parametrize(("device", "feeding"), [("cpu", "transplant"), ("cuda", "fake")])
+@pytest.mark.parametrize(
+    ("device", "feeding"), with_others([("cuda", "fake")], [("cpu", "transplant")])
+)
 def test_a_batch_that_varies_is_not_limited_by_the_convolutions_of_the_cpu(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened, device: str, feeding: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fx_explorer import model
 from fx_explorer.analysis.link_explanations import link_coverage
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
-from tests.exhaustive import IS_EXHAUSTIVE, with_others
+from tests.exhaustive import IS_EXHAUSTIVE, in_exhaustive_runs, with_others
 from tests.worker.capturing import Ended
 
 pytestmark = needs_triton
@@ -157,7 +158,9 @@ def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opene
 
 
 @pytest.mark.parametrize(
-    "options", [{"mode": "reduce-overhead"}, {"backend": "regional_inductor"}], ids=str
+    "options",
+    with_others([{"mode": "reduce-overhead"}], [{"backend": "regional_inductor"}]),
+    ids=str,
 )
 def test_other_ways_of_compiling_make_triton_kernels_too(
     for_gpu: ForGpu, opened: Opened, options: dict[str, str]
@@ -166,6 +169,21 @@ def test_other_ways_of_compiling_make_triton_kernels_too(
     assert ended.outcome.kind == "finished", ended.outcome
     generated = {kernel.language for kernel in opened(ended).rows(model.Kernel)} - {"extern"}
     assert generated == {"triton"}
+
+
+@in_exhaustive_runs
+def test_code_is_the_same_in_a_process_that_is_forked_with_its_gpu_and_in_a_fresh_one(
+    for_gpu: ForGpu, opened: Opened
+) -> None:
+    """Most tests for an H100 fork a process that has it already (tests/warm_python.py)."""
+    codes = []
+    for options in ({}, {"python": sys.executable}):
+        reader = opened(for_gpu(SAMPLES / "mlp.py", "h100", **options))
+        codes.append(
+            [reader.text(row.text) for row in reader.rows(model.Artifact, kind="output_code")]
+        )
+    assert codes[0] == codes[1]
+    assert len(codes[0]) == 2, "a forward and a backward"
 
 
 def test_nothing_of_it_is_in_the_caches_of_a_real_gpu(

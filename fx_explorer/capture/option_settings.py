@@ -27,12 +27,7 @@ from fx_explorer.capture.option_catalogue import (
     value_of,
 )
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import (
-    backend_registry,
-    convert_frame,
-    dynamo_config,
-    dynamo_exc,
-)
+from fx_explorer.capture.torch_compat.private_names import dynamo_config
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting
 from fx_explorer.model.setting_values import declared, one_of, problem_of
@@ -139,6 +134,8 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
     """
     if not {"compile.backend", "compile.mode"} & settings.keys():
         return asked_for
+    from fx_explorer.capture.torch_compat.private_names import backend_registry, dynamo_exc
+
     backend, mode = (
         str(settings.get("compile.backend") or "inductor"),
         settings.get("compile.mode") or None,
@@ -211,6 +208,8 @@ class DynamicShapes:
                     return original(*args, **kwargs)
 
             return _compile
+
+        from fx_explorer.capture.torch_compat.private_names import convert_frame
 
         with patched(convert_frame, "_compile", make):
             yield

@@ -46,7 +46,8 @@ class Case:
         return found[0]
 
     def tried(self, fix: Fix, timeout: float = 120) -> Trial:
-        return asyncio.run(try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout)))
+        worker = TrialWorker(timeout_s=timeout)
+        return asyncio.run(try_fix(self.request, fix, self.before, worker=worker))
 
 
 @pytest.fixture(scope="session")

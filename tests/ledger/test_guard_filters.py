@@ -371,7 +371,7 @@ def test_each_filter_that_would_drop_a_guard_is_measured_beside_the_program(
 ) -> None:
     net = tmp_path / "net.py"
     net.write_text(PROGRAM)
-    code = main(["ledger", str(net), "--no-train", "--backend", "eager", "--try", "--budget", "20"])
+    code = main(["ledger", str(net), "--no-train", "--backend", "eager", "--try", "--budget", "6"])
     told = capsys.readouterr().out
     assert code == 0, told
     assert "is counted as entering torch.compile" not in told, "guards hold outside of the call"

@@ -16,10 +16,13 @@ from fx_explorer.model.checked_json import checked
 META = "numerics"
 """The key of the entry in ``meta``."""
 
-NumericsWork = Literal["reference", "compare", "locate", "decompositions", "bisect", "minify"]
+NumericsWork = Literal[
+    "reference", "compare", "locate", "decompositions", "random", "bisect", "minify"
+]
 """What a process does. ``reference``: run the program in eager mode and in float64. ``compare``: run
 it compiled, and compare its results. ``locate``: compare the graphs of one compiled call, pass after
-pass and node after node. ``decompositions``: compare each operator with its decomposition.
+pass and node after node. ``decompositions``: compare each operator with its decomposition. ``random``: list the operators that
+draw random numbers.
 ``bisect``: torch's CompilerBisector. ``minify``: write the smallest program that still differs.
 """
 

@@ -253,16 +253,16 @@ CAST_LEFT_OUT = Fault(
     """import torch
 
 def model(x):
-    y = x * 1.001
+    y = x * 1.003
     y = y - x
-    return y > 0.004
+    return y > 0.007
 
 example_inputs = (torch.linspace(1, 2, 256).to(torch.bfloat16),)
 """,
     "code",
     "aten.gt.Scalar",
-    "return y > 0.004",
-    "Fusion left out a cast",
+    "return y > 0.007",
+    "so fusion left out a cast",
 )
 
 FAULTS = {

@@ -144,7 +144,7 @@ class NumericsDriver:
             learned.problem = "Nothing was compiled, so there is nothing to compare."
             return
         if not program.differs:
-            await self._explain_equal(answer)
+            await self._explain_equal()
             return
         if answer.get("other_path"):
             return  # the answer says so already: it is the program itself
@@ -179,30 +179,34 @@ class NumericsDriver:
                 f"It fails differently each time: compiled once more, {again.message}"
             )
 
-    async def _explain_equal(self, answer: dict[str, Any]) -> None:
+    async def _explain_equal(self) -> None:
         """Say what is behind results that agree: other random numbers, or values that are not
         finite.
         """
-        is_random = bool(self._learned.facts.get("is_random"))
-        if not (is_random or self._learned.facts.get("is_not_finite")):
+        facts = self._learned.facts
+        if self._plan.request.backend != "inductor" or self._left_s <= 0:
             return
-        if self._plan.request.backend != "inductor":
+        if facts.get("is_random"):
+            await self._name_random_operator()
+        elif facts.get("is_not_finite"):
+            finding = await self._located("locate")
+            if finding is not None and finding.births:
+                self._learned.finding = NumericsFinding("", births=finding.births)
+
+    async def _name_random_operator(self) -> None:
+        try:
+            answer = await self._done("random", self._plan.request)
+        except CellFailed as failed:
+            self._learned.left_out.append(f"Random operators are not known: {failed.message}")
             return
-        located = await self._located("locate")
-        if located is None:
-            return
-        finding, random = located
-        if finding is not None and not is_random:
-            self._learned.finding = NumericsFinding("", births=finding.births)
-        elif random:
-            first = random[0]
+        for operator in answer["random"][:1]:
             self._learned.finding = NumericsFinding(
                 "random",
-                node=str(first["name"]),
-                operation=str(first["operation"]),
-                file=str(first["file"]),
-                line=int(first["line"]),
-                code=str(first["code"]),
+                node=str(operator["name"]),
+                operation=str(operator["operation"]),
+                file=str(operator["file"]),
+                line=int(operator["line"]),
+                code=str(operator["code"]),
             )
 
     async def _stage(self) -> NumericsStage:
@@ -220,24 +224,19 @@ class NumericsDriver:
 
     async def _locate(self, stage: NumericsStage) -> None:
         learned = self._learned
-        located = None
+        finding = None
         if stage == "decomposition":
-            located = await self._located("decompositions")
+            finding = await self._located("decompositions")
         elif stage == "code" and self._plan.request.backend == "inductor":
-            located = await self._located("locate")
-        finding = located[0] if located else None
+            finding = await self._located("locate")
         if finding is None:
             finding = NumericsFinding(stage)
         elif not finding.stage:
             finding = replace(finding, stage=stage)
         learned.finding = finding
 
-    async def _located(
-        self, work: NumericsWork
-    ) -> tuple[NumericsFinding | None, list[dict[str, Any]]] | None:
-        """Return the finding of a process, and the operators that draw random numbers; None where
-        the process failed.
-        """
+    async def _located(self, work: NumericsWork) -> NumericsFinding | None:
+        """Return the finding of a process; None where it found nothing, or failed."""
         try:
             answer = await self._done(work, self._plan.request)
         except CellFailed as failed:
@@ -245,7 +244,7 @@ class NumericsDriver:
             return None
         found = answer.get("finding")
         self._traits = answer.get("traits", {})
-        return (finding_from(found) if found else None), answer.get("random", [])
+        return finding_from(found) if found else None
 
     async def _try_remedies(self) -> None:
         request = self._plan.request

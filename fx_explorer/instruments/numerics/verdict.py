@@ -18,6 +18,9 @@ STAGES = {
     "random": "other random numbers",
 }
 
+CASTS = "emulate_precision_casts"
+"""The option of Inductor's with which generated code rounds to 16 bits wherever eager mode does."""
+
 STATES = {
     "failed": "fails",
     "out_of_memory": "runs out of memory",
@@ -38,7 +41,7 @@ def verdict(numerics: Numerics) -> list[str]:
     if program is None:
         return [numerics.problem or "Nothing was compared."]
     sentences = [_answer(numerics, program)]
-    if numerics.problem:
+    if numerics.problem and numerics.problem not in sentences:
         sentences.append(numerics.problem)
     finding = numerics.finding
     if finding is not None:
@@ -89,10 +92,7 @@ def _difference(program: NumericsRun) -> str:
 def _about_finding(numerics: Numerics, finding: NumericsFinding) -> list[str]:
     sentences = []
     if finding.stage == "random":
-        sentences.append(
-            f"{_operator(finding)} draws random numbers, and Inductor draws its own: with "
-            "torch._inductor.config.fallback_random they are eager's (tried)."
-        )
+        sentences.append(_random_operator(numerics, finding))
     elif finding.stage and is_wrong(numerics):
         sentences.append(_first_operator(finding))
     sentences += finding.reasons
@@ -100,6 +100,14 @@ def _about_finding(numerics: Numerics, finding: NumericsFinding) -> list[str]:
     if finding.method and finding.node:
         sentences.append(finding.method)
     return sentences
+
+
+def _random_operator(numerics: Numerics, finding: NumericsFinding) -> str:
+    program = numerics.program
+    sentence = f"{_operator(finding)} draws random numbers, and Inductor draws its own"
+    if program is not None and program.is_alike:
+        return f"{sentence}: with torch._inductor.config.fallback_random they are eager's (tried)."
+    return f"{sentence}; in eval mode the program can be compared."
 
 
 def _first_operator(finding: NumericsFinding) -> str:
@@ -141,6 +149,8 @@ def _remedies(numerics: Numerics) -> list[str]:
 def _result(run: NumericsRun) -> str:
     if run.state != "measured":
         return f"it {STATES[run.state]}: {run.message}"
+    if run.is_alike and run.name.endswith(CASTS):
+        return "results are eager's, so fusion left out a cast"
     if run.is_alike:
         return "results are eager's"
     if run.agreement == "not_compared":

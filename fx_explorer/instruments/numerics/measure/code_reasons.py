@@ -122,11 +122,6 @@ class CodeReasons:
                 "with what stands before and behind the inputs in memory (tried with two values)."
             )
             return
-        if self._is_alike_with({"emulate_precision_casts": True}):
-            yield (
-                "Fusion left out a cast: with torch._inductor.config.emulate_precision_casts the "
-                "graph's results are eager's (tried)."
-            )
         error, size = self._relative_error()
         name = operation_of(self._node)
         is_sum = any(part in name for part in REDUCTIONS)
@@ -161,12 +156,6 @@ class CodeReasons:
         if row is None or row.error < 0:
             return 0.0, 0.0
         return row.error, row.size
-
-    def _is_alike_with(self, changes: dict[str, Any]) -> bool:
-        try:
-            return self._is_alike(self._outputs_with(copied_graph(self._graph.lowered), changes))
-        except Exception:  # noqa: BLE001 - it does not compile so, and is no remedy
-            return False
 
     def _outputs_with(self, graph_module: fx.GraphModule, changes: dict[str, Any]) -> list[Any]:
         compiled = self._graph.compiled_with(graph_module, changes)

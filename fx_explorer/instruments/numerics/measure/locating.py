@@ -26,7 +26,6 @@ from fx_explorer.instruments.numerics.measure.interpreting import (
     as_list,
     copied_inputs,
     eager_values,
-    is_repeatable,
     wide_values,
 )
 from fx_explorer.instruments.numerics.measure.node_comparison import (
@@ -57,8 +56,8 @@ from fx_explorer.program.equal_results import ResultDifference
 
 Say = Callable[[str], object]
 
-MOST_EXTRA_OUTPUTS = 3000
-"""Largest number of nodes whose values are made outputs at once."""
+MOST_EXTRA_OUTPUTS = 60
+"""Largest number of nodes whose values are made outputs at once: compiling takes longer with each."""
 
 ALL_OUTPUTS = (
     "Values of single nodes are those of the same graph compiled with all of them as outputs, which "
@@ -179,25 +178,6 @@ def traits(record: RecordedProgram) -> dict[str, bool]:
                 has_narrow = True
             has_convolution = has_convolution or "convolution" in str(node.target)
     return {"has_narrow": has_narrow, "has_convolution": has_convolution}
-
-
-def random_nodes(record: RecordedProgram) -> list[dict[str, Any]]:
-    """Return the nodes that draw random numbers, with their lines, each line once."""
-    nodes: dict[tuple[str, int], dict[str, Any]] = {}
-    for graph in record.graphs:
-        for node in graph.before.graph.nodes:
-            if node.op != "call_function" or is_repeatable(node):
-                continue
-            line = line_near(node)
-            entry = {
-                "name": node.name,
-                "operation": operation_of(node),
-                "file": line.file,
-                "line": line.line,
-                "code": line.code,
-            }
-            nodes.setdefault((line.file, line.line), entry)
-    return sorted(nodes.values(), key=lambda entry: not entry["file"])
 
 
 def _with_births(finding: NumericsFinding, born: list[NumericsBirth]) -> NumericsFinding:
@@ -371,21 +351,45 @@ class _InCode:
         )
 
     def _values(self) -> tuple[Values, str]:
-        """Return the values of all nodes in compiled code; of none where it cannot be compiled so."""
-        extra = [node for node in self._lowered.graph.nodes if is_observable(node)]
-        extra = extra[:MOST_EXTRA_OUTPUTS]
-        values: Values = self._placeholders()
+        """Return the values of nodes in compiled code; of none where the graph cannot be compiled
+        so. In a large graph, nodes at equal distances are seen first, then all before the first of
+        these that differs.
+        """
+        nodes = [node for node in self._lowered.graph.nodes if is_observable(node)]
+        distance = -(-len(nodes) // MOST_EXTRA_OUTPUTS)
         try:
-            outputs = self._run(with_outputs(self._lowered, extra))
+            values, still_differs = self._values_of(nodes[::distance])
+            if distance > 1 and still_differs:
+                near = self._nodes_before_first_wrong(nodes, values)
+                others, still_differs = self._values_of(near)
+                values |= others
         except Exception:  # noqa: BLE001 - Inductor cannot compile it so: it is cut off instead
-            return values, CUT_OFF
+            return self._placeholders(), CUT_OFF
+        return values, ALL_OUTPUTS if still_differs else CUT_OFF
+
+    def _values_of(self, nodes: Sequence[fx.Node]) -> tuple[Values, bool]:
+        """Return the values of these nodes, and whether the graph's own result still differs."""
+        values: Values = self._placeholders()
+        outputs = self._run(with_outputs(self._lowered, nodes))
         count = len(self._eager_outputs)
-        for node, value in zip(extra, outputs[count:], strict=False):
+        for node, value in zip(nodes, outputs[count:], strict=False):
             values[node.name] = value
         worst = worst_difference(outputs[:count], self._eager_outputs, self._exact_outputs)
-        if worst is None or worst.kind != "differs":
-            return values, CUT_OFF
-        return values, ALL_OUTPUTS
+        return values, worst is not None and worst.kind == "differs"
+
+    def _nodes_before_first_wrong(self, nodes: Sequence[fx.Node], values: Values) -> list[fx.Node]:
+        """Return the nodes from the last seen ones that agree up to the first that differs, or to
+        the end.
+        """
+        near: list[fx.Node] = []
+        for node in nodes:
+            near.append(node)
+            if node.name not in values:
+                continue
+            if self._is_wrong(node, values[node.name]):
+                break
+            near = [node]
+        return near
 
     def _placeholders(self) -> Values:
         names = [n.name for n in self._lowered.graph.nodes if n.op == "placeholder"]

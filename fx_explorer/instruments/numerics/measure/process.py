@@ -53,6 +53,7 @@ def _answer(task: NumericsTask, say: Say) -> dict[str, Any]:
         "compare": _compare,
         "locate": _locate,
         "decompositions": _decompositions,
+        "random": _random,
         "bisect": _bisect,
         "minify": _minify,
     }
@@ -145,7 +146,6 @@ def _program(task: NumericsTask, say: Say) -> tuple[Caller, Caller, NetworkState
 def _locate(task: NumericsTask, say: Say) -> dict[str, Any]:
     from fx_explorer.instruments.numerics.measure.locating import (
         locate,
-        random_nodes,
         record_program,
         traits,
     )
@@ -156,7 +156,6 @@ def _locate(task: NumericsTask, say: Say) -> dict[str, Any]:
     finding = locate(record, say)
     return {
         "finding": asdict(finding) if finding else None,
-        "random": random_nodes(record),
         "traits": traits(record),
         "graphs": len(record.graphs),
         "calls": sum(len(graph.calls) for graph in record.graphs),
@@ -170,6 +169,14 @@ def _decompositions(task: NumericsTask, say: Say) -> dict[str, Any]:
     say("comparing each operator with its decomposition")
     finding = wrong_decomposition(plain, plain.function, state, task.task.request)
     return {"finding": asdict(finding) if finding else None}
+
+
+def _random(task: NumericsTask, say: Say) -> dict[str, Any]:
+    from fx_explorer.instruments.numerics.measure.random_operators import random_operators
+
+    _, plain, state = _program(task, say)
+    say("looking for the operators that draw random numbers")
+    return {"random": random_operators(plain, plain.function, state, task.task.request)}
 
 
 def _bisect(task: NumericsTask, say: Say) -> dict[str, Any]:

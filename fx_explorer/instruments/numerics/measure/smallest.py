@@ -34,8 +34,10 @@ from fx_explorer.program.place import locate as place_of
 
 Say = Callable[[str], object]
 
-MOST_LAYERS = 12
-"""How many layers of operators before the one that differs are tried one by one, before all."""
+TRIED_LAYERS = (0, 1, 3, 7)
+"""How many layers of operators before the one that differs are tried, before all of them: each try
+compiles.
+"""
 
 MOST_LITERALS = 256
 """Largest number of elements of a tensor that is written as numbers."""
@@ -67,18 +69,17 @@ def write_smallest(record: RecordedProgram, task: NumericsTask, say: Say) -> str
 def _parts(node: fx.Node) -> list[set[fx.Node]]:
     """Return growing parts of the graph that end in ``node``."""
     part = {node}
-    parts = [set(part)]
+    layers = [set(part)]
     while True:
         before = {
             given for one in part for given in one.all_input_nodes if given.op == "call_function"
         }
         if before <= part:
-            return parts
+            break
         part |= before
-        if len(parts) < MOST_LAYERS:
-            parts.append(set(part))
-        else:
-            parts[-1] = set(part)
+        layers.append(set(part))
+    last = len(layers) - 1
+    return [*(layers[at] for at in TRIED_LAYERS if at < last), layers[last]]
 
 
 class _Program:
@@ -97,11 +98,21 @@ class _Program:
         graph = fx.Graph()
         copies: dict[fx.Node, fx.Node] = {}
         given = []
-        for one in lowered.graph.nodes:
-            is_input = one not in part and any(user in part for user in one.users)
-            if is_input:
+        inputs = [
+            one
+            for one in lowered.graph.nodes
+            if one not in part and any(user in part for user in one.users)
+        ]
+        sizes = {one: _size_of_input(one, inputs) for one in inputs}
+        for one in inputs:
+            if sizes[one] is None:
                 given.append(one)
                 copies[one] = graph.placeholder(one.name)
+        for one, size in sizes.items():
+            if size is not None:
+                tensor, dim = size
+                target = torch.ops.aten.sym_size.int
+                copies[one] = graph.call_function(target, (copies[tensor], dim))
         for one in lowered.graph.nodes:
             if one in part:
                 if not _is_writable(one):
@@ -160,6 +171,21 @@ class _Program:
             at = lines.index("example_inputs = (")
             lines.insert(at, "kept = torch.load(__file__[: -len('.py')] + '.pt')")
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _size_of_input(node: fx.Node, inputs: list[fx.Node]) -> tuple[fx.Node, int] | None:
+    """Return the tensor among the inputs that has this dynamic size, and its dimension; None for
+    other inputs. Given as a number of its own, a size would not be known to be the tensor's.
+    """
+    value = node.meta.get("val")
+    if not isinstance(value, torch.SymInt):
+        return None
+    for tensor in inputs:
+        shape = getattr(tensor.meta.get("val"), "shape", ())
+        for dim, size in enumerate(shape):
+            if str(size) == str(value):
+                return tensor, dim
+    return None
 
 
 def _is_writable(node: fx.Node) -> bool:

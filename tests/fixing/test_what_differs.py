@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
-from tests.exhaustive import one_of
 from tests.fixing import cases_of_change as cases
 from tests.fixing.cases_of_change import Pair
 from tests.fixing.observed import differences, in_a_child
@@ -19,14 +18,14 @@ from tests.fixing.observed import differences, in_a_child
 DIFFERING = [*cases.STATE, *cases.RESULTS, *cases.OTHER_INPUTS, *cases.WRITTEN_AND_RAISED]
 
 
-@pytest.mark.parametrize("pair", one_of(2, DIFFERING), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", DIFFERING, ids=lambda pair: pair.name)
 def test_a_difference_of_one_kind_is_found(tmp_path: Path, pair: Pair) -> None:
     found = differences(tmp_path, pair.before, pair.after, pair.inputs)
     assert found.differences, "nothing was found"
     assert any(pair.said in told for told in found.differences), found.differences
 
 
-@pytest.mark.parametrize("pair", one_of(2, cases.PROCESS), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", cases.PROCESS, ids=lambda pair: pair.name)
 def test_a_setting_of_the_process_that_only_the_original_changes_is_found(
     tmp_path: Path, pair: Pair
 ) -> None:

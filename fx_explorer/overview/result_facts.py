@@ -155,7 +155,7 @@ def memory_facts(reader: SessionReader) -> Iterator[Fact]:
         kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
     others = every.size_bytes - computed.size_bytes
     # With a graph break a graph's input may be what an earlier graph computed.
-    which = "parameters and inputs that are there anyway"
+    which = "parameters and inputs, which exist without it"
     if reader.has(model.GraphBreak):
         which = "parameters and inputs of the graphs"
     text = f"For the backward the forward saves {kept}"

@@ -66,10 +66,10 @@ def given_directly(recording: Recording, compiler: Compiler, function: str) -> I
         try:
             yield name
         except Exception as error:
-            with recording.noting("how what the program compiles without Dynamo ended"):
+            with recording.noting("how compilations without Dynamo ended"):
                 _failed(recording, name, error)
             raise
-        with recording.noting("how what the program compiles without Dynamo ended"):
+        with recording.noting("how compilations without Dynamo ended"):
             _end(recording, name, compiler, time.perf_counter() - began_s)
 
 

@@ -445,8 +445,8 @@ def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
         least = min(cell.undisturbed_part for cell in figures.cells)
         yield (
             f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors took "
-            "longer than they can to share an operation between threads. Without that a call may "
-            f"take as little as {least:.0%} of the time, and the intervals reach as far; measure "
+            "longer than they can to share an operation between threads. Undisturbed, a "
+            f"call may take {least:.0%} of this time, and the intervals include that. Measure "
             "again, for longer (--budget)."
         )
 

@@ -63,8 +63,8 @@ def bench_table(reader: SessionReader) -> ViewTable:
     table = ViewTable(
         shows="Whether compiling pays: each contender beside the uncompiled program.",
         notice="",
-        origin="calls in processes of their own, which take turns; the range in brackets holds "
-        "the speed-up with 95 %",
+        origin="calls in processes of their own, which take turns; the range in brackets is the "
+        "95 % confidence interval of the speed-up",
         columns=COLUMNS,
         rows=(),
         empty=empty,

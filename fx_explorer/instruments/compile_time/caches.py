@@ -23,7 +23,7 @@ from fx_explorer.torch_texts.cache_record import (
     parse_cache_record,
 )
 
-CACHE_NAMES = {"aotautograd": "AOTAutograd's cache", "fx_graph": "Inductor's cache of graphs"}
+CACHE_NAMES = {"aotautograd": "AOTAutograd's cache", "fx_graph": "Inductor's FX graph cache"}
 
 MOST_READ = 2_000
 """Maximum number of records that are read; each can be 100 KB."""
@@ -72,7 +72,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         ),
         (
             r"Unsupported node op (?P<what>\w+)",
-            lambda found: f"the graph has a node that torch cannot keep ({found['what']})",
+            lambda found: f"the graph has a node that torch cannot cache ({found['what']})",
         ),
         (
             r".*freezing",
@@ -83,7 +83,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         ),
         (
             r"FX graph cache is not enabled",
-            lambda _: "Inductor's cache of graphs is off, on which AOTAutograd's builds",
+            lambda _: "Inductor's FX graph cache is off, and AOTAutograd's cache needs it",
         ),
         (r".*compiled autograd", lambda _: "the graph is one of compiled autograd"),
         (

@@ -529,4 +529,4 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
     def _stop(self) -> None:
         if is_under_way(self._trial):
             self._trial.cancel()
-            self.notify("Stopped: the fix was not tried to its end.")
+            self.notify("Stopped: the trial of the fix was not finished.")

@@ -202,12 +202,12 @@ def _control_flow(both: FrontEndDifference) -> Iterator[str]:
         yield f"{broken}: here that ran once while it was traced, and is not part of the graph."
     elif both.name == "make_fx":
         yield (
-            f"{broken}: here it is one graph of what the example did there, and nothing "
-            "checks that another call does the same."
+            f"{broken}: here it is one graph, of the path that the example took, and nothing "
+            "checks that other calls take it."
         )
     else:
         yield (
-            f"{broken}: here it is one graph of what the example did there, with assertions "
+            f"{broken}: here it is one graph, of the path that the example took, with assertions "
             "where that depends on content."
         )
 

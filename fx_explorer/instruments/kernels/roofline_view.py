@@ -82,16 +82,18 @@ def roofline_table(reader: SessionReader) -> ViewTable:
 
 
 def _bounds(roofline: KernelRoofline) -> str:
-    """Return how many kernels memory bounds, and which is farthest from its roof."""
+    """Return how many kernels are bound by memory, and which is farthest from its roof."""
     drawn = roofline.drawn
     if not drawn:
         return ""
     of_memory = sum(_bound(point, roofline.roof).startswith("memory") for point in drawn)
     if of_memory == len(drawn):
-        words = f"Memory bounds all {counted(len(drawn), 'kernel')} drawn"
+        verb = "is" if len(drawn) == 1 else "are"
+        words = f"{counted(len(drawn), 'drawn kernel')} {verb} bound by memory"
     else:
-        words = f"Memory bounds {of_memory:,} of {counted(len(drawn), 'kernel')} drawn"
-        words += ", arithmetic the others"
+        kernels = counted(len(drawn), "drawn kernel")
+        words = f"{of_memory:,} of {kernels} are bound by memory"
+        words += ", the others by arithmetic"
     measured = [point for point in drawn if point.is_measured]
     if not measured:
         return f"{words}."

@@ -444,7 +444,7 @@ def called_name(function: ast.expr) -> str:
 def unreadable(statement: ast.stmt) -> UnreadableCode:
     words = ast.unparse(statement).split("\n")[0]
     return UnreadableCode(
-        f"line {statement.lineno} of the output code is none that is known here: {words[:80]}"
+        f"line {statement.lineno} of the output code is not understood: {words[:80]}"
     )
 
 

@@ -188,7 +188,7 @@ def describe_saved(reader: SessionReader) -> str:
     return (
         f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the "
         f"backward: {size(computed.size_bytes)} of it {verb} computed for that{of_these}; the rest "
-        "are parameters, buffers and inputs, which are there anyway."
+        "are parameters, buffers and inputs, which exist without it."
     )
 
 

@@ -63,7 +63,7 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
     "tangent": ("loss grads", "gradients of outputs, with which the backward begins"),
     "gradient": ("gradients", "gradients"),
     "temporary": ("temporary", "temporaries, needed only inside one graph"),
-    "workspace": ("workspace", "what a library call takes while it works"),
+    "workspace": ("workspace", "temporary memory of a library call"),
 }
 """Kind → its name in a table, and in a sentence."""
 
@@ -256,10 +256,9 @@ def _unseen(calls: Sequence[CallOfKernel]) -> str:
     reason.
     """
     first = calls[0]
-    take = "takes" if len(calls) == 1 else "take"
     problem = first.workspace.problem if first.workspace else ""
     return (
-        f"What {counted(len(calls), 'library call')} {take} at work could not be seen "
+        f"The workspace of {counted(len(calls), 'library call')} is not known "
         f"({first.name}: {problem})."
     )
 
@@ -300,8 +299,8 @@ def _across_breaks(memory: SessionMemory) -> str:
     if calls > memory.graphs:
         runs = f"{runs}, which your code called {calls} times in the step that was watched"
     return (
-        f"The step has {runs}. What crosses a graph break is held for as long as your code was "
-        "seen to hold it."
+        f"The step has {runs}. What crosses a graph break counts as held for as long as your "
+        "code held it when it was watched."
     )
 
 

@@ -311,7 +311,7 @@ FUSION: dict[str, OptionWords] = {
         "Where the product is a template (max_autotune).",
     ),
     "inductor.aggressive_fusion": OptionWords(
-        "Fuses kernels that read nothing in common too.",
+        "Also fuses kernels that share no input.",
         "",
         {"false": "only what saves memory traffic", "true": "any"},
     ),

@@ -58,7 +58,7 @@ MOST_STEPS = 20_000
 
 PYTHON = "Python, or what the profile does not record"
 LATENCY = "it was launched already: the GPU had not begun it"
-CUT = "more, which was not gone through"
+CUT = "more, which was not read"
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,14 +352,14 @@ STATUS_WORDS = {
 _CACHE_EVENTS = {"hit": "hit", "miss": "missed", "bypass": "passed by", "saved": "wrote to"}
 
 _CACHES = {
-    "fx_graph": "the cache of graphs",
+    "fx_graph": "the FX graph cache",
     "aotautograd": "AOTAutograd's cache",
     "dynamo": "Dynamo's cache",
 }
 
 
 def describe_cache(event: str) -> str:
-    """Return ``missed the cache of graphs`` for ``fx_graph_cache_miss``."""
+    """Return ``missed the FX graph cache`` for ``fx_graph_cache_miss``."""
     cache, _, answer = event.rpartition("_cache_")
     if cache:
         return f"{_CACHE_EVENTS.get(answer, answer)} {_CACHES.get(cache, cache)}"

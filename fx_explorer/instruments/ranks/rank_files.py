@@ -251,7 +251,7 @@ def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
         return [f"Not in this text: {format_ranks(missing)}"]
     if len(missing) == 1:
         return [f"Rank {missing[0]} is missing: none of the files is from it"]
-    return [f"Ranks {rank_numbers(missing)} are missing: no files of them are here"]
+    return [f"Ranks {rank_numbers(missing)} are missing: their files are not here"]
 
 
 # A file that several ranks wrote into.

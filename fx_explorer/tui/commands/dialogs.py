@@ -22,7 +22,11 @@ _DIALOG: tuple[Declaration, ...] = (
         "Go to the next line, or the next match, while typing.",
     ),
     Declaration(
-        "dialog.up", "up", "move(-1)", "line before", "Go to the line, or the match, before."
+        "dialog.up",
+        "up",
+        "move(-1)",
+        "line before",
+        "Go to the previous line, or the previous match, while typing.",
     ),
     Declaration(
         "dialog.page_down", "pagedown", "move(10)", "page down", "Go ten lines down while typing."

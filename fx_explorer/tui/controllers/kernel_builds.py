@@ -25,7 +25,7 @@ from fx_explorer.tui.keys import first_key
 TELL_S = 0.25
 """Seconds between two updates of how long a build has taken."""
 
-STARTING = "Starting a process that compiles kernels, which takes some seconds, once"
+STARTING = "Starting a process that compiles kernels: some seconds, the first time only"
 STARTS = "start a process that builds kernels"
 """Describes the thread that starts a builder. An error in it is shown where the kernel is
 requested.

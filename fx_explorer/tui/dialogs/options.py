@@ -170,8 +170,8 @@ READ_ONLY = (
     "captured."
 )
 NOTHING_TO_TRY = (
-    "Go to an option that can be changed: what is tried is its next value, or what you have "
-    "changed before."
+    "Go to an option that can be changed. A trial uses its next value, or the value that you "
+    "have set."
 )
 WHAT_TRYING_DOES = (
     "To try: the program is captured once more with this, in a process of its own, and "
@@ -272,7 +272,7 @@ class TryingDialog(RunningDialog[Chosen]):
     def _cancel_trial(self) -> None:
         if is_under_way(self._trial):
             self._trial.cancel()
-            self.notify("Stopped: nothing was tried to its end.")
+            self.notify("Stopped: no trial was finished.")
 
     def _begin_trial(self) -> None:
         if self._chosen:

@@ -182,16 +182,16 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "ledger": (
         "x c measures. First where the time goes, then your lines beside the same call "
         "uncompiled, then every step in order.\n"
-        "The chart shows what lies within what, from left to right in time; a number is "
-        "so many short steps.\n"
+        "The chart shows steps inside steps, from left to right in time; a number stands for "
+        "that many short steps.\n"
         "▲ points at what the row under the cursor stands for; a click on a block goes "
         "to its row.\n"
         "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
     "flame": (
-        "Each block is a phase. What lies below it ran within it; what is free at its "
-        "right end is its own time.\n"
+        "Each block is a phase. The blocks below it ran inside it; the part with no block below "
+        "is its own time.\n"
         "The rows are the same as a tree: in all, and itself. Enter opens what lies "
         "within a row, esc leaves it.\n"
         "Your lines are known in Dynamo, in AOTAutograd and in the lowering: enter on "

@@ -94,7 +94,7 @@ def test_the_same_run_again_has_the_same_keys(runs: dict[str, SessionReader]) ->
 def test_a_cache_that_lost_an_entry_is_told(runs: dict[str, SessionReader]) -> None:
     said = list(difference_sentences(runs["warm"], runs["base"], ("A", "B")))
     assert (
-        "[0/0] Inductor's cache of graphs: the key is the same, and B did not find it: its cache is another one, or was emptied"
+        "[0/0] Inductor's FX graph cache: the key is the same, and B did not find it: its cache is another one, or was emptied"
         in said
     )
 
@@ -179,7 +179,7 @@ def test_a_bypass_is_told_with_its_reason(tmp_path: Path) -> None:
         )
         said = [fact.text for fact in overview(reader) if fact.topic == "caches"]
     assert (
-        "Inductor's cache of graphs was not asked: the graph has the operator cond, which holds graphs of its own."
+        "Inductor's FX graph cache was not asked: the graph has the operator cond, which holds graphs of its own."
         in said
     )
 
@@ -189,7 +189,7 @@ def test_a_bypass_is_told_with_its_reason(tmp_path: Path) -> None:
     [
         (
             "FX graph cache is not enabled",
-            "Inductor's cache of graphs is off, on which AOTAutograd's builds",
+            "Inductor's FX graph cache is off, and AOTAutograd's cache needs it",
         ),
         ("Can't cache torchbind objects", "the graph holds an object of TorchScript"),
         (

@@ -271,7 +271,7 @@ def test_a_workspace_has_the_name_of_its_operator_and_is_told(
         "workspace of addmm",
         "workspace of mm",
     }
-    assert "what a library call takes while it works" in told[1]
+    assert "temporary memory of a library call" in told[1]
     assert told[-1].startswith("Not counted: workspaces that cuBLAS never frees")
     assert verdict(step.memory, step.used, source_paths(step.reader))[-1].startswith(
         "Not counted: memory that libraries take"

@@ -150,9 +150,9 @@ def _without(site: Site, around: cst.Try) -> Iterator[Fix]:
         risk = "What is raised inside is no longer caught."
         yield site.edit("leave the try out", why, [edit], risk)
         return
-    risk = "After an exception it is not done."
-    fix = site.edit("do what stands in finally at the end", why, [edit], risk)
-    after_an_exception = "a call in which the try raises: what stands in finally is not done then"
+    risk = "After an exception it is not run."
+    fix = site.edit("run the finally block at the end", why, [edit], risk)
+    after_an_exception = "a call in which the try raises: its finally block is not run then"
     yield replace(fix, untried=after_an_exception)
 
 

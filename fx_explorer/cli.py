@@ -41,17 +41,14 @@ COMMANDS: dict[str, str] = {
         "TORCH_TRACE logs"
     ),
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
-    "bench": (
-        "measure whether compiling pays: backends, modes and batch sizes beside the "
-        "uncompiled program"
-    ),
+    "bench": ("measure whether compiling pays: backends, modes and batch sizes beside eager mode"),
     "numerics": (
         "say whether compiled code computes what eager mode does, and which operator is the "
         "first that differs"
     ),
     "ledger": (
         "account for the time of one call: guards, kernels, breaks, autograd; line by line "
-        "beside uncompiled"
+        "beside eager mode"
     ),
     "profile": (
         "say where the time of a torch.profiler trace went: your lines, modules, kernels, "

@@ -21,7 +21,7 @@ first measurement; otherwise it stays ``measured``.
 """
 
 AgreementKind = Literal["", "equal", "within_error", "differs", "not_compared"]
-"""How a contender's results compare with the uncompiled program's, by PyTorch's rule
+"""How a contender's results compare with those of the program in eager mode, by PyTorch's rule
 (``program/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``:
 further apart, but no further from a run in float64 than the uncertainty of eager mode. ``differs``:
 neither, or of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why.
@@ -70,7 +70,7 @@ class BenchCell:
     agreement: AgreementKind = ""
     agreement_words: str = ""
     largest_difference: float = 0.0
-    """The largest absolute difference from the uncompiled program's results."""
+    """The largest absolute difference from the results of eager mode."""
     where: str = ""
     """The result with the largest difference: ``output 0``, ``gradient of fc.weight``."""
     place: str = ""
@@ -80,7 +80,7 @@ class BenchCell:
     run.
     """
     reference_error: float = 0.0
-    """Error of the uncompiled program's results against that run."""
+    """Error of the results of eager mode against that run."""
     peak_bytes: int = -1
     """Peak of a call's allocated memory in addition to that between calls; -1 when it was not
     measured.
@@ -166,7 +166,7 @@ class BenchTask:
     threads: int = 0
     """Number of threads of an operator; 0 leaves the number to torch."""
     reference: str = ""
-    """Path of the file with the uncompiled program's results: it writes them, the others read them.
+    """Path of the file with the results of the program in eager mode: it writes them, the others read them.
     """
     round_s: float = 0.1
 

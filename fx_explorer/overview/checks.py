@@ -297,7 +297,7 @@ def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
 
 
 def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
-    """Yield the functions that run uncompiled, including those that failed to compile. Functions
+    """Yield the functions that run in eager mode, including those that failed to compile. Functions
     with nothing to compile are left out.
     """
     limits = {(hit.file, hit.line): hit.description for hit in limit_hits(reader)}

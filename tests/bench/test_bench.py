@@ -63,9 +63,9 @@ def make_few_rounds(patch: pytest.MonkeyPatch) -> None:
 
 
 BUDGET = ("--budget", "100", "--threads", "1")
-"""More seconds than a busy machine needs: the rounds of these programs end long before. With several
-threads it is measured in each round how long they take to share an operation, which took three
-quarters of the time; the first test has as many as torch takes.
+"""More seconds than a busy machine needs: the rounds of these programs end long before. With
+several threads it is measured in each round how long they take to share an operation, which took
+three quarters of the time; the first test has as many as torch takes.
 """
 
 ONE = ("--backends", "aot_eager", *BUDGET)
@@ -259,7 +259,9 @@ def large(graph, inputs):
 
 @dataclass
 class Ended:
-    """Ended has the exit code and the output of a bench, and its cells by the name of the backend."""
+    """Ended has the exit code and the output of a bench, and its cells by the name of the
+    backend.
+    """
 
     exit_code: int
     text: str
@@ -371,7 +373,7 @@ def test_a_batch_that_cannot_be_changed_leaves_the_other_sizes(
     assert states[("aot_eager", 3)] == "not_measured"
     assert states[("uncompiled", 4)] == "measured"
     assert "shape" in told["cells"][0]["message"]
-    assert "the uncompiled program fails at this size" in told["cells"][1]["message"]
+    assert "the program in eager mode fails at this size" in told["cells"][1]["message"]
 
 
 NEVER_ENDS = (

@@ -334,7 +334,7 @@ def test_a_program_that_counts_its_calls_is_not_said_to_be_of_chance() -> None:
     )
     found = agreement(reference_for(called), both_calls(called), content(called))
     assert found["agreement"] == "not_compared"
-    assert "at each call of the uncompiled program, too" in found["agreement_words"]
+    assert "at each call of the program in eager mode, too" in found["agreement_words"]
 
 
 def test_other_parameters_and_other_inputs_are_not_compared() -> None:

@@ -1,5 +1,5 @@
 """These tests check results that are not plain tensors: each is compared by its parts, in its own
-process and through the file in which the uncompiled program's results are kept.
+process and through the file in which the results of eager mode are kept.
 """
 
 from __future__ import annotations

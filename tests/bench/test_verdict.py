@@ -125,7 +125,7 @@ def test_what_is_faster_says_when_it_has_paid(tmp_path: Path) -> None:
     found = figures(tmp_path, (UNCOMPILED, [0.001] * 10), (INDUCTOR, [0.0005] * 10))
     first = verdict(found)[0]
     assert first.startswith(
-        "Compiling pays: with inductor, a call is 2.00 × (1.92 to 2.08) as fast as uncompiled, 500 µs and not 1 ms."
+        "Compiling pays: with inductor, a call is 2.00 × (1.92 to 2.08) as fast as in eager mode, 500 µs and not 1 ms."
     )
     assert found.cells[1].pays_after == pytest.approx(9.0 / 0.0005, rel=0.001)
 
@@ -415,7 +415,7 @@ def test_a_picture_has_a_line_for_each_contender_and_one_for_break_even(tmp_path
     found = figures(tmp_path, *cells)
     svg = bench_svg(found)
     assert svg.startswith("<?xml")
-    for words in ("batch 1", "batch 8", "inductor", "as fast as uncompiled", "net.py"):
+    for words in ("batch 1", "batch 8", "inductor", "as fast as in eager mode", "net.py"):
         assert words in svg
     assert svg == bench_svg(found)
     plot = bench_plot(found, 72, 14, colours=False)

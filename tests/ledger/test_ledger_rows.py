@@ -197,7 +197,7 @@ def test_a_difference_is_claimed_only_where_the_rounds_show_it() -> None:
     )
     assert (
         verdict(figures(entry("kernel", 100)))[0]
-        == "A call of Net takes 100 µs, 50 µs uncompiled: 0.50 × as fast."
+        == "A call of Net takes 100 µs, 50 µs in eager mode: 0.50 × as fast."
     )
     assert verdict(figures(entry("kernel", 100), call=noisy))[0].endswith(
         "no measurable difference."
@@ -225,7 +225,7 @@ def test_breaks_and_lines_that_got_slower_are_named() -> None:
     )
     assert any("Python at graph breaks takes 40 µs, at net.py:3" in one for one in told)
     assert any(
-        one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs uncompiled") for one in told
+        one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs in eager mode") for one in told
     )
 
 
@@ -247,7 +247,7 @@ def test_where_steps_are_no_call_nothing_is_said_of_them_and_no_line_got_slower(
     assert told[0].endswith("measure again when the machine is idle.")
     # Whole calls took turns with uncompiled ones: they compare unless they differ among themselves.
     end = "and which is faster is not known." if call is not CALL else "0.50 × as fast."
-    assert told[1].startswith("A call of Net takes 100 µs, 50 µs uncompiled")
+    assert told[1].startswith("A call of Net takes 100 µs, 50 µs in eager mode")
     assert told[1].endswith(end)
     assert not any("slower" in one or "It may help" in one or "%)" in one for one in told)
     assert remedies(found) == []

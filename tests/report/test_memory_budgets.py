@@ -43,7 +43,7 @@ FOUND = BudgetTrials(
 def test_the_table_has_predicted_beside_measured_and_says_what_failed() -> None:
     lines = trials_text(FOUND).splitlines()
     assert lines[0] == "A step needs 5.0 kB at its peak (budget 1), 4.0 kB beyond its begin."
-    assert lines[1] == "Measured beyond its begin: 4.1 kB compiled, 6.0 kB uncompiled."
+    assert lines[1] == "Measured beyond its begin: 4.1 kB compiled, 6.0 kB in eager mode."
     assert lines[2] == "Budget 0.5: the peak is 3.0 kB, and a step takes 2.00 times as long."
     assert lines[3] == "Budget 0: the peak is 2.0 kB."
     rows = {line.split("  ")[0].strip(): line.split() for line in lines[5:10]}

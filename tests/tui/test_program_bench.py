@@ -66,7 +66,7 @@ async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
         await driver.until(lambda: "1.99 (1.88 to 2.12)" in driver.screen)
         assert "batch 8" in driver.screen
         await driver.press("tab", "end")
-        await driver.until(lambda: "times as fast as uncompiled" in driver.screen)
+        await driver.until(lambda: "times as fast as in eager mode" in driver.screen)
 
 
 async def test_a_view_without_a_bench_says_how_to_make_one(

@@ -1,5 +1,5 @@
 """This module records the calls of graphs in a forward, and for how long the program holds their
-results, while they run uncompiled (inspecting.py).
+results, while they run in eager mode (inspecting.py).
 
 Hooks: Dynamo's call of the backend (backend_calls.py), which returns what the bytecode calls as the
 graph, and ``torch.autograd._engine_run_backward``, which every backward goes through. Before each
@@ -18,10 +18,10 @@ uncompiled, and a tensor keeps its Python object for as long as anything in C++ 
 (torch/csrc/autograd/python_variable.cpp). So references are counted: Python's, less the one of C++.
 
 Operators outside of the graphs are those of a loss that is not compiled, and those that run at a
-graph break. While a program is inspected its graphs run uncompiled, so that their operators are in
-autograd's graph, too. They are distinguished by autograd's sequence numbers, which rise with each
-operator. Tensors are read as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no
-hook of the program's runs.
+graph break. While a program is inspected its graphs run in eager mode, so that their operators are
+in autograd's graph, too. They are distinguished by autograd's sequence numbers, which rise with
+each operator. Tensors are read as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so
+no hook of the program's runs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ has one long forward.
 
 @contextlib.contextmanager
 def returned_storage_hook(recording: Recording) -> Iterator[None]:
-    """Record the calls of graphs that run uncompiled. Graphs that are built run unchanged."""
+    """Record the calls of graphs that run in eager mode. Graphs that are built run unchanged."""
     if recording.request.build:
         yield
         return
@@ -185,7 +185,7 @@ class WatchedCalls:
         return compiled
 
     def _watched(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a watched function for a graph that runs uncompiled, as a graph module's own
+        """Return a watched function for a graph that runs in eager mode, as a graph module's own
         function; else ``compiled`` itself.
         """
         segment = self._recording.of(self._recording.compilation_name()).segment

@@ -29,8 +29,8 @@ class CellFigures:
     interval: Interval | None
     """The median with its interval; None if there are too few rounds."""
     speed_up: Interval | None
-    """Speed relative to the uncompiled program; None for the uncompiled program itself, and for too
-    few rounds.
+    """Speed relative to the program in eager mode; None for the program in eager mode itself, and
+    for too few rounds.
     """
     rough_speed_up: Interval | None
     """The median, least and greatest speed-up of more than one round, but too few for an interval.
@@ -201,7 +201,7 @@ def _figures(
 
 
 def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return the speed relative to the uncompiled program, from the rounds in which neither was
+    """Return the speed relative to the program in eager mode, from the rounds in which neither was
     disturbed; from all rounds if those are too few.
     """
     quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))

@@ -47,7 +47,7 @@ MAX_WIDTH, PLOT_HEIGHT = 120, 24
 
 EPILOG = """\
 Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its own with empty compile
-caches, beside the uncompiled program. Contenders take turns in short rounds, so that what slows the machine down affects all
+caches, beside the program in eager mode. Contenders take turns in short rounds, so that what slows the machine down affects all
 of them. A speed-up has a 95 % interval; where that contains 1, there is no measurable difference.
 
 examples:
@@ -59,7 +59,7 @@ examples:
   fx-explorer bench bench.fxs --format markdown                     once more, from what was saved
 
 exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes too long or has no figure
-at all · 3 the program raises uncompiled, too · 4 it dies or takes too long uncompiled, too · 130 stopped: what was
+at all · 3 the program raises in eager mode, too · 4 it dies or takes too long in eager mode, too · 130 stopped: what was
 measured is printed
 """
 
@@ -207,7 +207,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
 
 
 def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
-    """Return the exit code for a program that fails uncompiled at every size, and its traceback
+    """Return the exit code for a program that fails in eager mode at every size, and its traceback
     where it raised; 0 for any other.
     """
     states = {cell.state for cell in reader.rows(BenchCell) if not cell.is_compiled}

@@ -275,8 +275,8 @@ class _SizeOfBench:
         *,
         is_first: bool,
     ) -> None:
-        """Start the cells one after the other, then let them take turns. If the uncompiled program
-        fails, nothing can be compared with it, and no other cell is started.
+        """Start the cells one after the other, then let them take turns. If the program in eager
+        mode fails, nothing can be compared with it, and no other cell is started.
         """
         running: list[_StartedCell] = []
         reference = self._folder / f"{planned[0][1].id}.pt"
@@ -424,7 +424,7 @@ class _SizeOfBench:
                 cell,
                 CellFailed(
                     "not_measured",
-                    "the uncompiled program fails at this size, so there is nothing to "
+                    "the program in eager mode fails at this size, so there is nothing to "
                     "compare with",
                 ),
             )

@@ -98,13 +98,13 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
     uncompiled = [cell for cell in figures.cells if not cell.cell.is_compiled]
     others = [cell for cell in figures.cells if cell.cell.is_compiled]
     if all(cell.cell.state in FAILED for cell in uncompiled):
-        yield "Nothing can be compared: the uncompiled program itself could not be measured."
+        yield "Nothing can be compared: the program in eager mode itself could not be measured."
     elif others and all(cell.cell.state in FAILED for cell in others):
         yield "Nothing can be said about speed: no contender could be measured."
     elif figures.state == "finished":
         yield (
             "Nothing can be said about speed: no contender was measured often enough beside "
-            "the uncompiled program."
+            "the program in eager mode."
         )
 
 
@@ -125,9 +125,9 @@ def _rough(figures: BenchFigures) -> Iterator[str]:
         ends = factor(seen.low), factor(seen.high)
         if seen.low > 1 or seen.high < 1:
             middle = factor(seen.middle)
-            yield f"{where}: about {middle} × as fast as uncompiled ({' to '.join(ends)}) {rounds}."
+            yield f"{where}: about {middle} × as fast as in eager mode ({' to '.join(ends)}) {rounds}."
         else:
-            range_seen = f"between {' and '.join(ends)} × as fast as uncompiled"
+            range_seen = f"between {' and '.join(ends)} × as fast as in eager mode"
             yield f"{where}: no measurable difference, {range_seen} {rounds}."
 
 
@@ -188,19 +188,19 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
         best = faster[0]
         yield (
             f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as fast as "
-            f"uncompiled, {_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
+            f"in eager mode, {_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
         ).strip()
         alike = [cell.cell.contender for cell in faster[1:] if _overlap(cell, best)]
         if alike:
             yield f"{listed(alike)} cannot be told apart from it: the intervals overlap."
     elif right and all(cell.is_slower for cell in right):
         yield (
-            f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and "
+            f"Compiling does not pay here: in eager mode, {what} takes {_took(uncompiled)}, and "
             "all that was measured is slower."
         )
     elif right:
         yield (
-            f"Whether compiling pays is unclear: uncompiled, {what} takes {_took(uncompiled)}; "
+            f"Whether compiling pays is unclear: in eager mode, {what} takes {_took(uncompiled)}; "
             "nothing is clearly faster."
         )
     for cell in right:
@@ -239,7 +239,7 @@ def _span(cells: Sequence[CellFigures]) -> str:
     if len(cells) == 1:
         return _compared(cells[0])
     speeds = sorted(map(_speed, cells))
-    return f"{factor(speeds[0])} to {factor(speeds[-1])} × as fast as uncompiled"
+    return f"{factor(speeds[0])} to {factor(speeds[-1])} × as fast as in eager mode"
 
 
 def _is_from(cells: Sequence[CellFigures]) -> bool:
@@ -263,9 +263,9 @@ def _listed(cells: Sequence[CellFigures]) -> str:
 def _compared(cell: CellFigures) -> str:
     assert cell.speed_up is not None
     if cell.is_faster or cell.is_slower:
-        return f"{_times(cell)} as fast as uncompiled"
+        return f"{_times(cell)} as fast as in eager mode"
     low, high = (factor(end) for end in (cell.speed_up.low, cell.speed_up.high))
-    return f"no measurable difference, between {low} and {high} × as fast as uncompiled"
+    return f"no measurable difference, between {low} and {high} × as fast as in eager mode"
 
 
 def _times(cell: CellFigures) -> str:
@@ -343,7 +343,7 @@ def _wrong_results(name: str, cells: Sequence[CellFigures]) -> str:
 
 
 def difference(cell_figures: CellFigures) -> str:
-    """Say how far the results are from those of the uncompiled program, and which is nearer the
+    """Say how far the results are from those of the program in eager mode, and which is nearer the
     truth.
     """
     cell = cell_figures.cell

@@ -52,7 +52,7 @@ COLUMNS = (
 
 NONE_YET = (
     "Nothing was measured yet. Press x p to measure whether compiling pays: the program "
-    "uncompiled, and by each backend."
+    "in eager mode, and by each backend."
 )
 
 PLOT_WIDTH, PLOT_HEIGHT = 72, 14
@@ -61,7 +61,7 @@ PLOT_WIDTH, PLOT_HEIGHT = 72, 14
 def bench_table(reader: SessionReader) -> ViewTable:
     empty = f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET
     table = ViewTable(
-        shows="Whether compiling pays: each contender beside the uncompiled program.",
+        shows="Whether compiling pays: each contender beside the program in eager mode.",
         notice="",
         origin="calls in processes of their own, which take turns; the range in brackets is the "
         "95 % confidence interval of the speed-up",
@@ -126,7 +126,7 @@ def _about(cell_figures: CellFigures) -> list[str]:
             f"{counted(cell_figures.rounds, 'round')}."
         )
     if cell_figures.speed_up:
-        parts.append(f"It is {times(cell_figures.speed_up)} as fast as uncompiled.")
+        parts.append(f"It is {times(cell_figures.speed_up)} as fast as in eager mode.")
     if cell.is_compiled and cell.agreement:
         parts.append(
             ": ".join(
@@ -146,11 +146,11 @@ def _picture(figures: BenchFigures) -> str:
 
 
 NOTHING = (
-    "There is nothing to draw: no contender was measured often enough beside the uncompiled "
-    "program."
+    "There is nothing to draw: no contender was measured often enough beside the "
+    "program in eager mode."
 )
 
-BREAK_EVEN = "as fast as uncompiled"
+BREAK_EVEN = "as fast as in eager mode"
 
 MARGIN = 0.1
 """Share of the shown range that stays free above and below."""
@@ -247,7 +247,7 @@ def bench_svg(figures: BenchFigures) -> str:
             range(len(figures.sizes)), [_plain(size or "example") for size in figures.sizes]
         )
         axes.set_ylim(*shown_range(drawn))
-        axes.set_ylabel("times as fast as uncompiled")
+        axes.set_ylabel("times as fast as in eager mode")
         axes.set_title(_plain(f"{figures.target}: speed-up, with intervals of 95 %"))
         axes.legend()
         out = io.StringIO()
@@ -300,7 +300,7 @@ def draw(plot: _figure_class, figures: BenchFigures, drawn: Sequence[Curve]) -> 
     plot.ylim(*shown_range(drawn))
     plot.xlim(-0.25, len(sizes) - 0.75)
     plot.xticks(range(len(sizes)), [printable(size or "example") for size in sizes])
-    plot.ylabel("times as fast as uncompiled")
+    plot.ylabel("times as fast as in eager mode")
 
 
 def _plain(text: str) -> str:

@@ -225,7 +225,7 @@ MADE_BY_PYTHON = (
 
 _PLAIN_KINDS: dict[model.FallbackKind, str] = {
     "skipped": "Dynamo does not look into it",
-    "limit": "it was compiled too often for different inputs; new ones run uncompiled",
+    "limit": "it was compiled too often for different inputs; new ones run in eager mode",
     "failed": "compiling it failed, and torch was told to run it in eager mode instead",
 }
 

@@ -423,7 +423,7 @@ def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[s
         plain._compiled_call_impl = None
         function = plain
         remarks.append(
-            "The module was compiled in place (module.compile()): front ends got it uncompiled."
+            "The module was compiled in place (module.compile()): front ends got it in eager mode."
         )
     elif is_compiled(function):
         original = getattr(function, "_torchdynamo_orig_callable", function)

@@ -1,6 +1,6 @@
 """This module reads the last ledger of a session: its steps with their kernels and lines of the
-user's, the time of each line compiled and uncompiled, and the share of the machine's speed that a
-kernel reaches.
+user's, the time of each line compiled and in eager mode, and the share of the machine's speed that
+a kernel reaches.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LedgerFigures:
     call: LedgerCall
     entries: tuple[LedgerEntry, ...]
     operators: tuple[LedgerOperator, ...]
-    """The operators of the same call uncompiled, in order."""
+    """The operators of the same call in eager mode, in order."""
     ceilings: Mapping[str, CardCeiling]
     """Kind → the most that the machine was measured to do."""
     request: CaptureRequest | None = None
@@ -301,7 +301,7 @@ class LineTime:
     of its operators that belong to the line; -1 where it is not known.
     """
     uncompiled_s: float
-    """Seconds of the line, uncompiled; -1 where the uncompiled program was not measured."""
+    """Seconds of the line, uncompiled; -1 where the program in eager mode was not measured."""
 
     @property
     def gained_s(self) -> float:
@@ -321,8 +321,8 @@ class LineTimes:
     is not known.
     """
     uncompiled_of_none_s: float
-    """Seconds of uncompiled calls that belong to no line: Python between operators, and operators
-    whose line is not known; -1 where it was not measured.
+    """Seconds of calls in eager mode that belong to no line: Python between operators, and
+    operators whose line is not known; -1 where it was not measured.
     """
 
 

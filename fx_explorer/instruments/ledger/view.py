@@ -232,7 +232,7 @@ class _Rows:
         return Detail("\n".join(parts).replace("% of", " % of"))
 
     def _about_line(self, line_time: LineTime) -> Detail:
-        """Describe the steps that compute a line, compiled and uncompiled."""
+        """Describe the steps that compute a line, compiled and in eager mode."""
         text = [f"{in_file(line_time.line.file, line_time.line.line)}, compiled:"]
         for entry in self._figures.entries:
             for line, part in entry.lines:

@@ -40,7 +40,7 @@ examples:
   fx-explorer memory model.py --gpu h100 --no-weights    as it would be on an H100
   fx-explorer memory model.py --optimizer adamw          with the state that AdamW keeps
   fx-explorer memory model.fxs --format csv              every kernel call with the bytes of each kind
-  fx-explorer memory model.py --measure                  beside what is allocated, compiled and uncompiled
+  fx-explorer memory model.py --measure                  beside what is allocated, compiled and in eager mode
   fx-explorer memory model.py --budgets 1,0.5,0 --measure --svg budgets.svg    memory against time
 
 exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as for every command
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="build and call it, compiled and uncompiled; text and json",
+        help="build and call it, compiled and in eager mode; text and json",
     )
     parser.add_argument(
         "--budgets",

@@ -1,7 +1,7 @@
 """This module tries a step with several values of ``activation_memory_budget``, and writes the
 answer as text, as JSON, and as a picture of memory against time.
 
-It is predicted by capturing the program once more for each, and measured uncompiled and compiled
+It is predicted by capturing the program once more for each, and measured in eager mode and compiled
 where that is asked for, each in a process of its own as a bench starts them.
 """
 
@@ -70,7 +70,7 @@ class BudgetTrial:
 
 @dataclass(frozen=True)
 class BudgetTrials:
-    """The trials of all memory budgets, with the uncompiled program if it was measured."""
+    """The trials of all memory budgets, with the program in eager mode if it was measured."""
 
     trials: Sequence[BudgetTrial]
     uncompiled: MeasuredStep | None = None
@@ -139,8 +139,8 @@ class MeasuredStep:
     """Seconds per step, one for each round."""
     device: str = ""
     held: tuple[HeldLine, ...] = ()
-    """Tensors that the uncompiled program holds at its peak, in addition to those before the step,
-    by the line that created them; empty for compiled programs.
+    """Tensors that the program in eager mode holds at its peak, in addition to those before the
+    step, by the line that created them; empty for compiled programs.
     """
     message: str = ""
     """Why the measurement ended early; empty when it was complete."""
@@ -154,8 +154,8 @@ class MeasuredStep:
 async def measured_steps(
     ways: Sequence[Contender], worker: TrialWorker, tell: Told
 ) -> list[MeasuredStep]:
-    """Measure every way. The uncompiled program is first, since the others are compared with it: if
-    it fails, none is measured. A way that fails has a message. Raises WorkerError when the
+    """Measure every way. The program in eager mode is first, since the others are compared with it:
+    if it fails, none is measured. A way that fails has a message. Raises WorkerError when the
     interpreter cannot be started.
     """
     folder, lock = session_files.new_capture_directory()
@@ -194,9 +194,13 @@ class _Measuring:
         return [self._found[way.name] for way in ways]
 
     def _leave_out(self, ways: Sequence[Contender]) -> None:
-        """Mark every way but the first as not measured, because the uncompiled program failed."""
+        """Mark every way but the first as not measured, because the program in eager mode
+        failed.
+        """
         for way in ways[1:]:
-            self._found[way.name] = MeasuredStep(way.name, message="the uncompiled program fails")
+            self._found[way.name] = MeasuredStep(
+                way.name, message="the program in eager mode fails"
+            )
 
     async def _started(
         self, way: Contender, until: contextlib.AsyncExitStack
@@ -357,7 +361,7 @@ def _sentences(trials: BudgetTrials) -> Iterator[str]:
         and trials.uncompiled.peak_bytes >= 0
     ):
         measured, plain = size(first.measured.peak_bytes), size(trials.uncompiled.peak_bytes)
-        yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
+        yield f"Measured beyond its begin: {measured} compiled, {plain} in eager mode."
     for trial in trials.trials[1:]:
         yield _compare_trials(first, trial)
 

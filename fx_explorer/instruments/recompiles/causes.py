@@ -181,7 +181,7 @@ class LimitHit:
 
     @property
     def description(self) -> str:
-        what = "raise an error" if self.is_error else "run uncompiled"
+        what = "raise an error" if self.is_error else "run in eager mode"
         return (
             f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, which "
             f"is the limit (torch._dynamo.config.{self.option}); from then on, calls that fit none "

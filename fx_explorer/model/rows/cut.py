@@ -70,7 +70,7 @@ AtTheEnd = Literal["", "held", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """A call of a graph in a forward that was watched while it ran uncompiled: a graph may run
+    """A call of a graph in a forward that was watched while it ran in eager mode: a graph may run
     several times in a step, each layer of a model through the same code.
     """
 

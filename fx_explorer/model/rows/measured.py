@@ -1,8 +1,8 @@
 """This module has the rows about measurements: the ledger of one call, and a profile of real steps.
 
 The ledger says where the time of a call of the compiled program goes, step by step, with the same
-call uncompiled, operator by operator. A profile of ``torch.profiler`` beside the session says where
-the time of real steps went, joined to the calls of kernels that the session knows.
+call in eager mode, operator by operator. A profile of ``torch.profiler`` beside the session says
+where the time of real steps went, joined to the calls of kernels that the session knows.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class LedgerCall:
     clock_s: float
     """Seconds that the clock itself took in a call, which are in no step."""
     uncompiled_s: float = NOT_KNOWN
-    """Seconds of a call uncompiled, in rounds that took turns with the others; -1 when it fails."""
+    """Seconds of a call in eager mode, in rounds that took turns with the others; -1 when it
+    fails.
+    """
     uncompiled_rounds_s: tuple[float, ...] = ()
     unguarded_s: float = NOT_KNOWN
     """Seconds of a call while torch skips the guards that do not distinguish its compiled versions
@@ -130,7 +132,7 @@ class LedgerStep:
 
 @dataclass(frozen=True, slots=True)
 class LedgerOperator:
-    """One operator of the same call uncompiled, in the order of the call."""
+    """One operator of the same call in eager mode, in the order of the call."""
 
     id: int
     call: int

@@ -71,7 +71,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "a call",
         (
             "Where the time of one call goes: guards, kernels, graph breaks, autograd, and "
-            "each line beside uncompiled."
+            "each line beside eager mode."
         ),
     ),
     (
@@ -115,7 +115,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v p",
         "bench",
         (
-            "Whether compiling pays: the program uncompiled, and by each backend, mode and "
+            "Whether compiling pays: the program in eager mode, and by each backend, mode and "
             "batch size, measured in turns."
         ),
     ),
@@ -298,7 +298,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.bench_program(),
             "does compiling pay?",
             (
-                "Measure the program uncompiled, and compiled by each backend, mode and batch size "
+                "Measure the program in eager mode, and compiled by each backend, mode and batch size "
                 "you name, and compare the results."
             ),
         ),
@@ -320,7 +320,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             (
                 "Build the program and account for the time of a call, step by step, beside the "
                 "same "
-                "call uncompiled."
+                "call in eager mode."
             ),
         ),
     )

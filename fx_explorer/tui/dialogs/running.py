@@ -123,7 +123,7 @@ OF_BREAKS = MeasuringTexts(
 OF_A_CALL = MeasuringTexts(
     "Where the time of a call goes",
     "A worker of its own builds the program and calls it again and again, with and "
-    "without a clock, and uncompiled.",
+    "without a clock, and in eager mode.",
     "Stopped: no call was accounted for.",
 )
 

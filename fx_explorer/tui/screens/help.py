@@ -181,7 +181,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "ledger": (
         "x c measures. First where the time goes, then your lines beside the same call "
-        "uncompiled, then every step in order.\n"
+        "in eager mode, then every step in order.\n"
         "The chart shows steps inside steps, from left to right in time; a number stands for "
         "that many short steps.\n"
         "▲ points at what the row under the cursor stands for; a click on a block goes "

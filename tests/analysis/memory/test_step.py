@@ -287,7 +287,9 @@ def test_calls_that_could_not_be_made_alone_are_told_and_count_nothing(
     assert used.peak.total_bytes == step.used.peak.total_bytes
     calls = sum(moment.call.name.startswith("extern_kernels") for moment in used.step.moments)
     (told,) = [
-        one for one in verdict(memory, used, source_paths(reader)) if "could not be seen" in one
+        one
+        for one in verdict(memory, used, source_paths(reader))
+        if "is not known" in one and "workspace" in one
     ]
-    assert f"What {calls} library calls take at work" in told
+    assert f"The workspace of {calls} library calls is not known" in told
     assert "OutOfMemoryError: CUDA out of memory" in told

@@ -372,7 +372,7 @@ def test_reaching_the_recompile_limit_is_told_once_a_function(
         found.line,
     )
     assert (found.option, found.is_error) == ("recompile_limit", fullgraph)
-    assert ("raise an error" if fullgraph else "run uncompiled") in found.description
+    assert ("raise an error" if fullgraph else "run in eager mode") in found.description
     assert {one.function for one in recompiles(reader)} == {"shifted"}
     told = [fact.text for fact in overview(reader) if fact.topic in ("recompiles", "graphs")]
     assert sum("which is the limit" in text for text in told) == 1

@@ -1,8 +1,8 @@
 """This module checks whether a contender's results agree with eager mode, by the rule of
 ``equal_results``.
 
-The process of the uncompiled program writes its results to a file beside the session, with those of
-a more exact run; the others compare theirs with it.
+The process of the program in eager mode writes its results to a file beside the session, with those
+of a more exact run; the others compare theirs with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from fx_explorer.program.plain_values import copy_parts
 
 NO_FLOAT64 = "there is no run in float64"
 
-CALLED_AGAIN = "it is another one at each call of the uncompiled program, too"
+CALLED_AGAIN = "it is another one at each call of the program in eager mode, too"
 
 RANDOM = (
     "with other random numbers (dropout?) it is another one, and compiled code draws its own; "
@@ -72,7 +72,7 @@ PLACES = ("", ", with other values")
 
 @dataclass(frozen=True)
 class Reference:
-    """The results of the uncompiled program: with the example inputs, and with other values."""
+    """The results of the program in eager mode: with the example inputs, and with other values."""
 
     results: list[Results]
     exact: list[Results] = field(default_factory=list)
@@ -123,7 +123,7 @@ _RANKS: tuple[AgreementKind, ...] = ("equal", "within_error", "not_compared", "d
 
 
 def reference_of(caller: Caller, state: NetworkState) -> Reference:
-    """Call the uncompiled program in several ways: as the others will be called, a second time,
+    """Call the program in eager mode in several ways: as the others will be called, a second time,
     with other random numbers, in float64, and with TF32 switched off where it is on. Each call
     begins with ``state``.
     """
@@ -212,7 +212,7 @@ def path_while_compiling(
 ) -> str:
     """Return a clause that the program itself computes differently while it is compiled, with the
     lines that ask; empty if that does not explain the results that differ. ``plain`` calls the
-    program uncompiled.
+    program in eager mode.
     """
     compared = _compare(reference, reference.results, reference.exact, results)
     differing = [result for result in compared if result.kind == "differs"]
@@ -525,7 +525,7 @@ def _is_same_number(number: float, other: float) -> bool:
 
 
 def _differing_names(results: Results, others: Results) -> list[str]:
-    """Return the names of results that differ between two calls of the uncompiled program."""
+    """Return the names of results that differ between two calls of the program in eager mode."""
     return [
         name
         for name, tensor in results.items()

@@ -1,5 +1,5 @@
 """This module measures the cost of one call: its time, its peak of allocated memory, the tensors
-that an uncompiled call holds at that moment, by the user's line that made them; and the work of
+that a call in eager mode holds at that moment, by the user's line that made them; and the work of
 generated wrappers in it: bytes of their tensors, operations, the GPU's time for each part, and the
 share of kernels and library calls.
 
@@ -209,7 +209,7 @@ def sharing_s() -> float:
     return median(took_s)
 
 
-# What an uncompiled call holds, by line.
+# What a call in eager mode holds, by line.
 
 
 Place = tuple[str, int]

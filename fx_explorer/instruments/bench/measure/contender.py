@@ -136,11 +136,11 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     is_gpu = calls.is_on_gpu(caller)
     state = calls.NetworkState(caller.target.network)
     if not task.is_compiled:
-        say("calling it uncompiled and in float64, to compare the others with")
+        say("calling it in eager mode and in float64, to compare the others with")
         agreement.reference_of(caller, state).save(task.reference)
     begins_with, on_copies = agreement.content(caller), caller.with_own_inputs()
     calls.seed()
-    doing = "compiling it" if task.is_compiled else "calling it uncompiled"
+    doing = "compiling it" if task.is_compiled else "calling it in eager mode"
     say(doing)
     output, took_s = call_timing.timed(on_copies.call, is_gpu)
     # Before another call: gradients are those of the last one.

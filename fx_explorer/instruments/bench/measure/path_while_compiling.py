@@ -2,8 +2,8 @@
 ``torch.compiler.is_compiling()`` may compute something else then, and the compiler is not the cause
 of results that differ.
 
-It is seen, not guessed: the uncompiled program is called with the answer that Dynamo gives, and its
-results are compared with those of the contender.
+It is seen, not guessed: the program in eager mode is called with the answer that Dynamo gives, and
+its results are compared with those of the contender.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Call the compiled target again and again, and account for the time of a call (``ledger``).
 
 The program is compiled once, with clocks that stand still until they are wanted. Rounds take turns:
-calls without a clock, calls with clocks, calls uncompiled. What the program changes in its inputs
-and state stays changed, because this process ends afterwards.
+calls without a clock, calls with clocks, calls in eager mode. What the program changes in its
+inputs and state stays changed, because this process ends afterwards.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def call_and_account(
 
 
 def uncompiled_function(target: Target) -> Callable[..., object]:
-    """Return the function that runs the target uncompiled. A module that was compiled in place is
-    returned itself, because the stance keeps it from running compiled.
+    """Return the function that runs the target in eager mode. A module that was compiled in place
+    is returned itself, because the stance keeps it from running compiled.
     """
     is_in_place = (
         isinstance(target.callable, torch.nn.Module)
@@ -173,7 +173,7 @@ class _Ledger:
         turns = TurnTaker(self._caller, self._plain, self._clocks, self._is_gpu, self._job.say)
         return turns.rounds(
             uncompiled=self._or_note(
-                turns.try_uncompiled, False, "Calls uncompiled could not be measured"
+                turns.try_uncompiled, False, "Calls in eager mode could not be measured"
             ),
             unguarded=self._or_note(
                 turns.try_unguarded, False, "Calls without guards could not be measured"
@@ -292,12 +292,12 @@ class _Ledger:
 
     def _operators(self, uncompiled_s: float) -> list[EagerOperator]:
         call = waited_for(self._plain, self._is_gpu)
-        self._job.say("measuring the operators of the uncompiled program")
+        self._job.say("measuring the operators of the program in eager mode")
         with torch.compiler.set_stance("force_eager"):
             return self._or_note(
                 lambda: eager_operators(call, uncompiled_s, self._is_gpu),
                 [],
-                "The uncompiled operators are not known",
+                "The operators of eager mode are not known",
             )
 
     def _or_note(self, measure: Callable[[], FoundT], otherwise: FoundT, what: str) -> FoundT:

@@ -1,4 +1,4 @@
-"""This module measures the same call uncompiled, operator by operator: the time of each, and the
+"""This module measures the same call in eager mode, operator by operator: the time of each, and the
 line of the user's that calls it.
 
 Times are those of torch's profiler, less the cost of profiling. Lines come from another call, under

@@ -102,7 +102,7 @@ class TurnTaker:
         is_gpu: bool,
         say: Callable[[str], object],
     ) -> None:
-        """``plain`` calls the program uncompiled."""
+        """``plain`` calls the program in eager mode."""
         self._caller = caller
         self._clocks = clocks
         self._is_gpu = is_gpu
@@ -111,7 +111,7 @@ class TurnTaker:
         self._uncompiled = waited_for(plain, is_gpu)
 
     def try_uncompiled(self) -> bool:
-        """Call the program uncompiled. Raises whatever it raises."""
+        """Call the program in eager mode. Raises whatever it raises."""
         with torch.compiler.set_stance("force_eager"):
             for _ in range(TRIED):
                 self._uncompiled()
@@ -133,7 +133,7 @@ class TurnTaker:
             if number >= MIN_ROUNDS and time.perf_counter() > until:
                 break
             if number in (0, MIN_ROUNDS):
-                self._say("measuring calls with and without clocks, and uncompiled ones")
+                self._say("measuring calls with and without clocks, and in eager mode")
             rounds.plain_s.append(times_of(self._call, calls))
             rounds.clocked += self._clocked(calls)
             if uncompiled:

@@ -130,7 +130,7 @@ DESCRIPTION = (
 
 EPILOG = """\
 examples:
-    fx-explorer tour                      a guided tour, in five minutes
+  fx-explorer tour                      a guided tour, in five minutes
   fx-explorer model.py                  look at a model: breaks, graphs, kernels, linked to your lines
   fx-explorer run train.py -- --lr 0.1  record an unmodified script, then: fx-explorer train.fxs
   fx-explorer fix model.py --try        what takes its graph breaks away

@@ -40,6 +40,9 @@ COMMANDS: dict[str, str] = {
         "say where the ranks of a job agree, and where they first diverge, from their "
         "TORCH_TRACE logs"
     ),
+    "diagnose": (
+        "say what is wrong, where, what it costs and what to do, the worst first; try the remedies"
+    ),
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
     "bench": ("measure whether compiling pays: backends, modes and batch sizes beside eager mode"),
     "numerics": (
@@ -116,7 +119,7 @@ SHOWN_BY: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
-    "improve": ("fix", "dynamic", "diff", "check"),
+    "improve": ("diagnose", "fix", "dynamic", "diff", "check"),
     "measure": ("bench", "numerics", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
     "fx-explorer itself": ("keys", "doctor", "recover"),
@@ -133,6 +136,7 @@ examples:
   fx-explorer tour                      a guided tour, in five minutes
   fx-explorer model.py                  look at a model: breaks, graphs, kernels, linked to your lines
   fx-explorer run train.py -- --lr 0.1  record an unmodified script, then: fx-explorer train.fxs
+  fx-explorer diagnose model.py --try   what is wrong, and what was tried against it
   fx-explorer fix model.py --try        what takes its graph breaks away
   fx-explorer bench model.py            whether compiling pays
   fx-explorer COMMAND --help            examples and options of a command

@@ -10,6 +10,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+
+CASES = ROOT / "tests" / "data" / "cases"
+"""Public reports, rebuilt as programs of a few lines."""
+
 
 def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

@@ -14,6 +14,7 @@ from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.naming import plain_source
 from fx_explorer.analysis.words import tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.session.queries.nodes import between_devices
 
 Kind = Literal["module", "attribute", "argument", "global"]
@@ -82,13 +83,24 @@ def device_copies(reader: SessionReader) -> list[DeviceCopy]:
     if not pairs:
         return []
     graphs = _graphs_that_run(reader)
+    generated = _in_generated_code(reader, [node for node, _ in pairs])
     copies = []
     for node_id, copied_id in pairs:
+        if node_id in generated:
+            continue  # Inductor makes the tensor on the GPU (torch's move_constructors_to_gpu)
         node = reader.get(model.Node, node_id)
         if node.graph in graphs and not node.arguments.startswith(OF_PYTHON_NUMBERS):
             copied = reader.get(model.Node, copied_id)
             copies.append(_copy(reader, graphs[node.graph], node, copied))
     return copies
+
+
+def _in_generated_code(reader: SessionReader, nodes: list[int]) -> set[int]:
+    """Return those of the nodes that a kernel for a GPU computes: it reads nothing of the CPU's."""
+    kernels = kernels_of_each(reader, nodes)
+    rows = reader.by_ids(model.Kernel, {kernel for ids in kernels.values() for kernel in ids})
+    on_gpu = {row.id for row in rows if row.language == "triton"}
+    return {node for node, ids in kernels.items() if on_gpu.intersection(ids)}
 
 
 def _graphs_that_run(reader: SessionReader) -> dict[int, model.Compilation]:

@@ -238,3 +238,11 @@ def session_figures(reader: SessionReader) -> SessionFigures:
 def _skipped_records(reader: SessionReader) -> int:
     """Return the number of records that the producer skipped, and of views it failed to record."""
     return int(reader.meta("skipped_records", 0)) + reader.count(model.Failure, where="recorder")
+
+
+def went_on(reader: SessionReader) -> bool:
+    """Return whether the program ran to its end. If compiling raised, the program has then caught
+    the error, or torch was told to ignore it (``suppress_errors``).
+    """
+    outcome = reader.meta("outcome")
+    return outcome is not None and model.Outcome.from_json(outcome).went_well

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ from fx_explorer.model import (
     Stage,
     Status,
 )
+from fx_explorer.model.rows.observation import INSTANCES
 from fx_explorer.torch_texts.reports import parse_reason, parse_stack
 from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
@@ -177,6 +179,8 @@ class _Records:
             recording.change_compilation(
                 name, function=where.function, file=where.file, line=where.line
             )
+        if code and "_limit" in error:
+            self._add_instances(name, code)
         recording.change_compilation(
             name,
             status=status,
@@ -190,6 +194,20 @@ class _Records:
             missing_stages=stages.missing(recording, name, status, error),
         )
         self.spans.flush()
+
+    def _add_instances(self, name: str, code: types.CodeType) -> None:
+        """Add, for a method that was refused at the recompile limit, the object it was called on
+        and how many objects of the class there are.
+        """
+        recording = self._recording
+        instances = recording.live_guards.living_instances(code)
+        if instances:
+            recording.writer.add(
+                Metric(0, recording.compilation_id(name), INSTANCES, json.dumps(instances))
+            )
+        receiver = recording.recompiles.receivers.pop(name, 0)
+        if receiver:
+            recording.change_compilation(name, receiver=receiver)
 
     def _add_failure(self, name: str, content: dict[str, Any]) -> str:
         """Store the error that ended the compilation, or a backend's own exception that caused it;

@@ -128,6 +128,7 @@ from fx_explorer.model.rows.kernels import (
     WithoutKernel,
 )
 from fx_explorer.model.rows.measured import (
+    CacheComparison,
     LedgerCall,
     LedgerGap,
     LedgerKind,
@@ -139,6 +140,7 @@ from fx_explorer.model.rows.measured import (
     ProfileJoin,
     ProfileOther,
     ProfileTime,
+    RemedyTrial,
 )
 from fx_explorer.model.rows.observation import (
     GUARD_FILTER,
@@ -231,6 +233,7 @@ __all__ = [
     "BuildTask",
     "BytecodeRun",
     "BytecodeStep",
+    "CacheComparison",
     "CallTime",
     "CaptureRequest",
     "CardCeiling",
@@ -318,6 +321,7 @@ __all__ = [
     "PublishedStage",
     "Recompile",
     "RegionLowering",
+    "RemedyTrial",
     "ResumeFunction",
     "ReturnedStorage",
     "RunEnd",

@@ -152,14 +152,7 @@ def _failure_facts(reader: SessionReader, explained_failure: ExplainedFailure) -
     failure = explained_failure.failure
     place = explained_failure.place
     message = first_line(failure.message)
-    if failure.where == "compiler":
-        if went_on(reader):
-            text = f"Compiling raised an error, and the program continued: {message}"
-            yield Fact("run", "notice", text, place=place, view="console")
-        else:
-            text = f"The compiler failed: {message}"
-            yield Fact("run", "problem", text, place=place, view="console")
-    elif failure.where == "measuring":
+    if failure.where == "measuring":
         yield Fact("run", "notice", message, place=place, view="console")
     elif failure.where == "recorder":
         stage = f" ({failure.stage})" if failure.stage else ""
@@ -206,14 +199,6 @@ def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
             f"{listed(names, 5)}."
         )
         yield Fact("run", "good", text, view="console")
-
-
-def went_on(reader: SessionReader) -> bool:
-    """Return whether the program ran to its end. If compiling raised, the program has then caught
-    the error, or torch was told to ignore it (``suppress_errors``).
-    """
-    outcome = reader.meta("outcome")
-    return outcome is not None and model.Outcome.from_json(outcome).went_well
 
 
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import nested_region_facts
-from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
+from fx_explorer.analysis.documents import Place, artifact_document
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, graphs_in_use
-from fx_explorer.analysis.naming import plain_code, plain_function
+from fx_explorer.analysis.naming import plain_code
 from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import (
     Totals,
@@ -32,10 +31,11 @@ from fx_explorer.analysis.whole_session import (
 )
 from fx_explorer.analysis.words import (
     counted,
-    first_line,
     listed,
     seconds,
 )
+from fx_explorer.findings.every_kind import KINDS, findings
+from fx_explorer.findings.finding import Finding
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.guards.kinds import (
@@ -46,25 +46,16 @@ from fx_explorer.instruments.guards.kinds import (
     is_precompiled,
     saved_guards,
 )
-from fx_explorer.instruments.recompiles.causes import (
-    ExplainedRecompile,
-    causes,
-    limit_hits,
-    reached_limit,
-)
 from fx_explorer.overview.child_processes import children, children_facts
 from fx_explorer.overview.compiled_facts import (
-    break_fact,
     bucket_facts,
-    costliest_fact,
     cuda_graph_facts,
     look_at,
     regional_facts,
     stage_facts,
-    stopped_by,
 )
 from fx_explorer.overview.device_facts import device_copy_facts, stays_on_the_cpu_facts
-from fx_explorer.overview.ending import run_facts, went_on
+from fx_explorer.overview.ending import run_facts
 from fx_explorer.overview.origin_facts import (
     first_question,
     is_package,
@@ -85,13 +76,9 @@ from fx_explorer.overview.result_facts import (
     time_facts,
 )
 from fx_explorer.session import SessionReader
-from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import (
     check_count,
-    compilation_ids,
-    compile_seconds,
     filtered,
-    raised_compilations,
 )
 from fx_explorer.session.queries.graphs import captured_operations
 
@@ -122,13 +109,14 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         return list(bench_facts(reader))
     if is_package(reader):
         return list(package_facts(reader))
-    broken = distinct_breaks(reader)
-    facts = _facts(reader, broken, waiting)
-    look = list(_first_look(reader, facts, broken))
-    if look and broken and look[0].text == look_at(break_fact(broken[0])):
-        # What to do about it is in the last fact. Twice, it would push the other breaks off the
-        # screen.
-        _take_out_advice(facts, broken[0])
+    facts = _facts(reader, waiting)
+    look = list(_first_look(reader, facts))
+    of_findings = [finding_fact(finding) for finding in findings(reader)]
+    for worst in look:
+        for at, fact in enumerate(facts):
+            # What to do about it is in the last fact. Twice, it would push others off the screen.
+            if worst.text == look_at(fact) and fact in of_findings:
+                facts[at] = replace(fact, detail="")
     return [*facts, *look]
 
 
@@ -138,38 +126,39 @@ def page_facts(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]
     """
     if is_bench_alone(reader) or is_package(reader):
         return overview(reader)
-    broken = distinct_breaks(reader)
-    facts = _facts(reader, broken, waiting)
+    facts = _facts(reader, waiting)
     if any(fact.severity == "problem" for fact in facts):
         return facts
     if waiting and reader.count(model.Graph):
-        return [*facts, Fact("next", "good", "No problem was found so far.")]
-    look = list(_first_look(reader, facts, broken))
+        return [*facts, Fact("next", "good", "No problem was found so far.", LOOKED_FOR)]
+    look = list(_first_look(reader, facts))
     if look and look[0].severity == "notice":
-        return [*facts, Fact("next", "good", "No problem was found.")]
+        return [*facts, Fact("next", "good", "No problem was found.", LOOKED_FOR)]
     return [*facts, *look]
 
 
-def _facts(
-    reader: SessionReader, broken: Sequence[DistinctBreak], waiting: Fact | None
-) -> list[Fact]:
+LOOKED_FOR = f"Looked for: {', '.join(kind.looked_for for kind in KINDS)}."
+
+
+def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:
     """Return what happened, without what to look at first."""
     figures = totals(reader)
     return [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
+        *_findings(reader),
         *stays_on_the_cpu_facts(reader),
         *profile_facts(reader),
         *cuda_graph_facts(reader),
         *device_copy_facts(reader),
-        *_graphs(reader, figures, broken),
+        *_graphs(reader, figures, distinct_breaks(reader)),
         *bucket_facts(reader),
         *children_facts(reader),
         *nested_region_facts(reader),
         *_changed_by_hand(reader),
         *_other_variants(reader),
-        *_breaks(reader, broken),
-        *_recompiles(reader, figures),
+        *_no_breaks(reader),
+        *_guards(reader, figures),
         *support_facts(reader),
         *backend_facts(reader),
         *kernel_facts(reader),
@@ -185,12 +174,35 @@ def _facts(
     ]
 
 
-def _take_out_advice(facts: list[Fact], graph_break: DistinctBreak) -> None:
-    """Remove the advice about a graph break from its fact."""
-    with_advice = break_fact(graph_break)
-    for at, fact in enumerate(facts):
-        if fact == with_advice:
-            facts[at] = break_fact(graph_break, advises=False)
+def _findings(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the findings, the worst first. Of one kind that has many, the first are listed, and the
+    others counted.
+    """
+    shown: Counter[str] = Counter()
+    more: dict[str, Finding] = {}
+    for finding in findings(reader):
+        shown[finding.kind] += 1
+        if shown[finding.kind] <= SHOWN_AT_MOST:
+            yield finding_fact(finding)
+        else:
+            more.setdefault(finding.kind, finding)
+    for kind, finding in more.items():
+        others = counted(shown[kind] - SHOWN_AT_MOST, f"more {kind}")
+        yield Fact(finding.topic, finding.severity, f"… and {others}.", view=finding.view)
+
+
+def finding_fact(finding: Finding) -> Fact:
+    """Return a finding as a line of the overview."""
+    return Fact(
+        finding.topic,
+        finding.severity,
+        finding.text,
+        finding.detail,
+        finding.place,
+        finding.view,
+        cost=finding.cost,
+        brief=finding.brief,
+    )
 
 
 # graphs
@@ -201,18 +213,6 @@ def _graphs(
 ) -> Iterator[Fact]:
     """Yield which functions were not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
-    raised = {compilation.id for compilation in raised_compilations(reader)}
-    not_compiled: Counter[Fact] = Counter()
-    for compilation in compilations:
-        if compilation.status not in ("failed", "skipped"):
-            continue
-        # What was refused at the limit is among the recompiles.
-        if not reached_limit(compilation):
-            fact = _not_compiled(reader, compilation, compilation.id in raised)
-            not_compiled[fact] += 1
-    for fact, count in not_compiled.items():
-        times = f" ({counted(count, 'time')})." if count > 1 else "."
-        yield replace(fact, text=fact.text.removesuffix(".") + times)
     direct = _given_directly(compilations)
     if direct:
         detail = NO_GUARDS_OF_PRECOMPILE if is_precompiled(reader) else ""
@@ -223,7 +223,9 @@ def _graphs(
         # While the capture continues, a graph may still come.
         is_known = "graphs" not in not_in_text(reader)
         if reader.meta("outcome") is not None and not not_decoded(reader) and is_known:
-            yield _no_graph(reader)
+            fact = _no_graph(reader)
+            if fact:
+                yield fact
         return
     yield _graph_fact(reader, figures, broken)
 
@@ -344,10 +346,8 @@ def _all_was_compiled(reader: SessionReader) -> bool:
     return all(fallback.has_nothing_to_compile for fallback in distinct_fallbacks(reader))
 
 
-def _no_graph(reader: SessionReader) -> Fact:
-    """Return the fact that there is no graph. Graph breaks that caused it are the problem, and this
-    is only a notice; otherwise it names the function that was run in eager mode.
-    """
+def _no_graph(reader: SessionReader) -> Fact | None:
+    """Return what there is in place of graphs; None where a finding says why there are none."""
     if reader.count(model.GraphBreak):
         text = "No graph was made, because of the graph breaks."
         return Fact("graphs", "notice", text, view="graphs")
@@ -375,37 +375,7 @@ def _no_graph(reader: SessionReader) -> Fact:
     if children(reader).graphs:
         text = "No graph was made in the program's own process."
         return Fact("graphs", "notice", text, view="graphs")
-    text = "No graph was made: nothing of this program was compiled."
-    for fallback in distinct_fallbacks(reader):
-        if not fallback.has_nothing_to_compile:
-            detail = f"{plain_function(fallback.function)}: {fallback.description}"
-            return Fact("graphs", "problem", text, detail, fallback.place, "breaks")
-    return Fact("graphs", "problem", text, view="graphs")
-
-
-def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised: bool) -> Fact:
-    """Return the fact about a function without compiled code. ``raised``: its error reached the
-    program, or would have without ``suppress_errors``.
-    """
-    name = plain_function(compilation.function)
-    place = place_of_path(reader, compilation.file, compilation.line)
-    if raised and went_on(reader):
-        text = f"Compiling {name} raised an error, and the program continued."
-        why = compilation.error or stopped_by(reader, compilation)
-        return Fact("graphs", "notice", text, why, place, "graphs")
-    if compilation.status == "failed":
-        return Fact(
-            "graphs",
-            "problem",
-            f"{name} could not be compiled.",
-            compilation.error,
-            place,
-            "graphs",
-        )
-    why = stopped_by(reader, compilation) or compilation.error
-    return Fact(
-        "graphs", "notice", f"{name} was not compiled, it runs in eager mode.", why, place, "graphs"
-    )
+    return None
 
 
 def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
@@ -449,55 +419,16 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
-def _breaks(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Iterator[Fact]:
-    if not graph_breaks:
-        if reader.count(model.Graph) and knows_breaks(reader):
-            if _all_was_compiled(reader):
-                never = ": Python never had to step in"
-            else:
-                never = ""
-            yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
+def _no_breaks(reader: SessionReader) -> Iterator[Fact]:
+    """Yield that there are no graph breaks, where that is known."""
+    if distinct_breaks(reader) or not reader.count(model.Graph) or not knows_breaks(reader):
         return
-    for graph_break in islice(graph_breaks, SHOWN_AT_MOST):
-        yield break_fact(graph_break)
-    if len(graph_breaks) > SHOWN_AT_MOST:
-        yield Fact(
-            "breaks",
-            "problem",
-            f"… and {counted(len(graph_breaks) - SHOWN_AT_MOST, 'more place')}.",
-            view="breaks",
-        )
+    never = ": Python never had to step in" if _all_was_compiled(reader) else ""
+    yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
 
 
-def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
-    """Yield the limits that were hit, the first recompiles with their causes, and how many guards
-    there are.
-    """
-    for hit in limit_hits(reader):
-        refused = f"[{hit.compilation}] was refused"
-        if hit.change:
-            refused += f": {hit.change}"
-        detail = f"{refused}."
-        if hit.remedy:
-            detail += f"\nWhat to do: {hit.remedy}"
-        yield Fact("recompiles", "problem", f"{hit.description}.", detail, hit.place, "breaks")
-    # Those that were refused at the limit are above.
-    refused_names = {
-        compilation.name for compilation in first_variants(reader) if reached_limit(compilation)
-    }
-    recompiles = [
-        recompile for recompile in causes(reader) if recompile.compilation not in refused_names
-    ]
-    costs = _seconds_by_name(reader, [recompile.compilation for recompile in recompiles])
-    for recompile in recompiles[:SHOWN_AT_MOST]:
-        function = plain_function(recompile.function)
-        text = f"{function} was compiled again: {first_line(recompile.description)}."
-        detail = _about_recompile(recompile)
-        cost = costs.get(recompile.compilation, "")
-        yield Fact("recompiles", "problem", text, detail, recompile.place, "guards", cost=cost)
-    if len(recompiles) > SHOWN_AT_MOST:
-        more = counted(len(recompiles) - SHOWN_AT_MOST, "more recompile")
-        yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
+def _guards(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
+    """Yield how many guards there are, and which were dropped."""
     for drop in filtered(reader):
         if not is_of_saved_code(drop.filter):
             guards_dropped = f"{drop.dropped:,} of {counted(drop.guards, 'guard')}"
@@ -513,17 +444,6 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             among = f": {guards:,}"
         text = f"The compiled code is used again as long as its guards hold{among}."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
-
-
-def _seconds_by_name(reader: SessionReader, names: Sequence[str]) -> dict[str, str]:
-    """Return how long each of these compilations took, in words: ``1.2 s``."""
-    times = {}
-    wanted = names[:SHOWN_AT_MOST]
-    for name, compilation in zip(wanted, compilation_ids(reader, wanted), strict=False):
-        duration_s = compile_seconds(reader, compilation)
-        if duration_s:
-            times[name] = f"{seconds(duration_s)} compiling"
-    return times
 
 
 def _saved_code(reader: SessionReader) -> Iterator[Fact]:
@@ -544,17 +464,6 @@ def _saved_code(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("recompiles", severity, summary.description, detail, view="guards")
 
 
-def _about_recompile(recompile: ExplainedRecompile) -> str:
-    """Return sentences on a recompile: the compilation before it, the caller, and the remedy."""
-    file, line = recompile.called_from
-    caller = f", called from {in_file(file, line)}" if file else ""
-    graphs = f": {recompile.graphs}" if recompile.graphs else ""
-    text = f"[{recompile.compilation}] after [{recompile.of}]{caller}{graphs}."
-    if recompile.remedy:
-        text += f"\nWhat to do: {recompile.remedy}"
-    return text
-
-
 def _dynamic_sizes(reader: SessionReader) -> str:
     """Return ``sizes that may change: size 0 of x (now 4)``; empty when every size is fixed."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
@@ -569,9 +478,7 @@ def _dynamic_sizes(reader: SessionReader) -> str:
     return f"sizes that may change: {listed(sizes)}"
 
 
-def _first_look(
-    reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]
-) -> Iterator[Fact]:
+def _first_look(reader: SessionReader, facts: Sequence[Fact]) -> Iterator[Fact]:
     """Yield the worst problem, else a question about the device, else the first notice, else a view
     worth opening.
 
@@ -583,11 +490,9 @@ def _first_look(
     if outcome is None:
         return
     problems = [fact for fact in facts if fact.severity == "problem"]
-    if problems and broken and problems[0] == break_fact(broken[0]):
-        yield costliest_fact(broken[0], len(broken))
-        return
     if problems:
-        worst = problems[0]
+        of_findings = [finding_fact(finding) for finding in findings(reader)]
+        worst = next((fact for fact in of_findings if fact in problems), problems[0])
         message = model.Outcome.from_json(outcome).message
         detail = worst.detail
         if not detail and message not in worst.text:

@@ -23,7 +23,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 """Version of the session format. Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
@@ -94,6 +94,8 @@ TABLES: dict[type, str] = {
     model.CallTime: "call_time",
     model.BreakTime: "break_time",
     model.Verification: "verification",
+    model.RemedyTrial: "remedy_trial",
+    model.CacheComparison: "cache_comparison",
     model.BytecodeRun: "bytecode_run",
     model.BytecodeStep: "bytecode_step",
     model.BenchCell: "bench_cell",

@@ -123,11 +123,27 @@ class RequestRecording:
         if not self._progress.request.ledger:  # its graphs were compiled long before
             self._progress.say("the program has ended; its graphs are about to be compiled")
         self._finish_stepping()
+        if self.recording:
+            self._note_never_called(self.recording)
         if self.recording and self.recording.library_calls:
             from fx_explorer.instruments.kernels.measure.workspaces import add_workspaces
 
             self._progress.say("asking the GPU what library calls take while they work")
             add_workspaces(self.recording)
+
+    def _note_never_called(self, recording: Recording) -> None:
+        """Store which results of torch.compile the program never calls, by its source."""
+        from fx_explorer.program.calling import result_never_called
+
+        entries = []
+        with recording.noting("what was given to torch.compile and never called"):
+            for name, place in recording.given.places.items():
+                unused = result_never_called(place) if place.file else ""
+                if unused:
+                    recording.sources.file(place.file)
+                    entries.append([name, place.file, place.line, unused])
+        if entries:
+            self._progress.writer.set_meta("never_called", entries)
 
     def why_nothing_compiled(self, ended: Outcome) -> str:
         """Return why the program compiled nothing, as far as it is known."""

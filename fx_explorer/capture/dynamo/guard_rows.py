@@ -155,6 +155,9 @@ def _keep(
         for key in check_keys(check):
             rows.setdefault(key, check)
     name, compilation = recording.compilation_name(), recording.compilation_id()
+    receiver = recording.live_guards.receiver(code, f_locals)
+    if receiver:
+        recording.change_compilation(name, receiver=receiver)
     first = code.co_varnames[:1]
     modules = [name for name in first if isinstance(f_locals.get(name), torch.nn.Module)]
     wanted = [*code.co_freevars, *modules]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import time
 import types
 import weakref
@@ -117,6 +118,36 @@ class LiveGuards:
         default_factory=weakref.WeakKeyDictionary
     )
     _all: list[LiveTree] = field(default_factory=list)
+    _receivers: dict[types.CodeType, list[weakref.ref[Any]]] = field(default_factory=dict)
+    """Code of a method → the objects that it was compiled for, in order."""
+
+    def receiver(self, code: types.CodeType, f_locals: dict[str, Any]) -> int:
+        """Return the number of the object that a method is being compiled for, from 1; 0 for what
+        is no method.
+        """
+        if not code.co_argcount or code.co_varnames[0] != "self":
+            return 0
+        try:
+            reference = weakref.ref(f_locals["self"])
+        except (KeyError, TypeError):  # not given, or of a class without weak references
+            return 0
+        known = self._receivers.setdefault(code, [])
+        for number, earlier in enumerate(known, start=1):
+            if earlier() is reference():
+                return number
+        known.append(reference)
+        return len(known)
+
+    def living_instances(self, code: types.CodeType) -> int:
+        """Return how many objects of the class there are that a method was compiled for last; 0
+        where that is not known.
+        """
+        for reference in reversed(self._receivers.get(code, ())):
+            receiver = reference()
+            if receiver is not None:
+                kind = type(receiver)
+                return sum(type(held) is kind for held in gc.get_objects())
+        return 0
 
     def add(self, manager: Any, tree: LiveTree) -> None:
         self._trees[manager] = tree

@@ -136,6 +136,8 @@ class RecompileNotes:
 
     functions: dict[str, types.CodeType] = field(default_factory=dict)
     """Compilation → the function that is being recompiled, until the compilation ends."""
+    receivers: dict[str, int] = field(default_factory=dict)
+    """Compilation → the number of the object that its method was called on; 0 for no method."""
     failed_guards: dict[str, dict[str, FailedGuard]] = field(default_factory=dict)
     """Compilation → the guards whose failure caused it, by their source."""
 

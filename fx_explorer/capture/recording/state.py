@@ -145,6 +145,7 @@ class Recording:
         self._states.clear()
         for known in (
             self.recompiles.functions,
+            self.recompiles.receivers,
             self.recompiles.failed_guards,
             self.output_codes,
             self.counters,

@@ -164,6 +164,7 @@ PLAIN_REASONS: dict[str, str] = {
     "GB0036": "an operation's output size depends on the tensor's content",
     "GB0039": "the function was compiled too often for different inputs, so it runs in eager mode",
     "GB0059": "a Python builtin acts outside the graph",
+    "GB0075": "a class is defined inside the compiled code",
     "GB0088": "an exception is raised here that nothing in the compiled code catches",
     "GB0098": "the function is kept out of compilation (torch.compiler.disable)",
     "GB0099": "the function is kept out of compilation (torch.compiler.disable)",
@@ -173,6 +174,7 @@ PLAIN_REASONS: dict[str, str] = {
     "GB0170": "which branch runs depends on a tensor's value, unknown at compile time",
     "GB0219": "the backend could not compile the graph",
     "GB0291": "a logger is called",
+    "GB8977": "a class is defined inside the compiled code",
 }
 """torch's most frequent reasons (``torch/_dynamo/graph_break_registry.json``), without
 torch-internal words.

@@ -9,6 +9,7 @@ each; which argument differs is in the recorded calls.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,10 +24,12 @@ from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.instruments.recompiles.guard_changes import GuardChange, change_of
-from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, remedy
+from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, remedy, remedy_of_objects
+from fx_explorer.model.rows.observation import INSTANCES
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import checked_values
 from fx_explorer.torch_texts import bounded
 
 _BACKENDS = re.compile(
@@ -146,8 +149,12 @@ class ExplainedRecompile:
     times: int = 1
     """Number of the function's compilations that could not be used because of this."""
     is_cause: bool = False
-    """Whether this is the cause of the recompile: its first change to a value for which the
-    function had no compilation. The other failed guards only rule out other versions.
+    """Whether this is the cause of the recompile: what differs from the nearest earlier version.
+    The other failed guards only rule out other versions.
+    """
+    is_another_object: bool = False
+    """Whether an attribute differs because the method was called on another object than the nearest
+    version was compiled for: nothing changed, each object has a value of its own.
     """
 
 
@@ -178,6 +185,8 @@ class LimitHit:
     """Whether such calls raise an error: with ``fullgraph=True`` or
     ``fail_on_recompile_limit_hit``.
     """
+    instances: int = 0
+    """Number of objects of the method's class that were alive then; 0 when it is not known."""
 
     @property
     def description(self) -> str:
@@ -199,7 +208,7 @@ def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
     seen: set[tuple[object, ...]] = set()
     explained: list[ExplainedRecompile] = []
     for group in by_compilation.values():
-        explained += _with_cause(group, seen)
+        explained += _with_cause(session, group, seen)
     return explained
 
 
@@ -216,7 +225,8 @@ def cause_of(reader: SessionReader, compilation: model.Compilation) -> Explained
     if not rows:
         return None
     session = _Compilations(reader)
-    group = _with_cause([_explained(reader, session, row) for row in rows], set())
+    explained = [_explained(reader, session, row) for row in rows]
+    group = _with_cause(session, explained, set())
     return next(recompile for recompile in group if recompile.is_cause)
 
 
@@ -228,16 +238,23 @@ def reached_limit(compilation: model.Compilation) -> bool:
 
 
 def _with_cause(
-    group: list[ExplainedRecompile], seen: set[tuple[object, ...]]
+    session: _Compilations,
+    group: list[ExplainedRecompile],
+    seen: set[tuple[object, ...]],
 ) -> list[ExplainedRecompile]:
     """Return a group of failed guards with the cause marked. ``seen`` holds the values for which
     compilations exist, and receives those of this group.
+
+    The cause is what differs from the nearest earlier version. Where the values of the versions
+    are not known, as in a log, it is the first value that no version had: with several versions,
+    each call fails in all of them, mostly at values that another version has.
     """
     values = [_value(recompile, recompile.change.new) for recompile in group]
     seen |= {_value(recompile, recompile.change.old) for recompile in group}
-    # With several versions, each call fails in all of them, mostly at values that another version
-    # has. A value that none had is why torch compiles.
-    cause = next((i for i, value in enumerate(values) if value not in seen), 0)
+    differing = session.differing_from_nearest(group[0].compilation)
+    cause = next((i for i, row in enumerate(group) if row.change.source in differing), -1)
+    if cause < 0:
+        cause = next((i for i, value in enumerate(values) if value not in seen), 0)
     seen |= set(values)
     return [replace(recompile, is_cause=i == cause) for i, recompile in enumerate(group)]
 
@@ -298,6 +315,33 @@ class _Compilations:
         earlier = [compilation for compilation in of_name if compilation.id < row.compilation]
         return earlier[-1] if earlier else None
 
+    def nearest(self, compilation: model.Compilation | None) -> model.Compilation | None:
+        """Return the earlier version of the same function from which the call of this one differs
+        in the fewest values, the latest of several; None where the values are not known.
+        """
+        if compilation is None:
+            return None
+        now = checked_values(self._reader, compilation.id)
+        earlier = self.siblings(compilation)[:-1]
+        known = [row for row in earlier if checked_values(self._reader, row.id)]
+        if not now or not known:
+            return None
+        return min(
+            reversed(known),
+            key=lambda row: len(_differing(checked_values(self._reader, row.id), now)),
+        )
+
+    def differing_from_nearest(self, name: str) -> set[str]:
+        """Return torch's names of the values in which the call of a compilation differs from its
+        nearest earlier version; empty where they are not known.
+        """
+        compilation = next((row for row in self.rows if row.name == name), None)
+        nearest = self.nearest(compilation)
+        if compilation is None or nearest is None:
+            return set()
+        now = checked_values(self._reader, compilation.id)
+        return _differing(checked_values(self._reader, nearest.id), now)
+
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
         """Return all compilations of the same function up to this one, since the last reset."""
         same = [one for one in self._by_frame[compilation.frame] if one.id <= compilation.id]
@@ -315,6 +359,11 @@ class _Compilations:
         return next((one for one in self.siblings(compilation) if one.function), compilation)
 
 
+def _differing(before: dict[str, str], now: dict[str, str]) -> set[str]:
+    """Return the names in both whose values differ."""
+    return {name for name, value in before.items() if now.get(name, value) != value}
+
+
 def _grouped(
     rows: list[model.Compilation], key: Callable[[model.Compilation], KeyT]
 ) -> dict[KeyT, list[model.Compilation]]:
@@ -330,7 +379,12 @@ def _explained(
     """Explain one recompile: its function, the change, the line, the caller, and how to avoid
     it.
     """
-    compilation, before = session.of_recompile(row), session.before(row)
+    compilation = session.of_recompile(row)
+    before = session.before(row)
+    nearest = session.nearest(compilation)
+    if row.times > 1 and nearest is not None:
+        # The row names the latest of the versions in which this guard failed.
+        before = nearest
     function = session.function(compilation) or before
     change = change_of(
         row.guard or row.reason,
@@ -344,11 +398,14 @@ def _explained(
         file, line = (row.file, row.line)
     else:
         file, line = _line_of_guard(reader, before, row, change)
+    is_another_object = change.where == "attribute" and _are_of_two_objects(compilation, before)
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
         change = replace(change, words=_describe_shared_wrapper(before))
     if is_shared:
         what_to_do = SHARED
+    elif is_another_object:
+        what_to_do = remedy_of_objects(change)
     else:
         sizes = sizes_then(reader, change, before, compilation)
         what_to_do = remedy(change, row.reason, sizes) or NO_REMEDY
@@ -372,6 +429,18 @@ def _explained(
         graphs=_graphs(reader, before, compilation),
         remedy=what_to_do,
         times=row.times,
+        is_another_object=is_another_object,
+    )
+
+
+def _are_of_two_objects(
+    compilation: model.Compilation | None, before: model.Compilation | None
+) -> bool:
+    """Return whether a method was compiled for two objects."""
+    if compilation is None or before is None:
+        return False
+    return bool(compilation.receiver and before.receiver) and (
+        compilation.receiver != before.receiver
     )
 
 
@@ -483,4 +552,10 @@ def _limit_hit(
         change=change,
         remedy=what_to_do,
         is_error=refused.status == "failed",
+        instances=_instances(reader, refused),
     )
+
+
+def _instances(reader: SessionReader, refused: model.Compilation) -> int:
+    rows = reader.rows(model.Metric, compilation=refused.id, name=INSTANCES)
+    return int(json.loads(rows[0].value)) if rows else 0

@@ -168,6 +168,17 @@ def _no_more_with(sizes: CallSizes) -> str:
     return f"torch made it dynamic in this compilation: values with {which} do not recompile."
 
 
+def remedy_of_objects(change: GuardChange) -> str:
+    """Return how to avoid a recompile for each object of a class, whose attributes differ. torch
+    keeps the versions of a method with its code, which all objects share.
+    """
+    return (
+        f"Nothing changes here: each object has its own {change.name}, and the method is compiled "
+        "for each. Where the code only computes with it, make it a tensor (register_buffer) or "
+        "pass it to the method as an argument."
+    )
+
+
 def _of_value(change: GuardChange) -> str:
     if change.where == "attribute":
         return (
@@ -216,7 +227,11 @@ def _of_requires_grad(change: GuardChange) -> str:
         return (
             f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
         )
-    return f"{BOTH_STAY} Otherwise pass {change.name}.detach(), which never requires a gradient."
+    # Not detach(): that would cut the gradient.
+    return (
+        f"{BOTH_STAY} Where its gradient is wanted in no call, or in all, let {change.name} be the "
+        "same in each."
+    )
 
 
 def _of_keys(change: GuardChange) -> str:

@@ -74,6 +74,11 @@ class Compilation:
     """torch's name of an argument that a decorator passes on → its name in the decorated function:
     ``L['args'][0]`` → ``input_ids``. None without such names, or if they were not recorded.
     """
+    receiver: int = 0
+    """Number, from 1, of the object that the method was compiled for, among those that the same
+    code was compiled for: ``layers[0]`` and ``layers[1]`` of one class are 1 and 2. 0 for a plain
+    function, for what torch refused to compile, and in a log.
+    """
 
 
 ArtifactKind = Literal[

@@ -286,3 +286,49 @@ class ProfileGap:
     doing: tuple[str, ...]
     """Phrases on what the launching thread did during the gap, the longest first."""
     doing_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyTrial:
+    """What a program did in a capture with something changed that a finding proposes."""
+
+    id: int
+    changes: str
+    """Key of what was changed (findings/trials.py)."""
+    outcome: str
+    """How the program ended, as ``Outcome.kind``: ``finished``, ``raised``, ``timed_out`` …"""
+    message: str
+    """First line of the error that ended it; empty without one."""
+    graphs: int
+    graph_breaks: int
+    """Number of lines that break."""
+    recompiles: int
+    refused: int
+    """Number of functions that reached the recompile limit."""
+    failed: int
+    """Number of functions that could not be compiled."""
+    operations: int
+    """Operations of the graphs that Dynamo made."""
+    compile_s: float
+    took_s: float
+    """Seconds that the trial took, with the start of its worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheComparison:
+    """What a program did with torch's compile caches, as it has them alone, and without, both
+    built.
+    """
+
+    id: int
+    recompiles_with: int
+    recompiles_without: int
+    ended_with: str
+    """How the program ended with caches: ``finished``, or the first line of its error."""
+    ended_without: str
+    printed_with: tuple[str, ...]
+    """Lines of standard output that differ between the two, and not between two runs without
+    caches.
+    """
+    printed_without: tuple[str, ...]
+    """The lines in their place without caches."""

@@ -222,6 +222,11 @@ class Metric:
     """The value, as JSON."""
 
 
+INSTANCES = "instances"
+"""Name of the Metric on a compilation that was refused at the recompile limit: how many objects of
+the method's class were alive then.
+"""
+
 GUARDS_IN_FILE = "guards_in_file"
 """Name of the Metric on the guards of a saved function: how many it had, and which of them the file
 lacks. Its value: ``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``.

@@ -14,7 +14,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.model import Compilation, Fallback, GraphBreak, Metric
 from fx_explorer.session.queries.sql import column, number
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.reader import SessionReader, answered_once
 
 
 def has_compiled(reader: SessionReader) -> bool:
@@ -230,6 +230,18 @@ def filtered(reader: SessionReader, compilation: int | None = None) -> list[Filt
 def guard_kinds_of(reader: SessionReader, compilation: int) -> dict[int, str]:
     """Return the kind of each guard of a compilation, by the id of the guard."""
     return dict(reader.query("SELECT id, kind FROM guard WHERE compilation=?", (compilation,)))
+
+
+@answered_once
+def checked_values(reader: SessionReader, compilation: int) -> dict[str, str]:
+    """Return torch's name of each checked value of a compilation → its text in the example call."""
+    return dict(
+        reader.query(
+            "SELECT source, max(value) FROM guard_check WHERE compilation=? AND source != '' AND "
+            "value != '' GROUP BY source",
+            (compilation,),
+        )
+    )
 
 
 def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, str | None]]:

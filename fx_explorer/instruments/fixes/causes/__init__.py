@@ -13,6 +13,7 @@ from fx_explorer.instruments.fixes.causes.data_dependent import (
     fixes_of_scalars,
     fixes_of_unknown_sizes,
 )
+from fx_explorer.instruments.fixes.causes.local_classes import fixes_of_local_classes
 from fx_explorer.instruments.fixes.causes.loops import fixes_of_generators, fixes_of_while_loops
 from fx_explorer.instruments.fixes.causes.not_entered import (
     fixes_by_single_cut,
@@ -51,6 +52,7 @@ CAUSES: tuple[Cause, ...] = (
     fixes_of_backward,
     fixes_of_numpy_calls,
     fixes_of_constants,
+    fixes_of_local_classes,
     fixes_by_custom_op,
     fixes_of_contexts,
     fixes_of_side_effects,

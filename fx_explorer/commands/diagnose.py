@@ -1,0 +1,179 @@
+"""``fx-explorer diagnose X``: what is wrong with a program under torch.compile, the worst first,
+and what to do; ``--try`` tries what can be tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import (
+    add_target_argument,
+    answer_from,
+    check_program,
+    is_session,
+)
+from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.errors import UsageError
+from fx_explorer.findings.cache_faults import cache_findings, compare_caches
+from fx_explorer.findings.every_kind import KINDS, findings
+from fx_explorer.findings.finding import Finding
+from fx_explorer.findings.report import finding_object
+from fx_explorer.findings.trials import (
+    Before,
+    before_trials,
+    to_try,
+    try_remedy,
+    why_not_tried,
+    with_trials,
+)
+from fx_explorer.highlight import printable
+from fx_explorer.model import CacheComparison, CaptureRequest, RemedyTrial
+from fx_explorer.output.terminal import Hanging, print_fitted
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials import forking_worker
+
+EPILOG = """\
+examples:
+  fx-explorer diagnose train.py                          what is wrong, the worst first, and what to do
+  fx-explorer diagnose train.py --try                    try the remedies that are settings or small edits
+  fx-explorer diagnose train.py --try --budget 600       for ten minutes at most
+  fx-explorer diagnose model.fxs --json                  for programs
+
+A finding has the line, what shows it, what it costs, and what to do about it. A remedy counts as working only when --try has
+shown it on this program: each is captured once more, with that one change, and what the program does then is counted.
+
+exit codes: 0 nothing was found · 1 something was · and those of every command.
+"""
+
+BUDGET_S = 900.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    what = parser.add_argument_group("what to do with the findings")
+    what.add_argument(
+        "--try", dest="trying", action="store_true", help="try the remedies that can be tried"
+    )
+    what.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        type=_seconds,
+        default=BUDGET_S,
+        help=f"stop trying after this time (default: {BUDGET_S:.0f})",
+    )
+    what.add_argument("--json", action="store_true", help="print JSON")
+    what.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="keep the session of a target"
+    )
+    add_force_argument(what)
+    add_capture_arguments(parser)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+@dataclass
+class _Session:
+    """What is needed of the session after it is closed."""
+
+    compared: CacheComparison | None = None
+
+    findings: list[Finding] = field(default_factory=list)
+    before: Before | None = None
+    request: CaptureRequest | None = None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings. Returns 1 when there are some, else how the capture ended."""
+    session = _Session()
+    output = session_output(arguments)
+    ended = answer_from(arguments, lambda reader: _read(reader, session), output) or 0
+    if arguments.trying and session.before is not None:
+        trials = asyncio.run(_try_all(session, arguments))
+        session.findings = with_trials(session.findings, session.before, trials)
+        if session.compared:
+            session.findings = [*cache_findings(session.compared), *session.findings]
+        kept = output or (Path(arguments.target) if is_session(arguments.target) else None)
+        if kept:
+            with SessionWriter(kept) as writer:
+                writer.add_all(trials)
+                if session.compared:
+                    writer.add(session.compared)
+    if session.before is None:
+        return ended
+    if arguments.json:
+        _print_json(session.findings)
+    else:
+        _print(session.findings)
+    return ended or int(any(finding.severity == "problem" for finding in session.findings))
+
+
+def _read(reader: SessionReader, session: _Session) -> None:
+    session.findings = findings(reader)
+    session.before = before_trials(reader)
+    session.request = reader.request()
+
+
+async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[RemedyTrial]:
+    """Try the remedies one after the other, until the time is used up."""
+    why_not = why_not_tried(session.request)
+    if session.request is None:
+        raise UsageError(f"{arguments.target}: {why_not}")
+    wanted = to_try(session.findings)
+    if wanted:
+        check_program(arguments)
+    worker = forking_worker(arguments.python, arguments.timeout)
+    ends_at = time.monotonic() + arguments.budget
+    trials = []
+    for number, remedy in enumerate(wanted, start=1):
+        if time.monotonic() > ends_at:
+            left = len(wanted) - number + 1
+            _narrate(f"{left} not tried: the {arguments.budget:.0f} s of --budget are used up")
+            break
+        _narrate(f"trying {number} of {len(wanted)}: {remedy.text}")
+        trials.append(await try_remedy(session.request, remedy, worker))
+    if time.monotonic() < ends_at and not session.request.use_caches:
+        _narrate("running the program as it is, with torch's compile caches, and without")
+        session.compared = await compare_caches(session.request, worker)
+    return trials
+
+
+def _narrate(text: str) -> None:
+    print(f"fx-explorer: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _print(found: list[Finding]) -> None:
+    for number, finding in enumerate(found, start=1):
+        cost = f"  [{finding.cost}]" if finding.cost else ""
+        print_fitted(Hanging(f"{number}. ", printable(f"{finding.text}{cost}")))
+        for line in finding.detail.splitlines():
+            print_fitted(Hanging("   ", printable(line)))
+        print()
+    looked_for = ", ".join(kind.looked_for for kind in KINDS)
+    if found:
+        print_fitted(f"Looked for: {looked_for}.")
+    else:
+        print_fitted(f"No problem was found. Looked for: {looked_for}.")
+
+
+def _print_json(found: list[Finding]) -> None:
+    content = {
+        "findings": [finding_object(finding) for finding in found],
+        "looked_for": [kind.looked_for for kind in KINDS],
+    }
+    print(json.dumps(content, indent=2))

@@ -1,0 +1,125 @@
+"""Faults of torch's compile caches: programs that recompile, end or print otherwise with the caches
+than without. A capture records without them, so only a comparison of both shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.whole_session import totals
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.model import CacheComparison, CaptureRequest
+from fx_explorer.session import SessionReader
+from fx_explorer.trials import TrialWorker, recapture, straight_through
+
+MOST_LINES = 2_000
+"""Maximum number of lines of output that are compared."""
+
+SHOWN_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    ended: str
+    recompiles: int
+    printed: tuple[str, ...]
+
+
+async def compare_caches(request: CaptureRequest, worker: TrialWorker) -> CacheComparison | None:
+    """Run the program with torch's compile caches, then twice without: what two runs without caches
+    print otherwise (times, random numbers) says nothing. None where a run without caches does not
+    come to its end, or two of them differ in more than what they print.
+    """
+    with_caches = await _run(request, worker, use_caches=True)
+    without = await _run(request, worker, use_caches=False)
+    again = await _run(request, worker, use_caches=False)
+    if without.ended != again.ended or without.recompiles != again.recompiles:
+        return None
+    steady = len(without.printed) == len(again.printed)
+    differing = []
+    if steady and len(with_caches.printed) == len(without.printed):
+        rows = zip(with_caches.printed, without.printed, again.printed, strict=True)
+        differing = [(now, before) for now, before, other in rows if now != before == other]
+    return CacheComparison(
+        id=0,
+        recompiles_with=with_caches.recompiles,
+        recompiles_without=without.recompiles,
+        ended_with=with_caches.ended,
+        ended_without=without.ended,
+        printed_with=tuple(now for now, _ in differing[:SHOWN_LINES]),
+        printed_without=tuple(before for _, before in differing[:SHOWN_LINES]),
+    )
+
+
+async def _run(request: CaptureRequest, worker: TrialWorker, *, use_caches: bool) -> _Run:
+    changed = straight_through(request, use_caches=use_caches, build=True)
+    again = await recapture(changed, worker, _observed)
+    recompiles, printed = again.found
+    ended: str = again.outcome.kind
+    if ended != "finished":
+        ended = first_line(again.outcome.message) or ended
+    return _Run(ended, recompiles, printed)
+
+
+def _observed(reader: SessionReader) -> tuple[int, tuple[str, ...]]:
+    lines = reader.rows(model.ConsoleLine, stream="stdout", limit=MOST_LINES)
+    return totals(reader).recompiles, tuple(line.text for line in lines)
+
+
+def find_cache_faults(reader: SessionReader) -> Iterator[Finding]:
+    """Yield what the last comparison showed; nothing where there was none."""
+    for row in reader.rows(CacheComparison)[-1:]:
+        yield from cache_findings(row)
+
+
+def cache_findings(compared: CacheComparison) -> Iterator[Finding]:
+    """Yield a finding where the program behaves otherwise with compile caches."""
+    differs = bool(compared.printed_with) or compared.ended_with != compared.ended_without
+    if not differs and compared.recompiles_with == compared.recompiles_without:
+        return
+    evidence = []
+    if compared.recompiles_with != compared.recompiles_without:
+        evidence.append(
+            f"With caches: {counted(compared.recompiles_with, 'recompile')}; without: "
+            f"{compared.recompiles_without:,}."
+        )
+    if compared.ended_with != compared.ended_without:
+        evidence.append(
+            f"With caches the program ended: {compared.ended_with}; without: "
+            f"{compared.ended_without}."
+        )
+    for now, before in zip(compared.printed_with, compared.printed_without, strict=False):
+        evidence.append(f"With caches it prints “{now}”, without “{before}”.")
+    text = "The program recompiles otherwise with torch's compile caches, which your own run has."
+    if differs:
+        text = (
+            "The program's results differ with torch's compile caches, which your own run has, "
+            "from those without."
+        )
+    yield Finding(
+        kind="compile cache",
+        text=text,
+        urgency="wrong" if differs else "again",
+        severity="problem" if differs else "notice",
+        topic="caches",
+        view="time",
+        evidence=tuple(evidence),
+        explanation=(
+            "A cached graph may not be lowered again, and must compute the same: where it does "
+            "not, it is a fault of PyTorch's."
+        ),
+        remedies=(
+            Remedy(
+                "Switch the caches off until it is mended: torch._inductor.config."
+                "force_disable_caches = True, or TORCHINDUCTOR_FORCE_DISABLE_CACHES=1.",
+                state="tried",
+                result="without caches it computes what two runs agree on.",
+            ),
+            Remedy("Report it to PyTorch: github.com/pytorch/pytorch/issues."),
+        )
+        if differs
+        else (),
+    )

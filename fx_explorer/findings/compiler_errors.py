@@ -1,0 +1,204 @@
+"""Compilations that failed: in which stage, below which line of the user's, by which error, whose
+fault it is, and what makes the program run; and functions that torch skipped.
+
+The ways to make it run are changes that a trial can make: another backend, which also shows the
+stage that fails, and the call that Dynamo failed in left out of what is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.lineage import first_variants
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.whole_session import went_on
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.known_errors import FAULT_WORDS, known_error
+from fx_explorer.findings.left_out_calls import without_call
+from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.findings.tracebacks import (
+    CompilerTraceback,
+    TracebackFrame,
+    parse_compiler_traceback,
+)
+from fx_explorer.instruments.recompiles.causes import reached_limit
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name, in_file
+from fx_explorer.session.queries.compilations import raised_compilations
+
+LONGEST_ERROR = 400
+"""Maximum number of characters of an error's message in a sentence; the rest is in the traceback."""
+
+
+def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for each function that has no compiled code. What was refused at the recompile
+    limit is a finding of its own.
+    """
+    raised = {compilation.id for compilation in raised_compilations(reader)}
+    lines = SourceLines(reader)
+    by_text: dict[str, list[Finding]] = {}
+    for compilation in first_variants(reader):
+        if compilation.status not in ("failed", "skipped") or reached_limit(compilation):
+            continue
+        if compilation.status == "skipped" and compilation.id not in raised:
+            finding = _skipped(reader, compilation)
+        else:
+            finding = _failed(reader, lines, compilation)
+        by_text.setdefault(f"{finding.text}\n{finding.detail}", []).append(finding)
+    for first, *others in by_text.values():
+        count = 1 + len(others)
+        times = f" ({counted(count, 'time')})." if others else "."
+        yield replace(first, text=first.text.removesuffix(".") + times, count=count)
+
+
+def _skipped(reader: SessionReader, compilation: model.Compilation) -> Finding:
+    why = _stopped_by(reader, compilation) or compilation.error
+    return Finding(
+        kind="skipped function",
+        text=f"{plain_function(compilation.function)} was not compiled, it runs in eager mode.",
+        urgency="not compiled",
+        severity="notice",
+        place=place_of_path(reader, compilation.file, compilation.line),
+        view="graphs",
+        evidence=(why,) if why else (),
+    )
+
+
+def _stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
+    """Return a sentence with the break that left a function to Python; empty if there is none.
+    torch's error is the text of that break, which is shown with it.
+    """
+    hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
+    if hits:
+        return f"The break at {in_file(hits[-1].file, hits[-1].line)} is the cause."
+    return ""
+
+
+def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compilation) -> Finding:
+    name = plain_function(compilation.function)
+    failures = reader.rows(model.Failure, compilation=compilation.id, where="compiler")
+    text = reader.text(failures[0].text) if failures and failures[0].text else ""
+    traceback = parse_compiler_traceback(text)
+    error = _shortened(traceback.error or compilation.error)
+    known = known_error(f"{compilation.error}\n{error}\n{text}")
+    user_line = _user_line(lines, traceback) or _line_of_failing_guard(reader)
+    evidence = [f"{error}." if not error.endswith((".", "?", "!")) else error]
+    if user_line:
+        evidence += _where(lines, traceback, user_line)
+    elif traceback.stage:
+        evidence.append("torch names no line of the program.")
+    explanation = ""
+    if known:
+        explanation = " ".join(
+            part for part in (FAULT_WORDS[known.fault], known.explanation) if part
+        )
+    stage = f" {traceback.stage}" if traceback.stage else ""
+    has_continued = went_on(reader)
+    goes_on = ", and the program continued" if has_continued else ""
+    place = place_of_path(reader, compilation.file, compilation.line)
+    if user_line:
+        place = place_of_path(reader, user_line.file, user_line.line) or place
+    remedies = []
+    if known:
+        remedies += [Remedy(text) for text in known.remedies]
+    remedies += _tryable(reader, lines, traceback, user_line)
+    return Finding(
+        kind="compiler error",
+        text=f"{name} could not be compiled: an error was raised{stage}{goes_on}.",
+        urgency="not compiled" if has_continued else "failed",
+        severity="notice" if has_continued else "problem",
+        topic="run",
+        place=place,
+        view="console",
+        evidence=tuple(evidence),
+        explanation=explanation,
+        remedies=tuple(remedies),
+    )
+
+
+def _shortened(error: str) -> str:
+    line = first_line(error)
+    return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"
+
+
+def _user_line(lines: SourceLines, traceback: CompilerTraceback) -> TracebackFrame | None:
+    """Return the innermost of the user's own lines that Dynamo was reading."""
+    for frame in reversed(traceback.user_frames):
+        if lines.is_users(frame.file):
+            return frame
+    return None
+
+
+_GUARD_AT = re.compile(
+    r"Failing guard allocated at (?P<code>.*?)  # (?P<file>\S+):(?P<line>\d+) in (?P<function>\w+)"
+)
+"""Matches a warning of torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose. Of the file
+it has the last 16 characters at least.
+"""
+
+MOST_CONSOLE_LINES = 2_000
+
+
+def _line_of_failing_guard(reader: SessionReader) -> TracebackFrame | None:
+    """Return the line that torch printed for a guard that it could not write."""
+    for row in reader.rows(model.ConsoleLine, limit=MOST_CONSOLE_LINES):
+        match = _GUARD_AT.search(row.text)
+        if match is None:
+            continue
+        for file in reader.rows(model.SourceFile):
+            if file.is_user and file.path.endswith(match["file"].lstrip("./")):
+                line = int(match["line"])
+                return TracebackFrame(file.path, line, match["function"], match["code"])
+    return None
+
+
+def _where(
+    lines: SourceLines, traceback: CompilerTraceback, user_line: TracebackFrame
+) -> Iterator[str]:
+    """Yield the user's line, and what it calls down to where torch failed."""
+    yield f"It happened in {in_file(user_line.file, user_line.line)}: {user_line.code}"
+    if user_line not in traceback.user_frames:
+        return
+    below = traceback.user_frames[traceback.user_frames.index(user_line) + 1 :]
+    if below:
+        calls = [f"{frame.function} ({file_name(frame.file)}:{frame.line})" for frame in below]
+        yield f"which calls {', '.join(calls)}"
+
+
+def _tryable(
+    reader: SessionReader,
+    lines: SourceLines,
+    traceback: CompilerTraceback,
+    user_line: TracebackFrame | None,
+) -> Iterator[Remedy]:
+    """Yield the ways around it that a trial can make."""
+    if user_line is not None:
+        tree = lines.tree(user_line.file)
+        text = lines.text(user_line.file)
+        edited = without_call(text, tree, user_line.line) if tree else None
+        if edited:
+            yield Remedy(
+                f"Leave the call out of what is compiled: {edited.code}. It then breaks the graph.",
+                changes={"overlay": {user_line.file: edited.text}},
+            )
+    request = reader.request()
+    backend = request.backend if request else "inductor"
+    for other, what in OTHER_BACKENDS.items():
+        if backend not in (other, "eager"):
+            yield Remedy(f'Use backend="{other}", which {what}.', changes={"backend": other})
+    yield Remedy(
+        'Run it in eager mode: torch.compiler.set_stance("force_eager").',
+        changes={"stance": "force_eager"},
+    )
+
+
+OTHER_BACKENDS = {
+    "aot_eager": "traces the backward as Inductor does, and fuses nothing",
+    "eager": "runs the graph as Dynamo took it, and fuses nothing",
+}
+"""Backend → what it does. Each does without one more stage of the compiler."""

@@ -1,0 +1,155 @@
+"""CUDA graphs that were asked for (mode="reduce-overhead", "max-autotune", triton.cudagraphs) and
+are not had: graphs that torch does not record, records in part, or records again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs, skip_reason
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.words import listed
+from fx_explorer.findings.finding import Finding, Remedy, Urgency
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+MANY_RECORDINGS = 3
+"""Number of recordings of one graph from which on they are reported: each takes memory and a slow
+call.
+"""
+
+FEWER_SIZES = (
+    Remedy("Pad to a few sizes."),
+    Remedy("Set torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True."),
+)
+
+
+def find_cuda_graphs(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for each reason why a graph does not run as a CUDA graph, with the graphs
+    that it holds for, and for each graph that is recorded too seldom or too often.
+    """
+    asked = cuda_graphs(reader)
+    skipped = [graph for graph in asked.graphs if graph.state == "skipped"]
+    in_parts = [graph for graph in asked.graphs if graph.state == "in parts"]
+    unknown = [graph for graph in asked.graphs if graph.state == "not known"]
+    yield from _by_reason(
+        reader, skipped, "{graphs} does not run as a CUDA graph: {why}.", "not compiled"
+    )
+    yield from _by_reason(
+        reader,
+        in_parts,
+        "{graphs} runs only in part as CUDA graphs; outside of them: {why}.",
+        "slow",
+    )
+    yield from _by_reason(
+        reader,
+        unknown,
+        "{graphs} would run only in part as CUDA graphs; outside of them: {why}.",
+        "slow",
+    )
+    for graph in asked.graphs:
+        if graph.state == "not recorded":
+            yield _not_recorded(graph)
+        elif graph.recorded >= MANY_RECORDINGS:
+            yield _recordings(graph)
+    for graph in unknown:
+        yield from _decided(reader, graph)
+
+
+def _by_reason(
+    reader: SessionReader, graphs: Sequence[CudaGraph], text: str, urgency: Urgency
+) -> Iterator[Finding]:
+    names: dict[Reason, list[str]] = {}
+    for graph in graphs:
+        for reason in graph.reasons:
+            names.setdefault(reason, []).append(graph.name)
+    for reason, graph_names in names.items():
+        sentence = text.format(graphs=listed(graph_names), why=f"{reason.text}{_where(reason)}")
+        yield Finding(
+            kind="CUDA graph",
+            text=sentence,
+            urgency=urgency,
+            topic="call",
+            place=_place(reader, reason),
+            evidence=(reason.code,) if reason.code else (),
+            count=len(graph_names),
+        )
+
+
+def _where(reason: Reason) -> str:
+    return f" at {in_file(reason.file, reason.line)}" if reason.file else ""
+
+
+def _place(reader: SessionReader, reason: Reason) -> Place | None:
+    return place_of_path(reader, reason.file, reason.line) if reason.file else None
+
+
+def _not_recorded(graph: CudaGraph) -> Finding:
+    if graph.sizes == 1:
+        return Finding(
+            kind="CUDA graph",
+            text=f"{graph.name} was called too seldom to be recorded as a CUDA graph.",
+            urgency="minor",
+            severity="notice",
+            topic="call",
+            explanation="torch records a graph when it is called the second time.",
+        )
+    return Finding(
+        kind="CUDA graph",
+        text=(
+            f"{graph.name} was called with {graph.sizes} sizes, none of them twice: none was "
+            "recorded as a CUDA graph."
+        ),
+        urgency="not compiled",
+        topic="call",
+        explanation="torch makes a recording for each size, when that size comes the second time.",
+        remedies=FEWER_SIZES,
+    )
+
+
+def _recordings(graph: CudaGraph) -> Finding:
+    why = f" ({graph.why_again[0]})" if graph.why_again else ""
+    sizes = f", for {graph.sizes} sizes" if graph.sizes > 1 else ""
+    return Finding(
+        kind="CUDA graph",
+        text=f"{graph.name} was recorded {graph.recorded} times as a CUDA graph{sizes}{why}.",
+        urgency="again",
+        severity="notice",
+        topic="call",
+        explanation=(
+            "Each recording takes memory of its own and a call that is slow. torch records one for "
+            "each size."
+        ),
+        remedies=FEWER_SIZES,
+        count=graph.recorded,
+    )
+
+
+def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Finding]:
+    """Yield what torch decided about a graph's CUDA graph while it compiled the graph."""
+    if graph.mutated:
+        reason = skip_reason(graph.mutated)
+        yield Finding(
+            kind="CUDA graph",
+            text=(
+                f"{graph.name} writes into inputs{_where(reason)}: torch runs it as a CUDA graph "
+                "only where they come from another one."
+            ),
+            urgency="slow",
+            severity="notice",
+            topic="call",
+            place=_place(reader, reason),
+            evidence=(reason.code,) if reason.code else (),
+        )
+    if graph.changing:
+        yield Finding(
+            kind="CUDA graph",
+            text=(
+                f"{graph.name} takes sizes that may change ({listed(graph.changing)}): torch "
+                "records a CUDA graph for each combination that comes twice."
+            ),
+            urgency="slow",
+            severity="notice",
+            topic="call",
+            remedies=FEWER_SIZES,
+        )

@@ -1,0 +1,118 @@
+"""A finding is one thing that is wrong with a program under torch.compile: where, what shows it,
+what it costs, and what can be done about it.
+
+A remedy never counts as working unless it was tried on this program. ``try`` it with
+``fx-explorer diagnose --try``; the result is stored in the session, and shown wherever the finding
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.facts import Severity, Topic, View
+from fx_explorer.session import SessionReader
+
+RemedyState = Literal["tried", "not tried", "cannot be tried"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Something that the user can change."""
+
+    text: str
+    """What to change, as a sentence."""
+    state: RemedyState = "not tried"
+    result: str = ""
+    """What the trial showed, or why it cannot be tried; empty where it was not."""
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The fields of a CaptureRequest that a trial changes; empty where the change is one of the
+    user's code, which no trial can make.
+    """
+
+    @property
+    def description(self) -> str:
+        """Return the remedy with the result of its trial, or why it cannot be tried."""
+        if self.state == "tried":
+            return f"{self.text} Tried: {self.result}"
+        if self.state == "cannot be tried":
+            return f"{self.text} (cannot be tried: {self.result})"
+        return self.text
+
+
+Urgency = Literal["failed", "wrong", "not compiled", "slow", "again", "minor"]
+"""What a finding does to the program, the worst first. ``failed``: it does not run. ``wrong``: its
+results differ. ``not compiled``: a part runs in eager mode, or lacks what was asked for. ``slow``:
+each call takes longer. ``again``: compiling takes longer, or is repeated. ``minor``: none of these.
+"""
+
+URGENCIES: tuple[Urgency, ...] = ("failed", "wrong", "not compiled", "slow", "again", "minor")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: str
+    """Name of its FindingKind: ``unrolled loop``."""
+    text: str
+    """What is wrong, as a sentence."""
+    urgency: Urgency
+    severity: Severity = "problem"
+    topic: Topic = "graphs"
+    place: Place | None = None
+    """The user's own line, if there is one."""
+    view: View | None = None
+    """The view with the evidence."""
+    evidence: tuple[str, ...] = ()
+    """What in the session shows it: figures and the user's code, a sentence each."""
+    explanation: str = ""
+    """Why it is so, for somebody who meets it for the first time."""
+    remedies: tuple[Remedy, ...] = ()
+    count: int = 1
+    """Number of occurrences of the one cause."""
+    cost: str = ""
+    """What it costs, in a few words: ``12 s compiling``; empty where it is not known."""
+    cost_s: float = 0.0
+    """Seconds that it costs, as far as they are known: findings of one urgency are ordered by
+    it.
+    """
+    brief: str = ""
+    """A shorter sentence for one line; empty where there is only ``text``."""
+
+    @property
+    def detail(self) -> str:
+        """Return everything about it but its sentence, one paragraph a line."""
+        lines = [*self.evidence]
+        if self.explanation:
+            lines.append(self.explanation)
+        lines += self._about_remedies()
+        return "\n".join(lines)
+
+    def _about_remedies(self) -> list[str]:
+        """Return the remedies, one a line, and which of them were not tried."""
+        if not self.remedies:
+            return []
+        if len(self.remedies) == 1:
+            lines = [f"What to do: {self.remedies[0].description}"]
+        else:
+            lines = ["What to do, one of these:"]
+            lines += [f"- {remedy.description}" for remedy in self.remedies]
+        untried = [remedy for remedy in self.remedies if remedy.state == "not tried"]
+        if any(remedy.changes for remedy in untried):
+            lines.append("Not tried yet: fx-explorer diagnose --try.")
+        elif untried and not any(remedy.state == "tried" for remedy in self.remedies):
+            lines.append("Not tried: it is a change of your code.")
+        return lines
+
+
+Find = Callable[[SessionReader], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class FindingKind:
+    name: str
+    looked_for: str
+    """What is looked for, as a noun: ``loops that Dynamo unrolls``."""
+    find: Find

@@ -1,0 +1,228 @@
+"""Errors of torch.compile that are known: what each means, whose fault it is, and what to do.
+
+Each entry was read in PyTorch's source, which it names, or in its documentation. The first whose
+pattern matches counts, so the more exact stand above the more general.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Fault = Literal["yours", "torch", "machine", "unknown"]
+
+FAULT_WORDS: dict[Fault, str] = {
+    "yours": "The cause is in the program.",
+    "torch": "This is a fault of PyTorch's, not of the program.",
+    "machine": "The cause is this machine's installation, not the program.",
+    "unknown": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownError:
+    pattern: re.Pattern[str]
+    """Matches the error's class and message, or torch's traceback."""
+    fault: Fault
+    explanation: str
+    remedies: tuple[str, ...]
+    source: str
+    """Where PyTorch raises or describes it."""
+
+
+def _known(pattern: str, fault: Fault, explanation: str, *remedies: str, source: str) -> KnownError:
+    return KnownError(re.compile(pattern), fault, explanation, remedies, source)
+
+
+KNOWN_ERRORS: tuple[KnownError, ...] = (
+    _known(
+        r"checkpoint not implemented for .* context_fn",
+        "yours",
+        "Dynamo takes the context_fn of torch.utils.checkpoint.checkpoint only as a function of a "
+        "module or a functools.partial of one. A lambda or a function defined inside another is "
+        "refused.",
+        "Give context_fn=functools.partial(create_selective_checkpoint_contexts, policy), with "
+        "the policy defined at the top level of a module.",
+        source="torch/_dynamo/variables/higher_order_ops.py, CheckpointHigherOrderVariable",
+    ),
+    _known(
+        r"symbol_to_source\[symbol\]\[0\]\s+.*\nIndexError|IndexError: list index out of range"
+        r"[\s\S]*produce_guards",
+        "torch",
+        "Everything was compiled; the error came when torch wrote the guards. A size that is made "
+        "inside the compiled function, such as the jagged size of a nested tensor, has no name in "
+        "its inputs, and torch looks for one.",
+        "Make the nested tensor before the call, and give it to the compiled function.",
+        "Apply the operation to the plain values before the nested tensor is made from them.",
+        source="torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose",
+    ),
+    _known(
+        r"InvalidCxxCompiler|No working C\+\+ compiler found",
+        "machine",
+        "Inductor compiles C++ for the CPU, and for the code that launches kernels, and found no "
+        "compiler.",
+        "Install a C++ compiler (Debian, Ubuntu: apt-get install g++), or set the variable CXX to "
+        "the path of one.",
+        'Without one, torch.compile(…, backend="aot_eager") needs none, but fuses nothing.',
+        source="torch/_inductor/cpp_builder.py, get_cpp_compiler",
+    ),
+    _known(
+        r"TritonMissing|Cannot find a working triton installation",
+        "machine",
+        "Inductor writes kernels for the GPU in Triton, and Triton cannot be imported.",
+        "Install the Triton that belongs to this torch: pip install triton, or on Windows "
+        "triton-windows.",
+        source="torch/_inductor/exc.py, TritonMissing",
+    ),
+    _known(
+        r"GPUTooOldForTriton",
+        "machine",
+        "Triton supports this GPU no longer: it needs compute capability 7.0 or newer.",
+        'Use torch.compile(…, backend="aot_eager"), or mode=None on the CPU.',
+        source="torch/_inductor/exc.py, GPUTooOldForTriton",
+    ),
+    _known(
+        r"CppCompileError|CalledProcessError.*(?:g\+\+|clang)",
+        "torch",
+        "Inductor wrote C++ that the compiler refuses. The compiler's own words are in the "
+        "traceback.",
+        "Update the compiler and torch, and report it to PyTorch with the traceback.",
+        source="torch/_inductor/exc.py, CppCompileError",
+    ),
+    _known(
+        r"OutOfResources|out of resource: shared memory",
+        "torch",
+        "A Triton kernel needs more shared memory or registers than the GPU has.",
+        "Report it to PyTorch with the kernel. For a kernel of your own: smaller blocks, or fewer "
+        "num_stages.",
+        source="triton/runtime/errors.py, OutOfResources",
+    ),
+    _known(
+        r"ConstraintViolationError|Constraints violated",
+        "yours",
+        "A size was marked as dynamic (mark_dynamic, or dynamic_shapes of export), and the code "
+        "needs it as a fixed number.",
+        "Use torch._dynamo.maybe_mark_dynamic in place of mark_dynamic, or take out what needs "
+        "the number.",
+        source="torch/fx/experimental/symbolic_shapes.py, ConstraintViolationError",
+    ),
+    _known(
+        r"GuardOnDataDependentSymNode|Could not guard on data-dependent expression",
+        "yours",
+        "The code branches on a number that comes out of a tensor (.item(), nonzero), whose value "
+        "is not known while compiling.",
+        "Say what holds with torch._check(condition) before the branch.",
+        "Use torch.where or torch.cond in place of the Python branch.",
+        source="torch/fx/experimental/symbolic_shapes.py, GuardOnDataDependentSymNode",
+    ),
+    _known(
+        r"DataDependentOutputException|DynamicOutputShapeException",
+        "yours",
+        "The result of an operator depends on the values of a tensor, not only on its shape, so it "
+        "cannot be computed while compiling.",
+        "Set torch._dynamo.config.capture_scalar_outputs or capture_dynamic_output_shape_ops.",
+        source="torch/_subclasses/fake_tensor.py",
+    ),
+    _known(
+        r"no fake impl registered|does not have a fake impl|UnsupportedOperatorException",
+        "yours",
+        "A custom operator has no function that tells the shape of its result, which compiling "
+        "needs.",
+        "Register one: @torch.library.register_fake('NAMESPACE::NAME').",
+        source="torch/_library/fake_impl.py",
+    ),
+    _known(
+        r"data pointer of (?:a )?(?:Fake|Functional)?Tensor|Cannot access data pointer",
+        "yours",
+        "Code outside of PyTorch's operators (a C++ extension, NumPy) asked for the memory of a "
+        "tensor that has only a shape while compiling.",
+        "Wrap the call in a custom operator (torch.library.custom_op), or leave it out with "
+        "torch.compiler.disable.",
+        source="torch/_subclasses/fake_tensor.py",
+    ),
+    _known(
+        r"Please convert all Tensors to FakeTensors first",
+        "yours",
+        "A tensor that was made outside reached the code while it was traced with tensors that "
+        "have only shapes: often a global, or one kept in an object that Dynamo does not look "
+        "into.",
+        "Pass the tensor as an argument, or register it as a buffer of the module.",
+        source="torch/_subclasses/fake_tensor.py, validate_and_convert_non_fake_tensors",
+    ),
+    _known(
+        r"overwritten by a subsequent run",
+        "yours",
+        "The output of a CUDA graph was read after a later run had written over it: all runs of a "
+        "graph use one memory.",
+        "Call torch.compiler.cudagraph_mark_step_begin() before each step, or clone() what is "
+        "kept.",
+        source="torch/_inductor/cudagraph_trees.py",
+    ),
+    _known(
+        r"FX to symbolically trace a dynamo-optimized function",
+        "yours",
+        "Something that torch.compile returned is traced again by torch.fx (symbolic_trace, "
+        "quantization, export).",
+        "Trace the model itself, and compile what comes out.",
+        source="torch/_dynamo/eval_frame.py, _TorchDynamoContext",
+    ),
+    _known(
+        r"FailOnRecompileLimitHit",
+        "yours",
+        "The function was compiled as often as torch._dynamo.config.recompile_limit allows, and "
+        "fullgraph=True or fail_on_recompile_limit_hit makes that an error.",
+        "See what changes from call to call (the recompiles), or raise the limit.",
+        source="torch/_dynamo/exc.py, FailOnRecompileLimitHit",
+    ),
+    _known(
+        r"TorchRuntimeError|Dynamo failed to run FX node with fake tensors",
+        "yours",
+        "An operator raised for tensors of these shapes and dtypes. It mostly raises without "
+        "torch.compile as well.",
+        source="torch/_dynamo/utils.py, get_fake_value",
+    ),
+    _known(
+        r"\bUserError\b",
+        "yours",
+        "torch.compile was used in a way that its documentation excludes; the message says which.",
+        source="torch/_dynamo/exc.py, UserError",
+    ),
+    _known(
+        r"not supported on Python|Python 3\.\d+ (?:and|or) (?:above|later)",
+        "machine",
+        "This release of torch cannot compile under this release of Python.",
+        "Use a Python that torch supports: see the table of releases at pytorch.org.",
+        source="torch/_dynamo/eval_frame.py, check_if_dynamo_supported",
+    ),
+    _known(
+        r"No space left on device|Disk quota exceeded|Read-only file system",
+        "machine",
+        "torch writes compiled code into a folder, which is full or cannot be written.",
+        "Set TORCHINDUCTOR_CACHE_DIR to a folder with room.",
+        source="torch/_inductor/runtime/cache_dir_utils.py",
+    ),
+    _known(
+        r"out of memory|OutOfMemoryError",
+        "machine",
+        "The memory of the device did not suffice.",
+        "See fx-explorer memory TARGET: what a step needs at its peak, and what takes it.",
+        source="torch.OutOfMemoryError",
+    ),
+    _known(
+        r"INTERNAL ASSERT FAILED|InternalTorchDynamoError|LoweringException|AssertionError",
+        "torch",
+        "torch.compile failed in a way that its authors did not expect.",
+        "Report it: github.com/pytorch/pytorch/issues, with the traceback (key: the failure's "
+        "document).",
+        source="torch/_dynamo/exc.py, InternalTorchDynamoError",
+    ),
+)
+
+
+def known_error(text: str) -> KnownError | None:
+    """Return the entry for an error's class, message and traceback; None for one not known."""
+    for error in KNOWN_ERRORS:
+        if error.pattern.search(text):
+            return error
+    return None

@@ -1,0 +1,100 @@
+"""torch.compile was called, and what it returned was not: it is bound to a name that nothing calls,
+or thrown away. And programs of which nothing was compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.whole_session import (
+    compiled_without_dynamo,
+    is_debug_directory,
+    is_log,
+    not_decoded,
+    not_in_text,
+)
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+LAZY = (
+    "torch.compile returns a new function and compiles nothing by itself: it compiles when what it "
+    "returned is called."
+)
+
+
+def find_never_called(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for each call of torch.compile whose result the program never calls."""
+    compiled = reader.count(model.Graph) > 0
+    for name, file, line, unused in _entries(reader):
+        yield Finding(
+            kind="never called",
+            text=f"{name} was given to torch.compile at {in_file(file, line)}, {unused}.",
+            urgency="minor" if compiled else "not compiled",
+            severity="notice" if compiled else "problem",
+            topic="graphs",
+            place=place_of_path(reader, file, line),
+            view="source",
+            explanation=LAZY,
+            remedies=(Remedy(_what_to_do(name, unused)),),
+        )
+
+
+def _what_to_do(name: str, unused: str) -> str:
+    if "local name self" in unused:
+        return (
+            "Call self.compile() there: it compiles the module in place. self = torch.compile(self) "
+            "only gives the local name another meaning."
+        )
+    return (
+        f"Call what torch.compile returned in place of {name}, or compile a module in place with "
+        "module.compile()."
+    )
+
+
+def _entries(reader: SessionReader) -> Iterator[tuple[str, str, int, str]]:
+    """Yield (name, file, line, why it is never called). A session may be anybody's file."""
+    for entry in reader.meta("never_called") or ():
+        match entry:
+            case [str(name), str(file), int(line), str(unused)]:
+                yield name, file, line, unused
+
+
+def find_nothing_compiled(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for a program that ran to its end without a graph, unless the reason is a
+    finding of its own.
+    """
+    recorded = reader.meta("outcome")
+    if recorded is None or is_log(reader) or reader.count(model.Graph):
+        return
+    if is_debug_directory(reader) or not_decoded(reader) or "graphs" in not_in_text(reader):
+        return
+    has_reason = (
+        reader.count(model.GraphBreak)
+        or reader.count(model.Failure)
+        or compiled_without_dynamo(reader)
+        or any(True for _ in _entries(reader))
+    )
+    outcome = model.Outcome.from_json(recorded)
+    if has_reason or not outcome.went_well:
+        return
+    yield Finding(
+        kind="nothing compiled",
+        text="Nothing of this program was compiled.",
+        urgency="not compiled",
+        topic="graphs",
+        view="graphs",
+        evidence=tuple(_evidence(reader, outcome)),
+    )
+
+
+def _evidence(reader: SessionReader, outcome: model.Outcome) -> Iterator[str]:
+    if outcome.message:
+        yield outcome.message
+    for fallback in distinct_fallbacks(reader):
+        if not fallback.has_nothing_to_compile:
+            yield f"{plain_function(fallback.function)}: {fallback.description}"

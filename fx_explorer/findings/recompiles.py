@@ -1,0 +1,292 @@
+"""Recompiles: functions that were compiled again, one finding for each thing that varies, and
+functions that torch stopped compiling at the recompile limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.lineage import first_variants
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.words import counted, first_line, listed, seconds
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.frameworks import Caller, caller_of
+from fx_explorer.instruments.recompiles.causes import (
+    ExplainedRecompile,
+    LimitHit,
+    causes,
+    limit_hits,
+    reached_limit,
+)
+from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_REMEDY
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compilation_ids, compile_seconds
+
+MOST_VALUES = 6
+"""Maximum number of values of one thing that are listed."""
+
+_Key = tuple[object, ...]
+
+
+def find_recompiles(reader: SessionReader) -> Iterator[Finding]:
+    """Yield one finding for each function and thing that varies, those that go on without end
+    before those that happened once.
+    """
+    at_limit = {hit.function for hit in limit_hits(reader)}
+    groups = [group for group in _groups(reader) if group[0].function not in at_limit]
+    for together in _of_one_call(groups):
+        if len(together) == 1:
+            yield _finding(reader, together[0])
+        else:
+            yield _finding_of_pieces(reader, together)
+
+
+def _groups(reader: SessionReader) -> list[list[ExplainedRecompile]]:
+    """Return the recompiles of each function for each thing that varies; without those that were
+    refused at the limit.
+    """
+    refused = {row.name for row in first_variants(reader) if reached_limit(row)}
+    groups: dict[_Key, list[ExplainedRecompile]] = {}
+    for recompile in causes(reader):
+        if recompile.compilation not in refused:
+            groups.setdefault(_key(recompile), []).append(recompile)
+    return list(groups.values())
+
+
+def _of_one_call(
+    groups: Sequence[list[ExplainedRecompile]],
+) -> list[list[list[ExplainedRecompile]]]:
+    """Put those groups together whose sizes took the same values one after the other: graph breaks
+    split one function into several, and each is compiled again for the one new size.
+    """
+    together: dict[_Key, list[list[ExplainedRecompile]]] = {}
+    for at, group in enumerate(groups):
+        key: _Key = (at,)
+        if group[0].change.kind == "size":
+            key = tuple((row.change.old, row.change.new) for row in group)
+        together.setdefault(key, []).append(group)
+    return list(together.values())
+
+
+def _key(recompile: ExplainedRecompile) -> _Key:
+    change = recompile.change
+    if not change.name and change.kind == "other":
+        return recompile.function, recompile.description
+    return recompile.function, change.kind, change.name, change.index, recompile.is_another_object
+
+
+def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Finding:
+    first = group[0]
+    cost_s = _cost_s(reader, group)
+    caller = _caller(reader, first)
+    return Finding(
+        kind="recompile",
+        text=f"{_sentence(group)}.",
+        urgency="minor" if _is_harmless(group) else "again",
+        topic="recompiles",
+        place=_place(reader, first, caller),
+        view="guards",
+        evidence=(_evidence(group), *_below(caller)),
+        remedies=_remedies(group, caller),
+        count=len(group),
+        cost=f"{seconds(cost_s)} compiling" if cost_s else "",
+        cost_s=cost_s,
+    )
+
+
+def _caller(reader: SessionReader, recompile: ExplainedRecompile) -> Caller:
+    rows = reader.rows(model.Compilation, name=recompile.compilation, limit=1)
+    return caller_of(reader, rows[0]) if rows else Caller(None, None)
+
+
+def _place(reader: SessionReader, recompile: ExplainedRecompile, caller: Caller) -> Place | None:
+    """Return the user's own line: the one that depends on the value, else the one that calls."""
+    users = {row.path for row in reader.rows(model.SourceFile) if row.is_user}
+    if recompile.file not in users and caller.frame:
+        return place_of_path(reader, caller.frame.file, caller.frame.line) or recompile.place
+    return recompile.place
+
+
+def _sentence(group: Sequence[ExplainedRecompile]) -> str:
+    first = group[0]
+    function = plain_function(first.function)
+    objects = " for other objects" if len(group) > 1 else " for another object"
+    on = objects if first.is_another_object else ""
+    if len(group) == 1:
+        return f"{function} was compiled again{on}: {first_line(first.description)}"
+    return f"{function} was compiled {len(group)} times again{on}: {_values_of(group)}"
+
+
+def _cost_s(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> float:
+    names = [recompile.compilation for recompile in group]
+    return sum(compile_seconds(reader, row) for row in compilation_ids(reader, names))
+
+
+def _is_harmless(group: Sequence[ExplainedRecompile]) -> bool:
+    """Return whether the value has only two values so far, both of which stay in use."""
+    change = group[0].change
+    values = {change.old, *(recompile.change.new for recompile in group)}
+    return len(values) <= 2 and group[-1].remedy.startswith(BOTH_STAY)
+
+
+def _finding_of_pieces(
+    reader: SessionReader, groups: Sequence[list[ExplainedRecompile]]
+) -> Finding:
+    """Return one finding for several functions that were compiled again for the same new size."""
+    first = groups[0]
+    caller = _caller(reader, first[0])
+    cost_s = sum(_cost_s(reader, group) for group in groups)
+    functions = listed([plain_function(group[0].function) for group in groups], MOST_VALUES)
+    text = f"{len(groups)} functions were compiled again for one reason: {_values_of(first)}."
+    evidence = [f"These are {functions}.", *(_evidence(group) for group in groups)]
+    return Finding(
+        kind="recompile",
+        text=text,
+        urgency="again",
+        topic="recompiles",
+        place=_place(reader, first[0], caller),
+        view="guards",
+        evidence=(*evidence, *_below(caller)),
+        explanation=(
+            "Graph breaks split a call into several functions, each of which is compiled for the "
+            "new size. Without the breaks it is one recompile."
+        ),
+        remedies=_remedies(first, caller),
+        count=sum(len(group) for group in groups),
+        cost=f"{seconds(cost_s)} compiling" if cost_s else "",
+        cost_s=cost_s,
+    )
+
+
+def _values_of(group: Sequence[ExplainedRecompile]) -> str:
+    """Return what varied and its values: ``size 0 of x was 8, 16, 24``."""
+    change = group[0].change
+    values = dict.fromkeys([change.old, *(recompile.change.new for recompile in group)])
+    known = [value for value in values if value]
+    if not change.name or len(known) < 2:
+        return first_line(group[0].description)
+    what = change.name if change.index is None else f"size {change.index} of {change.name}"
+    if change.kind not in ("size", "range") and change.index is not None:
+        return first_line(group[0].description)
+    shown = ", ".join(known[:MOST_VALUES])
+    more = f" and {len(known) - MOST_VALUES} more" if len(known) > MOST_VALUES else ""
+    return f"{what} was {shown}{more}"
+
+
+def _evidence(group: Sequence[ExplainedRecompile]) -> str:
+    """Return which compilations, after which, called from where, and how the graphs differ."""
+    first = group[0]
+    names = listed([f"[{recompile.compilation}]" for recompile in group], MOST_VALUES)
+    after = f" after [{first.of}]" if len(group) == 1 else ""
+    file, line = first.called_from
+    caller = f", called from {in_file(file, line)}" if file else ""
+    graphs = f": {first.graphs}" if first.graphs and len(group) == 1 else ""
+    return f"{names}{after}{caller}{graphs}."
+
+
+def _below(caller: Caller) -> Iterator[str]:
+    """Yield who calls the function, where that is not the user."""
+    if caller.framework and caller.frame:
+        where = in_file(caller.frame.file, caller.frame.line)
+        yield f"It is called by {caller.framework.name}, which your line {where} calls."
+
+
+def _remedies(group: Sequence[ExplainedRecompile], caller: Caller) -> tuple[Remedy, ...]:
+    """Return the ways to avoid the recompiles of a group. That torch made the value dynamic is no
+    way where it was compiled again after that; and a tensor that a framework makes is nothing that
+    the user can mark.
+    """
+    last = group[-1]
+    if caller.framework:
+        is_size = last.change.kind in ("size", "range", "relation")
+        offered = caller.framework.sizes if is_size else caller.framework.others
+        by_framework = (Remedy(offered),) if offered else ()
+        return (*by_framework, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC)) if is_size else by_framework
+    if not last.remedy or last.remedy == NO_REMEDY:
+        return ()
+    if len(group) > 1 and last.change.kind == "number" and not last.is_another_object:
+        return (_as_a_tensor(last), Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
+    remedies = [Remedy(last.remedy)]
+    if "dynamic=True" in last.remedy:
+        remedies.append(Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
+    if "allow_unspec_int_on_nn_module = True" in last.remedy:
+        name = "allow_unspec_int_on_nn_module"
+        remedies.append(
+            Remedy(
+                f"Set torch._dynamo.config.{name} = True.",
+                changes={"settings": {f"dynamo.{name}": True}},
+            )
+        )
+    return tuple(remedies)
+
+
+_DYNAMIC = "Use torch.compile(…, dynamic=True)."
+
+_MADE_DYNAMIC = {"settings": {"compile.dynamic": True}}
+
+
+def _as_a_tensor(recompile: ExplainedRecompile) -> Remedy:
+    name = recompile.change.name
+    return Remedy(
+        f"Keep {name} a tensor: without .item(), float() or int() on the way to where the code "
+        "computes with it. Each value that is a Python number there is compiled in.",
+    )
+
+
+# the recompile limit
+
+
+def find_limits(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for each function that torch stopped compiling. Its recompiles are part of
+    it.
+    """
+    groups = _groups(reader)
+    for hit in limit_hits(reader):
+        of_function = [group for group in groups if group[0].function == hit.function]
+        yield _limit_finding(reader, hit, of_function)
+
+
+def _limit_finding(
+    reader: SessionReader, hit: LimitHit, groups: Sequence[list[ExplainedRecompile]]
+) -> Finding:
+    evidence = [f"[{hit.compilation}] was refused: {hit.change or 'it fits no version'}."]
+    is_of_objects = any(group[0].is_another_object for group in groups)
+    if is_of_objects and hit.instances > hit.compiled:
+        evidence.append(
+            f"There are {counted(hit.instances, 'object')} of the class. torch keeps the versions "
+            f"of a method with its code, for all objects together: {hit.compiled} of them have "
+            f"compiled code, and {hit.instances - hit.compiled} run in eager mode."
+        )
+    evidence += [f"{_sentence(group)}." for group in groups]
+    remedies: list[Remedy] = []
+    if groups:
+        largest = max(groups, key=len)
+        remedies += _remedies(largest, _caller(reader, largest[0]))
+    elif hit.remedy and hit.remedy != NO_REMEDY:
+        remedies.append(Remedy(hit.remedy))
+    wanted = hit.instances if is_of_objects else 2 * hit.limit
+    wanted = max(wanted, hit.limit + 1)
+    remedies.append(
+        Remedy(
+            f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each is "
+            "compiled, and a call checks the guards of one after the other.",
+            changes={"settings": {f"dynamo.{hit.option}": wanted}},
+        )
+    )
+    cost_s = sum(_cost_s(reader, group) for group in groups)
+    return Finding(
+        kind="recompile limit",
+        text=f"{hit.description}.",
+        urgency="failed" if hit.is_error else "not compiled",
+        topic="recompiles",
+        place=hit.place,
+        view="breaks",
+        evidence=tuple(evidence),
+        remedies=tuple(remedies),
+        count=max(1, hit.instances - hit.compiled) if is_of_objects else 1,
+        cost=f"{seconds(cost_s)} compiling" if cost_s else "",
+        cost_s=cost_s,
+    )

@@ -1,0 +1,101 @@
+"""What torch warned of while it compiled, on the program's terminal, where it says that something
+was not done as asked.
+
+Only warnings of the list count: others are about the use of Python, or for torch's own developers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.findings.finding import Finding, Remedy, Urgency
+from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts import bounded
+
+MOST_LINES = 5_000
+"""Maximum number of lines of output that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWarning:
+    pattern: re.Pattern[str]
+    text: str
+    explanation: str
+    remedies: tuple[Remedy, ...] = ()
+    urgency: Urgency = "slow"
+
+
+KNOWN_WARNINGS = (
+    KnownWarning(
+        re.compile(r"does not support code generation for complex operators"),
+        "The program computes with complex numbers, for which Inductor generates no code.",
+        "Each operation on complex numbers is a call of PyTorch's own operator, fused with "
+        "nothing: the compiled code may be slower than eager mode.",
+        (
+            Remedy(
+                "Compute with real and imaginary part as real tensors (torch.view_as_real; for "
+                "rotary embeddings cos and sin in place of torch.polar)."
+            ),
+        ),
+    ),
+    KnownWarning(
+        re.compile(r"TensorFloat32 tensor cores .* available but not enabled"),
+        "Matrix multiplications in float32 do not use the GPU's tensor cores.",
+        "PyTorch keeps float32 exact unless it is told otherwise.",
+        (
+            Remedy(
+                "Call torch.set_float32_matmul_precision('high'). Results are rounded to "
+                "TensorFloat32 inside of multiplications."
+            ),
+        ),
+    ),
+    KnownWarning(
+        re.compile(
+            r"Unable to hit fast path of CUDAGraphs because of pending, uninvoked backwards"
+        ),
+        "CUDA graphs run on the slow path: a backward of an earlier call is still pending.",
+        "torch replays a CUDA graph only when it knows that the memory of the earlier call is free.",
+        (
+            Remedy("Run the backward of each forward, or run forwards without one under no_grad."),
+            Remedy("Call torch.compiler.cudagraph_mark_step_begin() before each step."),
+        ),
+    ),
+    KnownWarning(
+        re.compile(r"Not enough SMs to use max_autotune_gemm mode"),
+        "max-autotune does not try Triton templates for matrix multiplications on this GPU.",
+        "torch tries them only on GPUs with enough multiprocessors (68 by default).",
+        urgency="minor",
+    ),
+    KnownWarning(
+        re.compile(r"Dynamo detected a call to a `?functools\.lru_cache`?"),
+        "Dynamo traces through a functools.lru_cache, as if it were not there.",
+        "The cached function runs again for each compilation: what it has cached is not looked up.",
+        urgency="minor",
+    ),
+)
+
+
+def find_torch_warnings(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for each known warning that torch printed, with its number."""
+    counts = dict.fromkeys(KNOWN_WARNINGS, 0)
+    for row in reader.rows(model.ConsoleLine, limit=MOST_LINES):
+        for warning in KNOWN_WARNINGS:
+            if warning.pattern.search(bounded(row.text)):
+                counts[warning] += 1
+    for warning, count in counts.items():
+        if count:
+            yield Finding(
+                kind="warning of torch",
+                text=warning.text,
+                urgency=warning.urgency,
+                severity="notice",
+                topic="kernels",
+                view="console",
+                evidence=("torch warned of it while compiling.",),
+                explanation=warning.explanation,
+                remedies=warning.remedies,
+                count=count,
+            )

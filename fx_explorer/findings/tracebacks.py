@@ -1,0 +1,74 @@
+"""torch's traceback of a failed compilation: the innermost error, the stage of the compiler that
+raised it, and the user's line below which it happened.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fx_explorer.session.bounds import MAX_TRACEBACK
+
+_FRAME = re.compile(
+    r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)\n(?P<code>[^\n]*)',
+    re.MULTILINE,
+)
+
+_ERROR = re.compile(r"^(?P<error>(?:\w+\.)*\w*(?:Error|Exception|Unsupported|Exit)\b[^\n]*)", re.M)
+
+_OF_USER = "from user code:"
+
+_STAGES = (
+    (r"torch[/\\]_dynamo[/\\]guards\.py|produce_guards", "while torch wrote its guards"),
+    (r"triton[/\\]", "while Triton compiled a kernel"),
+    (r"torch[/\\]_inductor[/\\](?:cpp_builder|codecache)", "while its code was built"),
+    (r"torch[/\\]_inductor[/\\]scheduler", "while Inductor fused operations"),
+    (r"torch[/\\]_inductor[/\\]codegen", "while Inductor wrote code"),
+    (r"torch[/\\]_inductor[/\\]fx_passes", "in Inductor's graph passes"),
+    (r"torch[/\\]_inductor[/\\]", "while Inductor lowered the graph"),
+    (r"torch[/\\]_functorch[/\\]", "while AOTAutograd traced the forward and backward"),
+    (r"torch[/\\]_dynamo[/\\]backends", "in the backend"),
+    (r"torch[/\\]_dynamo[/\\]", "while Dynamo read the Python code"),
+)
+"""Pattern of a traceback's files → the stage. The first that occurs counts: a later stage is called
+by an earlier one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TracebackFrame:
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerTraceback:
+    error: str
+    """The innermost error, class and first line: ``IndexError: list index out of range``."""
+    stage: str
+    """What torch was doing: ``while Dynamo read the Python code``; empty where it is not known."""
+    user_frames: tuple[TracebackFrame, ...]
+    """The frames that Dynamo was reading, outermost first: the user's, and those of libraries that
+    they call.
+    """
+
+
+def parse_compiler_traceback(text: str) -> CompilerTraceback:
+    """Parse a traceback as torch wrote it. Whatever is not found is empty."""
+    text = text[-MAX_TRACEBACK:]
+    of_torch, _, of_user = text.partition(_OF_USER)
+    errors = [match["error"] for match in _ERROR.finditer(of_torch)]
+    # The error that began it is the first; the others were raised because of it.
+    error = errors[0] if errors else ""
+    frames = list(_FRAME.finditer(of_torch.partition(errors[0])[0] if errors else of_torch))
+    deepest = "\n".join(match["file"] + " " + match["function"] for match in frames[-12:])
+    stage = next((words for pattern, words in _STAGES if re.search(pattern, deepest)), "")
+    user_frames = tuple(_frame(match) for match in _FRAME.finditer(of_user))
+    return CompilerTraceback(error, stage, user_frames)
+
+
+def _frame(match: re.Match[str]) -> TracebackFrame:
+    code = match["code"].strip()
+    return TracebackFrame(match["file"], int(match["line"]), match["function"], code)

@@ -1,0 +1,187 @@
+"""Remedies are tried: the program is captured once more with the change, and what it does then is
+held against the session. Several findings may propose one change, which is tried once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fx_explorer import model
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.analysis.words import counted, first_line, seconds
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.instruments.recompiles.causes import limit_hits
+from fx_explorer.model import CaptureRequest, RemedyTrial
+from fx_explorer.session import SessionReader
+from fx_explorer.trials import TrialWorker, recapture, straight_through
+
+OUT_OF_TIME = "the time of --budget was used up before it"
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the program did as it is."""
+
+    figures: SessionFigures
+    refused: int
+    """Number of functions that reached the recompile limit."""
+    went_well: bool
+    message: str
+    """First line of the error that ended the program; empty without one."""
+
+
+def before_trials(reader: SessionReader) -> Before:
+    """Return what a session has of the program as it is."""
+    recorded = reader.meta("outcome")
+    outcome = model.Outcome.from_json(recorded) if recorded else None
+    return Before(
+        session_figures(reader),
+        len(limit_hits(reader)),
+        outcome is None or outcome.went_well,
+        first_line(outcome.message) if outcome else "",
+    )
+
+
+def key_of(changes: Mapping[str, Any]) -> str:
+    """Return a key for a change, under which its trial is stored."""
+    text = json.dumps(changes, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def to_try(findings: Iterable[Finding]) -> list[Remedy]:
+    """Return the remedies that a trial can make, each change once, those of the worst finding
+    first.
+    """
+    wanted: dict[str, Remedy] = {}
+    for finding in findings:
+        for remedy in finding.remedies:
+            if remedy.changes and remedy.state == "not tried":
+                wanted.setdefault(key_of(remedy.changes), remedy)
+    return list(wanted.values())
+
+
+async def try_remedy(request: CaptureRequest, remedy: Remedy, worker: TrialWorker) -> RemedyTrial:
+    """Capture the program with the change of a remedy. Raises SessionWriteError when there is no
+    room for a session, and nothing for what the program does.
+    """
+    began = time.monotonic()
+    again = await recapture(_changed(request, remedy.changes), worker, _figures)
+    figures, refused = again.found
+    return RemedyTrial(
+        id=0,
+        changes=key_of(remedy.changes),
+        outcome=again.outcome.kind,
+        message=first_line(again.outcome.message),
+        graphs=figures.graphs,
+        graph_breaks=figures.graph_breaks,
+        recompiles=figures.recompiles,
+        refused=refused,
+        failed=len(figures.failed),
+        operations=figures.operations,
+        compile_s=figures.compile_s,
+        took_s=time.monotonic() - began,
+    )
+
+
+def _changed(request: CaptureRequest, changes: Mapping[str, Any]) -> CaptureRequest:
+    """Return the request with the changes, which are added to settings that it has."""
+    merged = dict(changes)
+    if "settings" in merged:
+        merged["settings"] = {**request.settings, **merged["settings"]}
+    if "overlay" in merged:
+        merged["overlay"] = {**request.overlay, **merged["overlay"]}
+    return straight_through(request, **merged)
+
+
+def _figures(reader: SessionReader) -> tuple[SessionFigures, int]:
+    return session_figures(reader), len(limit_hits(reader))
+
+
+# what a trial showed
+
+
+def with_trials(
+    findings: Sequence[Finding], before: Before, trials: Iterable[RemedyTrial]
+) -> list[Finding]:
+    """Return the findings with the results of the trials in their remedies. Those that worked come
+    first.
+    """
+    by_key = {trial.changes: trial for trial in trials}
+    if not by_key:
+        return list(findings)
+    return [replace(finding, remedies=_tried(finding, before, by_key)) for finding in findings]
+
+
+def _tried(
+    finding: Finding, before: Before, by_key: Mapping[str, RemedyTrial]
+) -> tuple[Remedy, ...]:
+    good, others = [], []
+    for remedy in finding.remedies:
+        trial = by_key.get(key_of(remedy.changes)) if remedy.changes else None
+        if trial is None:
+            others.append(remedy)
+            continue
+        tried = replace(remedy, state="tried", result=_result(finding, before, trial))
+        if _has_helped(finding, before, trial):
+            good.append(tried)
+        else:
+            others.append(tried)
+    return (*good, *others)
+
+
+def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
+    if trial.outcome != "finished":
+        return False
+    if finding.kind == "compiler error":
+        return trial.failed < len(before.figures.failed)
+    if finding.kind == "recompile limit":
+        return trial.refused < before.refused
+    if finding.kind == "recompile":
+        return trial.recompiles < before.figures.recompiles
+    return trial.graph_breaks < before.figures.graph_breaks
+
+
+def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
+    """Return what a trial showed, as a sentence without capital."""
+    if trial.outcome == "timed_out":
+        return "it took too long and was stopped (--timeout gives it more)."
+    if trial.outcome != "finished":
+        if trial.message and trial.message == before.message:
+            return "it fails in the same way."
+        return f"the program then stops: {trial.message or trial.outcome}."
+    if finding.kind == "compiler error":
+        if trial.failed >= len(before.figures.failed) > 0:
+            return "compiling still fails."
+        breaks = trial.graph_breaks - before.figures.graph_breaks
+        more = f", with {counted(breaks, 'graph break')} more" if breaks > 0 else ""
+        return f"the program runs to its end{more}."
+    return f"{'; '.join(_differences(before, trial)) or 'it changes nothing'}."
+
+
+def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
+    figures = before.figures
+    if before.refused and trial.refused < before.refused:
+        yield "none is refused" if not trial.refused else f"{trial.refused} are still refused"
+    elif before.refused:
+        yield "it is refused as before"
+    for noun, old, new in (
+        ("recompile", figures.recompiles, trial.recompiles),
+        ("graph break", figures.graph_breaks, trial.graph_breaks),
+        ("graph", figures.graphs, trial.graphs),
+    ):
+        if new != old:
+            yield f"{counted(new, noun)} instead of {old:,}"
+    if figures.compile_s and trial.compile_s:
+        yield f"compiled in {seconds(trial.compile_s)}, {seconds(figures.compile_s)} before"
+
+
+def why_not_tried(request: CaptureRequest | None) -> str:
+    """Return why no remedy of a session can be tried; empty where they can."""
+    if request is None:
+        return "what was given does not say how to run the program: give its target"
+    return ""

@@ -1,0 +1,98 @@
+"""These tests run ``fx-explorer diagnose``: what it prints, its exit code, and what its trials show,
+counted again in a bare process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.shared_files import CASES, ROOT
+
+BLOCKS = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, index):
+        super().__init__()
+        self.index = index
+
+    def forward(self, x, kept):
+        kept[self.index] = x
+        return x * 2
+
+
+torch._dynamo.config.recompile_limit = 2
+blocks = [Block(i) for i in range(4)]
+kept = [None] * 4
+for block in blocks:
+    block.compile(backend="eager")
+for block in blocks:
+    block(torch.ones(2), kept)
+"""
+
+
+def diagnose(
+    *arguments: str | Path, python: str, environment: dict[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fx_explorer", "diagnose", *map(str, arguments)]
+    return subprocess.run(
+        [*command, "--python", python],
+        cwd=folder,
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def test_remedies_are_tried_and_their_results_counted(
+    tmp_path: Path, warm_python: str, capture_environment: dict[str, str]
+) -> None:
+    (tmp_path / "blocks.py").write_text(BLOCKS)
+    ended = diagnose(
+        "blocks.py", "--try", "--json", "-o", "blocks.fxs",
+        python=warm_python, environment=capture_environment, folder=tmp_path,
+    )  # fmt: skip
+    assert ended.returncode == 1, ended.stderr
+    (finding,) = json.loads(ended.stdout)["findings"]
+    assert finding["kind"] == "recompile limit"
+    results = {row["text"]: row["result"] for row in finding["remedies"] if row["state"] == "tried"}
+    raised = [result for text, result in results.items() if "recompile_limit" in text]
+    # The program sets the limit itself, after the trial did: so the trial changes nothing.
+    assert raised[0].startswith("it is refused as before")
+    # What was tried is in the session, and shown by whoever opens it.
+    again = diagnose(
+        "blocks.fxs", python=warm_python, environment=capture_environment, folder=tmp_path
+    )
+    assert "Tried:" in again.stdout
+
+
+def test_nothing_is_found_in_a_healthy_program(
+    tmp_path: Path, warm_python: str, capture_environment: dict[str, str], captured
+) -> None:
+    ended = diagnose(
+        captured("mlp"), python=warm_python, environment=capture_environment, folder=tmp_path
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "No problem was found. Looked for: " in ended.stdout
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf", "ten"])
+def test_a_budget_that_is_no_time_is_refused(
+    budget: str, tmp_path: Path, warm_python: str, capture_environment: dict[str, str]
+) -> None:
+    ended = diagnose(
+        CASES / "26_cumprod.py", "--try", "--budget", budget,
+        python=warm_python, environment=capture_environment, folder=tmp_path,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "is not a number of seconds" in ended.stderr

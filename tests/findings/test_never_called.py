@@ -1,0 +1,50 @@
+"""These tests check what is said of results of torch.compile that the program never calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.findings.every_kind import findings
+from tests.shared_files import CASES
+
+CALLED = """
+import torch
+
+@torch.compile
+def f(x):
+    return x + 1
+
+def g(x):
+    return x * 2
+
+g(torch.ones(2))
+f(torch.ones(2))
+handed = torch.compile(g)
+print(handed(torch.ones(2)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "line", "what"),
+    [
+        ("01_forecaster_noop", 37, "Call self.compile() there"),
+        ("29_backend_silent", 19, "Call what torch.compile returned in place of bar"),
+    ],
+)
+def test_the_line_and_what_to_do(case: str, line: int, what: str, captured, reader) -> None:
+    session = reader(captured(CASES / f"{case}.py", "--allow-nothing"))
+    (finding,) = findings(session)
+    assert finding.kind == "never called"
+    assert finding.place is not None
+    assert finding.place.line + 1 == line
+    assert what in finding.detail
+    assert finding.severity == "problem"
+
+
+def test_a_program_that_calls_what_it_compiles_has_none(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "called.py"
+    file.write_text(CALLED)
+    kinds = {finding.kind for finding in findings(reader(captured(file)))}
+    assert not kinds & {"never called", "nothing compiled"}

@@ -1,0 +1,147 @@
+"""These tests check the findings about recompiles: one for each thing that varies, held against the
+nearest earlier version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fx_explorer.findings.every_kind import findings
+from fx_explorer.findings.finding import Finding
+from fx_explorer.findings.frameworks import FRAMEWORKS
+from fx_explorer.instruments.recompiles.causes import causes
+from fx_explorer.session import SessionReader
+from tests.capture.recorded import Compile, record
+from tests.conftest import Captured, OpenedReader
+from tests.shared_files import CASES
+
+
+def scored(x: torch.Tensor, flag: bool) -> torch.Tensor:
+    return x.sin() + x if flag else x.cos() - x
+
+
+class Numbered(nn.Module):
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+    def forward(self, x: torch.Tensor, kept: list[Any]) -> torch.Tensor:
+        kept[self.index] = x
+        return x * 2
+
+
+def calls(function: Any, inputs: Sequence[tuple[Any, ...]], path: Path) -> SessionReader:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(function)
+        for given in inputs:
+            compiled(*given)
+
+    return record(path / "s.fxs", program, backend="eager")
+
+
+def of_kind(reader: SessionReader, kind: str) -> list[Finding]:
+    return [finding for finding in findings(reader) if finding.kind == kind]
+
+
+def test_a_recompile_is_held_against_the_nearest_version(tmp_path: Path) -> None:
+    x8, x16 = torch.ones(8, 4), torch.ones(16, 4)
+    reader = calls(scored, [(x8, True), (x8, False), (x16, True), (x16, False)], tmp_path)
+    why = {row.compilation: (row.of, row.change.kind) for row in causes(reader)}
+    assert why["0/1"] == ("0/0", "value")
+    # Of (8, True) only the size differs; of the latest version, (8, False), the flag too.
+    assert why["0/2"] == ("0/0", "size")
+    assert why["0/3"] == ("0/2", "value")
+
+
+def test_each_thing_that_varies_is_one_finding(tmp_path: Path) -> None:
+    x8, x16 = torch.ones(8, 4), torch.ones(16, 4)
+    reader = calls(scored, [(x8, True), (x8, False), (x16, True), (x16, False)], tmp_path)
+    by_text = {finding.text: finding for finding in of_kind(reader, "recompile")}
+    flag = by_text["scored was compiled 2 times again: flag was True, False."]
+    size = by_text["scored was compiled again: size 0 of x was 8 and now is 16."]
+    assert flag.count == 2
+    # Two values, both of which stay in use, cost less than a size that may go on changing.
+    assert flag.urgency == "minor"
+    assert size.urgency == "again"
+
+
+def test_objects_of_one_class_are_told_as_that(tmp_path: Path) -> None:
+    blocks = [Numbered(at) for at in range(4)]
+
+    def program(compile_: Compile) -> None:
+        kept: list[Any] = [None] * 4
+        for block in blocks:
+            block.compile(backend="eager")
+        for block in blocks:
+            block(torch.ones(2), kept)
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    (finding,) = of_kind(reader, "recompile")
+    assert "for other objects: self.index was 0, 1, 2, 3" in finding.text
+    assert finding.count == 3
+
+
+def test_one_object_whose_attribute_changes_is_not_told_as_several(tmp_path: Path) -> None:
+    block = Numbered(0)
+
+    def program(compile_: Compile) -> None:
+        compiled = compile_(block)
+        for at in range(3):
+            block.index = at
+            compiled(torch.ones(2), [None] * 3)
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    (finding,) = of_kind(reader, "recompile")
+    assert "object" not in finding.text
+
+
+def test_at_the_limit_the_objects_are_counted(tmp_path: Path) -> None:
+    class Counted(Numbered):
+        """A class of which there are no other objects."""
+
+    blocks = [Counted(at) for at in range(5)]
+
+    def program(compile_: Compile) -> None:
+        kept: list[Any] = [None] * 5
+        with torch._dynamo.config.patch(recompile_limit=3):
+            for block in blocks:
+                block.compile(backend="eager")
+            for block in blocks:
+                block(torch.ones(2), kept)
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    (finding,) = of_kind(reader, "recompile limit")
+    assert not of_kind(reader, "recompile")  # they are part of it
+    assert "There are 5 objects of the class." in finding.detail
+    assert "3 of them have compiled code, and 2 run in eager mode." in finding.detail
+    (tried,) = [remedy for remedy in finding.remedies if remedy.changes]
+    assert tried.changes["settings"]["dynamo.recompile_limit"] >= 5
+
+
+def test_a_counter_is_not_said_to_be_dynamic_once_it_went_on(
+    captured: Captured, reader: OpenedReader
+) -> None:
+    session = reader(captured(CASES / "03_handmade_adam.py"))
+    (finding,) = of_kind(session, "recompile")
+    assert finding.count == 5
+    assert "1.0, 2.0, 3.0, 4.0, 5.0, 6.0" in finding.text
+    assert "torch made it dynamic" not in finding.detail
+    assert any(remedy.changes for remedy in finding.remedies)
+
+
+def test_paths_of_frameworks_are_told_apart() -> None:
+    paths = {
+        "/x/site-packages/transformers/generation/utils.py": "generate() of transformers",
+        "/x/site-packages/transformers/trainer.py": "the Trainer of transformers",
+        "/x/site-packages/lightning/pytorch/core/module.py": "PyTorch Lightning",
+        "/x/site-packages/transformers/models/gpt2/modeling_gpt2.py": None,
+        "/home/me/train.py": None,
+    }
+    for path, name in paths.items():
+        matching = [framework.name for framework in FRAMEWORKS if framework.path.search(path)]
+        assert matching == ([name] if name else [])

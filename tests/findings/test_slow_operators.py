@@ -1,0 +1,45 @@
+"""These tests check the findings about operators that slow compiled code down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fx_explorer import model
+from fx_explorer.findings.every_kind import findings
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.shared_files import CASES
+
+
+def test_a_derivative_of_many_operations(captured, reader) -> None:
+    session = reader(captured(CASES / "26_cumprod.py"))
+    finding = findings(session)[0]
+    assert finding.kind == "expanding operator"
+    assert finding.place is not None
+    assert finding.place.line + 1 == 15
+    assert "cumprod" in finding.text
+    assert "in the backward" in finding.text
+    assert "torch.cumsum(torch.log(x)" in finding.detail
+
+
+@pytest.mark.parametrize("sample", ["mlp", "transformer", "convnet"])
+def test_healthy_samples_have_no_finding(sample: str, captured, reader) -> None:
+    problems = [row for row in findings(reader(captured(sample))) if row.severity == "problem"]
+    assert not problems
+
+
+WARNED = (
+    "x.py:3: UserWarning: Torchinductor does not support code generation for complex operators."
+)
+
+
+@pytest.mark.parametrize(("text", "number"), [(WARNED, 1), ("complex numbers are fine", 0)])
+def test_a_warning_that_torch_printed(
+    text: str, number: int, written: Callable[[Callable[[SessionWriter], object]], SessionReader]
+) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.add(model.ConsoleLine(0, "stderr", text))
+
+    warned = [row for row in findings(written(write)) if row.kind == "warning of torch"]
+    assert len(warned) == number

@@ -64,6 +64,15 @@ def test_more_exact_than_eager_mode_is_no_fault() -> None:
     assert not is_wrong(numerics)
 
 
+def test_what_tf32_alone_makes_is_no_fault() -> None:
+    words = "TF32 makes the difference: with TF32 switched off gradient of x differs by up to 1e-06"
+    numerics = Numerics("Net", (replace(WRONG, agreement="within_error", words=words),), graphs=1)
+    assert verdict(numerics)[0] == (
+        f"No fault: inductor and eager mode round to TF32 differently; {words}."
+    )
+    assert not is_wrong(numerics)
+
+
 def test_a_compiled_program_that_fails_is_wrong() -> None:
     run = NumericsRun("inductor", "program", "failed", "its process died (exit status 7)")
     numerics = Numerics("Net", (run,), problem="It fails differently each time: it ran through.")

@@ -5,6 +5,7 @@ then the operator, the reason, and what was tried.
 from __future__ import annotations
 
 from fx_explorer.model import Numerics, NumericsBirth, NumericsFinding, NumericsRun
+from fx_explorer.model.numerics import BY_TF32
 from fx_explorer.session.file_names import in_file
 
 STAGES = {
@@ -65,6 +66,8 @@ def _answer(numerics: Numerics, program: NumericsRun) -> str:
     if program.agreement == "equal":
         with_numbers = f" ({program.words})" if program.words else ""
         return f"No difference: {name} gives what eager mode gives{with_numbers}."
+    if BY_TF32 in program.words:
+        return f"No fault: {name} and eager mode round to TF32 differently; {program.words}."
     if program.error < program.eager_error:
         return (
             f"No fault: {name} is more exact than eager mode ({program.where}: error "

@@ -190,7 +190,7 @@ def test_a_fix_of_which_one_edit_clashes_leaves_nothing_behind() -> None:
 async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Fix] = []
 
-    async def try_fix(request: CaptureRequest, fix: Fix, *_: object) -> Trial:
+    async def try_fix(request: CaptureRequest, fix: Fix, *_: object, **__: object) -> Trial:
         tried.append(fix)
         return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
 

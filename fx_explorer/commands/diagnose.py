@@ -22,7 +22,7 @@ from fx_explorer.command_line.given_session import (
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.errors import UsageError
 from fx_explorer.findings.cache_faults import cache_findings, compare_caches
-from fx_explorer.findings.every_kind import KINDS, findings
+from fx_explorer.findings.every_kind import KINDS, findings, worst_first
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.report import finding_object
 from fx_explorer.findings.trials import (
@@ -33,11 +33,14 @@ from fx_explorer.findings.trials import (
     why_not_tried,
     with_trials,
 )
+from fx_explorer.findings.wrong_results import numerics_findings
 from fx_explorer.highlight import printable
-from fx_explorer.model import CacheComparison, CaptureRequest, RemedyTrial
+from fx_explorer.instruments.numerics.figures import add_numerics
+from fx_explorer.instruments.numerics.trial import compare_with_eager
+from fx_explorer.model import CacheComparison, CaptureRequest, Numerics, RemedyTrial
 from fx_explorer.output.terminal import Hanging, print_fitted
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials import forking_worker
+from fx_explorer.trials import forking_worker, why_not_measured
 
 EPILOG = """\
 examples:
@@ -53,6 +56,9 @@ exit codes: 0 nothing was found · 1 something was · and those of every command
 """
 
 BUDGET_S = 900.0
+
+LEAST_FOR_NUMERICS_S = 30.0
+"""Seconds of the budget that must be left for results to be compared."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +98,7 @@ class _Session:
     """What is needed of the session after it is closed."""
 
     compared: CacheComparison | None = None
+    numerics: Numerics | None = None
 
     findings: list[Finding] = field(default_factory=list)
     before: Before | None = None
@@ -108,12 +115,17 @@ def run(arguments: argparse.Namespace) -> int:
         session.findings = with_trials(session.findings, session.before, trials)
         if session.compared:
             session.findings = [*cache_findings(session.compared), *session.findings]
+        if session.numerics:
+            session.findings = [*numerics_findings(session.numerics), *session.findings]
+        session.findings = worst_first(session.findings)
         kept = output or (Path(arguments.target) if is_session(arguments.target) else None)
         if kept:
             with SessionWriter(kept) as writer:
                 writer.add_all(trials)
                 if session.compared:
                     writer.add(session.compared)
+            if session.numerics:
+                add_numerics(kept, session.numerics)
     if session.before is None:
         return ended
     if arguments.json:
@@ -150,6 +162,15 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
     if time.monotonic() < ends_at and not session.request.use_caches:
         _narrate("running the program as it is, with torch's compile caches, and without")
         session.compared = await compare_caches(session.request, worker)
+    left_s = ends_at - time.monotonic()
+    if left_s > LEAST_FOR_NUMERICS_S and not why_not_measured(session.request):
+        _narrate("comparing the results with those of eager mode")
+        try:
+            session.numerics = await compare_with_eager(
+                session.request, worker=worker, budget_s=left_s
+            )
+        except UsageError as error:
+            _narrate(f"results were not compared: {error}")
     return trials
 
 

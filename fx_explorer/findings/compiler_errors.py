@@ -92,7 +92,7 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         evidence += _where(lines, traceback, user_line)
     elif traceback.stage:
         evidence.append("torch names no line of the program.")
-    explanation = ""
+    explanation = _unexplained(traceback)
     if known:
         explanation = " ".join(
             part for part in (FAULT_WORDS[known.fault], known.explanation) if part
@@ -119,6 +119,23 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         explanation=explanation,
         remedies=tuple(remedies),
     )
+
+
+_UNEXPECTED = re.compile(r"(?:Attribute|Key|Index|Assertion|Unbound|Name)\w*Error\b")
+"""Matches errors that no code raises on purpose."""
+
+
+def _unexplained(traceback: CompilerTraceback) -> str:
+    """Return that an error that nobody knows comes from torch's own code; empty where it does
+    not.
+    """
+    if traceback.raised_in and _UNEXPECTED.match(traceback.error):
+        return (
+            f"torch's own code raised it (torch/{traceback.raised_in}), and not on purpose: most "
+            "likely a fault of PyTorch's. Report it with the traceback: "
+            "github.com/pytorch/pytorch/issues."
+        )
+    return ""
 
 
 def _shortened(error: str) -> str:

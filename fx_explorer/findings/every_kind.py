@@ -16,12 +16,14 @@ from fx_explorer.findings.slow_operators import find_slow_operators
 from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_trials
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
+from fx_explorer.findings.wrong_results import find_wrong_results
 from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
 
 KINDS: tuple[FindingKind, ...] = (
     FindingKind("missing tools", "missing tools", find_missing_tools),
     FindingKind("compiler errors", "functions that could not be compiled", find_compiler_errors),
+    FindingKind("wrong results", "results that differ (--try)", find_wrong_results),
     FindingKind("compile caches", "what differs with compile caches (--try)", find_cache_faults),
     FindingKind("never called", "results of torch.compile never called", find_never_called),
     FindingKind("nothing compiled", "programs that compile nothing", find_nothing_compiled),
@@ -47,6 +49,11 @@ def findings(reader: SessionReader) -> list[Finding]:
     trials = reader.rows(model.RemedyTrial)
     if trials:
         everything = with_trials(everything, before_trials(reader), trials)
+    return worst_first(everything)
+
+
+def worst_first(everything: list[Finding]) -> list[Finding]:
+    """Return findings in the order in which they are shown."""
     return sorted(everything, key=_rank)
 
 

@@ -16,6 +16,9 @@ _FRAME = re.compile(
 
 _ERROR = re.compile(r"^(?P<error>(?:\w+\.)*\w*(?:Error|Exception|Unsupported|Exit)\b[^\n]*)", re.M)
 
+_OF_TORCH = re.compile(r"[/\\]torch[/\\](?P<file>(?:_dynamo|_functorch|_inductor|fx|_guards).*)$")
+"""Matches a file of torch's compiler."""
+
 _OF_USER = "from user code:"
 
 _STAGES = (
@@ -49,6 +52,8 @@ class CompilerTraceback:
     """The innermost error, class and first line: ``IndexError: list index out of range``."""
     stage: str
     """What torch was doing: ``while Dynamo read the Python code``; empty where it is not known."""
+    raised_in: str
+    """The file of torch that raised it, below ``torch/``; empty where another file did."""
     user_frames: tuple[TracebackFrame, ...]
     """The frames that Dynamo was reading, outermost first: the user's, and those of libraries that
     they call.
@@ -66,7 +71,8 @@ def parse_compiler_traceback(text: str) -> CompilerTraceback:
     deepest = "\n".join(match["file"] + " " + match["function"] for match in frames[-12:])
     stage = next((words for pattern, words in _STAGES if re.search(pattern, deepest)), "")
     user_frames = tuple(_frame(match) for match in _FRAME.finditer(of_user))
-    return CompilerTraceback(error, stage, user_frames)
+    raised_in = _OF_TORCH.search(frames[-1]["file"]) if frames else None
+    return CompilerTraceback(error, stage, raised_in["file"] if raised_in else "", user_frames)
 
 
 def _frame(match: re.Match[str]) -> TracebackFrame:

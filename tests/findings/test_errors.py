@@ -72,6 +72,7 @@ def test_a_traceback_gives_error_stage_and_lines() -> None:
     parsed = parse_compiler_traceback(INSIDE)
     assert parsed.error == "AttributeError: 'method' object has no attribute '__dict__'"
     assert parsed.stage == "while Dynamo read the Python code"
+    assert parsed.raised_in == "_dynamo/variables/dicts.py"
     lines = [(frame.file, frame.line) for frame in parsed.user_frames]
     assert lines == [("/home/me/train.py", 15), ("/x/lightning/pytorch/core/module.py", 514)]
 

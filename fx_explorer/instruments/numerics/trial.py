@@ -18,10 +18,16 @@ from fx_explorer.trials import HERE, Told, TrialWorker, ignore_message, why_not_
 
 
 async def compare_with_eager(
-    request: CaptureRequest, tell: Told = ignore_message, worker: TrialWorker = HERE
+    request: CaptureRequest,
+    tell: Told = ignore_message,
+    worker: TrialWorker = HERE,
+    budget_s: float = DEFAULT_BUDGET_S,
 ) -> Numerics:
-    """Compare, and return what was learned. ``request`` is the request of the session. Raises
-    UsageError when there is nothing to call, or the program does not run in eager mode.
+    """Compare, and return what was learned.
+
+    ``request`` is the request of the session, ``budget_s`` the seconds after which nothing more is
+    begun. Raises UsageError when there is nothing to call, or the program does not run in eager
+    mode.
     """
     problem = why_not_measured(request)
     if problem:
@@ -30,7 +36,7 @@ async def compare_with_eager(
         request, session="", build=True, pause="", stay=False, ledger=False, gpu=None,
         no_weights=False,
     )  # fmt: skip
-    plan = NumericsPlan(plain, worker.python, worker.timeout_s, DEFAULT_BUDGET_S)
+    plan = NumericsPlan(plain, worker.python, worker.timeout_s, budget_s)
     try:
         return await NumericsDriver(plan, tell, worker.fork_server).run()
     except EagerFailed as failed:

@@ -20,7 +20,7 @@ from fx_explorer.instruments.recompiles.causes import (
     limit_hits,
     reached_limit,
 )
-from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_REMEDY
+from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE, NO_REMEDY
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_ids, compile_seconds
@@ -90,11 +90,22 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
         place=_place(reader, first, caller),
         view="guards",
         evidence=(_evidence(group), *_below(caller)),
+        explanation=_why_it_may_stay(group),
         remedies=_remedies(group, caller),
         count=len(group),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
+        brief=_in_short(group),
     )
+
+
+def _in_short(group: Sequence[ExplainedRecompile]) -> str:
+    """Return ``score recompiled: size 0 of x was 8 and now is 12``."""
+    first = group[0]
+    function = plain_function(first.function)
+    if len(group) == 1:
+        return f"{function} recompiled: {first_line(first.description)}"
+    return f"{function} recompiled {len(group)} times: {_values_of(group)}"
 
 
 def _caller(reader: SessionReader, recompile: ExplainedRecompile) -> Caller:
@@ -209,18 +220,40 @@ def _remedies(group: Sequence[ExplainedRecompile], caller: Caller) -> tuple[Reme
         return ()
     if len(group) > 1 and last.change.kind == "number" and not last.is_another_object:
         return (_as_a_tensor(last), Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
-    remedies = [Remedy(last.remedy)]
-    if "dynamic=True" in last.remedy:
-        remedies.append(Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
-    if "allow_unspec_int_on_nn_module = True" in last.remedy:
+    return tuple(_what_can_be_done(last.remedy))
+
+
+def _what_can_be_done(text: str) -> Iterator[Remedy]:
+    """Yield what the sentences on a recompile would have the user change; that nothing need be done
+    is no remedy.
+    """
+    rest = text.replace(BOTH_STAY, "").replace(NO_MORE, "").strip()
+    rest = rest.removeprefix("Otherwise ")
+    if not rest:
+        return
+    is_about_dynamic = "dynamic=True" in rest and "dynamic=True) does not" not in rest
+    changes = _MADE_DYNAMIC if is_about_dynamic else {}
+    begins_with_code = rest.startswith(("torch.", "self."))
+    sentence = rest if begins_with_code else f"{rest[0].upper()}{rest[1:]}"
+    yield Remedy(sentence, changes=changes)
+    if "allow_unspec_int_on_nn_module = True" in rest:
         name = "allow_unspec_int_on_nn_module"
-        remedies.append(
-            Remedy(
-                f"Set torch._dynamo.config.{name} = True.",
-                changes={"settings": {f"dynamo.{name}": True}},
-            )
+        yield Remedy(
+            f"Set torch._dynamo.config.{name} = True.",
+            changes={"settings": {f"dynamo.{name}": True}},
         )
-    return tuple(remedies)
+
+
+def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
+    """Return why nothing need be done, or why it does not happen again; empty without a reason.
+    That torch made the value dynamic counts only where it was not compiled again after that.
+    """
+    text = group[-1].remedy
+    if len(group) == 1 and NO_MORE in text:
+        return "torch made it dynamic here, so other values do not recompile."
+    if BOTH_STAY in text:
+        return "Both compilations stay in use: with only these values nothing is to be done."
+    return ""
 
 
 _DYNAMIC = "Use torch.compile(…, dynamic=True)."
@@ -289,4 +322,5 @@ def _limit_finding(
         count=max(1, hit.instances - hit.compiled) if is_of_objects else 1,
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
+        brief=f"{plain_function(hit.function)} reached the recompile limit of {hit.limit}",
     )

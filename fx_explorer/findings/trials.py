@@ -126,7 +126,10 @@ def _tried(
         if trial is None:
             others.append(remedy)
             continue
-        tried = replace(remedy, state="tried", result=_result(finding, before, trial))
+        result = _result(finding, before, trial)
+        if "compile.dynamic" in remedy.changes.get("settings", {}):
+            result = f"with dynamic=True {result}"
+        tried = replace(remedy, state="tried", result=result)
         if _has_helped(finding, before, trial):
             good.append(tried)
         else:

@@ -374,3 +374,34 @@ def test_an_integer_of_a_module_is_variable_from_the_second_compilation_on(tmp_p
 def test_a_condition_of_a_damaged_session_decides_nothing(text: str) -> None:
     assert not _is_not_met(text, "a", "1")
     assert isinstance(_is_comparison(text), bool)
+
+
+@pytest.mark.parametrize(("as_tensor", "number"), [(False, 2), (True, 1)])
+def test_a_learning_rate_as_a_tensor(as_tensor: bool, number: int) -> None:
+    layer = nn.Linear(4, 4)
+    rate = torch.tensor(0.1) if as_tensor else 0.1
+    optimizer = torch.optim.SGD(layer.parameters(), lr=rate)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    step = torch.compile(lambda: optimizer.step(), backend=counter)
+    for _ in range(4):
+        layer(ones(2, 4)).sum().backward()
+        step()
+        scheduler.step()
+    assert counter.frame_count == number
+
+
+def test_the_remedy_for_a_learning_rate_names_the_tensor(tmp_path: Path) -> None:
+    layer = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
+
+    def program(compile_: Compile) -> None:
+        step = torch.compile(lambda: optimizer.step(), backend="eager")
+        for rate in (0.5, 0.25):
+            optimizer.param_groups[0]["lr"] = rate
+            layer(ones(2, 4)).sum().backward()
+            step()
+
+    recompiles = causes(record(tmp_path / "s.fxs", program, backend="eager"))
+    assert any("lr=torch.tensor(0.5)" in row.remedy for row in recompiles)

@@ -126,6 +126,12 @@ def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
 
 def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     """Describe how to avoid a recompile for another value of a number."""
+    if "param_groups" in change.source and change.name.endswith("['lr']"):
+        once = f"{NO_MORE} " if sizes.became_dynamic else ""
+        return (
+            f"{once}Give the optimizer its learning rate as a tensor, lr=torch.tensor({change.old})"
+            ": what a scheduler sets is then no number that is compiled in."
+        )
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (

@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.facts import Severity
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
+from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.break_cost import NO_COST
-from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak, distinct_breaks
 from fx_explorer.instruments.breaks.hints import first_hint
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -19,11 +22,12 @@ from fx_explorer.session.file_names import in_file
 
 def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding for each line that breaks, the costliest first."""
+    lines = SourceLines(reader)
     for graph_break in distinct_breaks(reader):
-        yield break_finding(graph_break)
+        yield _finding(reader, lines, graph_break)
 
 
-def break_finding(graph_break: DistinctBreak) -> Finding:
+def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak) -> Finding:
     """Return the finding of one break: its line, its cost and torch's first hint."""
     where = "somewhere"
     if graph_break.file:
@@ -40,6 +44,8 @@ def break_finding(graph_break: DistinctBreak) -> Finding:
     hint = _hint(graph_break)
     if hint:
         evidence.append(hint)
+    if graph_break.registry_id == LOGGER_CALLED:
+        evidence += _logged(reader, lines, graph_break)
     severity: Severity = "notice" if graph_break.is_wrappers else "problem"
     return Finding(
         kind="graph break",
@@ -47,7 +53,7 @@ def break_finding(graph_break: DistinctBreak) -> Finding:
         urgency=_urgency(graph_break),
         severity=severity,
         topic="breaks",
-        place=graph_break.place,
+        place=_place(reader, graph_break),
         view="breaks",
         evidence=tuple(evidence),
         remedies=tuple(Remedy(text) for text in _WHAT_TO_DO.get(graph_break.registry_id, ())),
@@ -56,6 +62,38 @@ def break_finding(graph_break: DistinctBreak) -> Finding:
         cost_s=cost.run_s or 0.0,
         brief=f"{where} graph break{hits}: {graph_break.description}",
     )
+
+
+def _place(reader: SessionReader, graph_break: DistinctBreak) -> Place | None:
+    """Return the user's own line: the one that breaks, or that calls the package that does."""
+    if isinstance(graph_break.elsewhere, BreakInLibrary):
+        caller = graph_break.elsewhere.called_from
+        return place_of_path(reader, caller.file, caller.line) or graph_break.place
+    return graph_break.place
+
+
+LOGGER_CALLED = "GB0291"
+"""torch's id of a break at the call of a logger."""
+
+LEAST_WORDS = 12
+"""Number of characters of a message that must stand in the program's output for it to be that."""
+
+MOST_LINES = 2_000
+
+
+def _logged(reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak) -> Iterator[str]:
+    """Yield what was logged, where the program's output has it: when what it warns of is settled,
+    the call that breaks goes away.
+    """
+    parts = lines.texts_at(graph_break.file, graph_break.line)
+    known = [part for part in parts if len(part) >= LEAST_WORDS]
+    if not known:
+        return
+    for row in reader.rows(model.ConsoleLine, limit=MOST_LINES):
+        if any(part in row.text for part in known):
+            yield f"It logged: {row.text.strip()}"
+            yield "Where what it warns of is settled, the logger is not called."
+            return
 
 
 _OUTSIDE = "Define the class outside of the function, at the top level of the module."

@@ -174,6 +174,8 @@ def _finding_of_pieces(
 
 def _values_of(group: Sequence[ExplainedRecompile]) -> str:
     """Return what varied and its values: ``size 0 of x was 8, 16, 24``."""
+    if len(group) == 1:
+        return first_line(group[0].description)
     change = group[0].change
     values = dict.fromkeys([change.old, *(recompile.change.new for recompile in group)])
     known = [value for value in values if value]

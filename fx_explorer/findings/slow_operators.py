@@ -67,7 +67,8 @@ def find_slow_operators(reader: SessionReader) -> Iterator[Finding]:
                 explained.add(line)
                 yield finding
     for (name, line), calls in fallbacks.items():
-        if line not in explained:
+        # What a package calls is nothing that the user can change.
+        if line not in explained and reader.get(model.SourceFile, line[0]).is_user:
             yield _not_fused(reader, name, line, calls)
 
 

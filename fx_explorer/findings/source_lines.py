@@ -40,6 +40,17 @@ class SourceLines:
                 self._trees[file] = None
         return self._trees[file]
 
+    def texts_at(self, file: str, line: int) -> list[str]:
+        """Return the texts in the statement that begins on a line, those of f-strings in parts."""
+        tree = self.tree(file)
+        if tree is None:
+            return []
+        statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+        within = [node for node in statements if node.lineno == line]
+        constants = [inner for node in within for inner in ast.walk(node)]
+        values = [node.value for node in constants if isinstance(node, ast.Constant)]
+        return [value.strip() for value in values if isinstance(value, str)]
+
     def loop_around(self, file: str, line: int) -> ast.For | ast.While | None:
         """Return the innermost loop whose body has a line; None where there is none."""
         if file not in self._loops:

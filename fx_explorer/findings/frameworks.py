@@ -24,10 +24,12 @@ class Framework:
     """What to do when sizes vary from call to call."""
     others: str = ""
     """What to do when something else varies; empty where it offers nothing."""
+    expected: str = ""
+    """Why something else than a size varies in any program; empty where nothing need."""
 
 
-def _framework(name: str, path: str, sizes: str, others: str = "") -> Framework:
-    return Framework(name, re.compile(path.replace("/", r"[/\\]")), sizes, others)
+def _framework(name: str, path: str, sizes: str, others: str = "", expected: str = "") -> Framework:
+    return Framework(name, re.compile(path.replace("/", r"[/\\]")), sizes, others, expected)
 
 
 FRAMEWORKS: tuple[Framework, ...] = (
@@ -37,8 +39,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         'Give generate() the same max_length in each call, with cache_implementation="static", so '
         "that its cache keeps its size; and pad the prompts to one length "
         '(tokenizer(…, padding="max_length", max_length=N), padding_side="left").',
-        "generate() calls the model in two ways, once for the prompt and once for each further "
-        "token. Both stay in use.",
+        expected="generate() calls the model in two ways, once for the prompt and once for each "
+        "further token. Both compilations stay in use.",
     ),
     _framework(
         "the Trainer of transformers",

@@ -28,6 +28,9 @@ from fx_explorer.session.queries.compilations import compilation_ids, compile_se
 MOST_VALUES = 6
 """Maximum number of values of one thing that are listed."""
 
+SIZES = ("size", "range", "relation")
+"""Kinds of changes that are about sizes of tensors."""
+
 _Key = tuple[object, ...]
 
 
@@ -82,15 +85,17 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
     first = group[0]
     cost_s = _cost_s(reader, group)
     caller = _caller(reader, first)
+    is_size = first.change.kind in SIZES
+    expected = caller.framework.expected if caller.framework and not is_size else ""
     return Finding(
         kind="recompile",
         text=f"{_sentence(group)}.",
-        urgency="minor" if _is_harmless(group) else "again",
+        urgency="minor" if _is_harmless(group) or expected else "again",
         topic="recompiles",
         place=_place(reader, first, caller),
         view="guards",
         evidence=(_evidence(group), *_below(caller)),
-        explanation=_why_it_may_stay(group),
+        explanation=expected or _why_it_may_stay(group),
         remedies=_remedies(group, caller),
         count=len(group),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
@@ -214,7 +219,7 @@ def _remedies(group: Sequence[ExplainedRecompile], caller: Caller) -> tuple[Reme
     """
     last = group[-1]
     if caller.framework:
-        is_size = last.change.kind in ("size", "range", "relation")
+        is_size = last.change.kind in SIZES
         offered = caller.framework.sizes if is_size else caller.framework.others
         by_framework = (Remedy(offered),) if offered else ()
         return (*by_framework, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC)) if is_size else by_framework

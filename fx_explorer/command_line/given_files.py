@@ -157,7 +157,9 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
 # A log, printed text, a table of kernels or a debug directory in the place of a target: it
 # becomes a session.
 
-SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules", "profile")
+SHOW_LOGS = (
+    "explore", "report", "check", "diff", "graph", "diagnose", "fix", "modules", "profile",
+)  # fmt: skip
 """Commands that have something to say of a log."""
 
 

@@ -22,7 +22,7 @@ from fx_explorer.command_line.given_session import (
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.errors import UsageError
 from fx_explorer.findings.cache_faults import cache_findings, compare_caches
-from fx_explorer.findings.every_kind import KINDS, findings, worst_first
+from fx_explorer.findings.every_kind import Search, findings, search, worst_first
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.report import finding_object
 from fx_explorer.findings.trials import (
@@ -54,6 +54,8 @@ shown it on this program: each is captured once more, with that one change, and 
 
 exit codes: 0 nothing was found · 1 something was · and those of every command.
 """
+
+NOTHING_LOOKED_FOR = Search((), ())
 
 BUDGET_S = 900.0
 
@@ -103,6 +105,7 @@ class _Session:
     findings: list[Finding] = field(default_factory=list)
     before: Before | None = None
     request: CaptureRequest | None = None
+    search: Search = NOTHING_LOOKED_FOR
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -113,10 +116,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trying and session.before is not None:
         trials = asyncio.run(_try_all(session, arguments))
         session.findings = with_trials(session.findings, session.before, trials)
+        tried = []
         if session.compared:
+            tried.append("compile caches")
             session.findings = [*cache_findings(session.compared), *session.findings]
         if session.numerics:
+            tried.append("wrong results")
             session.findings = [*numerics_findings(session.numerics), *session.findings]
+        session.search = session.search.after_trials(tried)
         session.findings = worst_first(session.findings)
         kept = output or (Path(arguments.target) if is_session(arguments.target) else None)
         if kept:
@@ -129,9 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
     if session.before is None:
         return ended
     if arguments.json:
-        _print_json(session.findings)
+        _print_json(session)
     else:
-        _print(session.findings)
+        _print(session)
     return ended or int(any(finding.severity == "problem" for finding in session.findings))
 
 
@@ -139,6 +146,7 @@ def _read(reader: SessionReader, session: _Session) -> None:
     session.findings = findings(reader)
     session.before = before_trials(reader)
     session.request = reader.request()
+    session.search = search(reader)
 
 
 async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[RemedyTrial]:
@@ -178,23 +186,24 @@ def _narrate(text: str) -> None:
     print(f"fx-explorer: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _print(found: list[Finding]) -> None:
+def _print(session: _Session) -> None:
+    found = session.findings
     for number, finding in enumerate(found, start=1):
         cost = f"  [{finding.cost}]" if finding.cost else ""
         print_fitted(Hanging(f"{number}. ", printable(f"{finding.text}{cost}")))
         for line in finding.detail.splitlines():
             print_fitted(Hanging("   ", printable(line)))
         print()
-    looked_for = ", ".join(kind.looked_for for kind in KINDS)
     if found:
-        print_fitted(f"Looked for: {looked_for}.")
+        print_fitted(session.search.description)
     else:
-        print_fitted(f"No problem was found. Looked for: {looked_for}.")
+        print_fitted(f"No problem was found. {session.search.description}")
 
 
-def _print_json(found: list[Finding]) -> None:
+def _print_json(session: _Session) -> None:
     content = {
-        "findings": [finding_object(finding) for finding in found],
-        "looked_for": [kind.looked_for for kind in KINDS],
+        "findings": [finding_object(finding) for finding in session.findings],
+        "looked_for": list(session.search.looked_for),
+        "not_looked_for": list(session.search.not_looked_for),
     }
     print(json.dumps(content, indent=2))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+
 from fx_explorer import model
+from fx_explorer.analysis.whole_session import is_log, not_in_text
 from fx_explorer.findings.cache_faults import find_cache_faults
 from fx_explorer.findings.compiler_errors import find_compiler_errors
 from fx_explorer.findings.cuda_graphs import find_cuda_graphs
@@ -17,25 +21,70 @@ from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_trials
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
 from fx_explorer.findings.wrong_results import find_wrong_results
+from fx_explorer.instruments.numerics.figures import numerics_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
 
 KINDS: tuple[FindingKind, ...] = (
-    FindingKind("missing tools", "missing tools", find_missing_tools),
-    FindingKind("compiler errors", "functions that could not be compiled", find_compiler_errors),
-    FindingKind("wrong results", "results that differ (--try)", find_wrong_results),
-    FindingKind("compile caches", "what differs with compile caches (--try)", find_cache_faults),
-    FindingKind("never called", "results of torch.compile never called", find_never_called),
-    FindingKind("nothing compiled", "programs that compile nothing", find_nothing_compiled),
-    FindingKind("graph breaks", "graph breaks", find_graph_breaks),
-    FindingKind("recompile limits", "functions compiled too often", find_limits),
-    FindingKind("recompiles", "recompiles", find_recompiles),
-    FindingKind("unrolled loops", "unrolled loops", find_unrolled_loops),
-    FindingKind("repeated blocks", "blocks compiled one by one", find_repeated_blocks),
-    FindingKind("slow operators", "operators that expand or are not fused", find_slow_operators),
-    FindingKind("CUDA graphs", "CUDA graphs asked for and not had", find_cuda_graphs),
-    FindingKind("warnings", "what torch warned of", find_torch_warnings),
+    FindingKind("missing tools", "missing tools", find_missing_tools, "a capture"),
+    FindingKind("compiler errors", "errors of the compiler", find_compiler_errors, "graphs"),
+    FindingKind("wrong results", "wrong results", find_wrong_results, "--try"),
+    FindingKind("compile caches", "faults of compile caches", find_cache_faults, "--try"),
+    FindingKind("never called", "unused results of torch.compile", find_never_called, "a capture"),
+    FindingKind("nothing compiled", "nothing compiled", find_nothing_compiled, "a capture"),
+    FindingKind("graph breaks", "graph breaks", find_graph_breaks, "graph breaks"),
+    FindingKind("recompile limits", "the recompile limit", find_limits, "recompiles"),
+    FindingKind("recompiles", "recompiles", find_recompiles, "recompiles"),
+    FindingKind("unrolled loops", "unrolled loops", find_unrolled_loops, "graphs"),
+    FindingKind("repeated blocks", "repeated blocks", find_repeated_blocks, "graphs"),
+    FindingKind("slow operators", "slow operators", find_slow_operators, "kernels"),
+    FindingKind("CUDA graphs", "skipped CUDA graphs", find_cuda_graphs, "kernels"),
+    FindingKind("warnings", "warnings of torch", find_torch_warnings, "a capture"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was looked for in a session."""
+
+    looked_for: tuple[str, ...]
+    not_looked_for: tuple[str, ...]
+    """What the session cannot show, because it lacks what it takes, or because nothing was tried."""
+
+    @property
+    def description(self) -> str:
+        sentence = f"Looked for: {', '.join(self.looked_for)}."
+        if self.not_looked_for:
+            sentence += f" Not looked for: {', '.join(self.not_looked_for)}."
+        return sentence
+
+    def after_trials(self, tried: Collection[str]) -> Search:
+        """Return the search with the kinds of these names, which were tried since."""
+        since = [kind.looked_for for kind in KINDS if kind.name in tried]
+        left = tuple(name for name in self.not_looked_for if name not in since)
+        return Search((*self.looked_for, *since), left)
+
+
+def search(reader: SessionReader) -> Search:
+    """Return what was looked for in a session."""
+    looked, lacking = [], []
+    for kind in KINDS:
+        if _can_show(reader, kind):
+            looked.append(kind.looked_for)
+        else:
+            lacking.append(kind.looked_for)
+    return Search(tuple(looked), tuple(lacking))
+
+
+def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
+    match kind.needs:
+        case "a capture":
+            return not is_log(reader)
+        case "--try":
+            is_compared = reader.count(model.CacheComparison) > 0
+            return is_compared if kind.name == "compile caches" else bool(numerics_of(reader))
+        case subject:
+            return subject not in not_in_text(reader)
 
 
 @answered_once

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import Severity, Topic, View
+from fx_explorer.analysis.whole_session import Subject
 from fx_explorer.session import SessionReader
 
 RemedyState = Literal["tried", "not tried", "cannot be tried"]
@@ -114,5 +115,9 @@ Find = Callable[[SessionReader], Iterator[Finding]]
 class FindingKind:
     name: str
     looked_for: str
-    """What is looked for, as a noun: ``loops that Dynamo unrolls``."""
+    """What is looked for, as a noun: ``unrolled loops``."""
     find: Find
+    needs: Subject | Literal["a capture", "--try"]
+    """What a session must have for it: a subject that a log of text may lack, a capture in place of
+    a log, or the trials of ``diagnose --try``.
+    """

@@ -20,7 +20,7 @@ from fx_explorer.instruments.recompiles.causes import (
     limit_hits,
     reached_limit,
 )
-from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE, NO_REMEDY
+from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE, NO_REMEDY, NOT_TRIED
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_ids, compile_seconds
@@ -234,7 +234,8 @@ def _what_can_be_done(text: str) -> Iterator[Remedy]:
     """Yield what the sentences on a recompile would have the user change; that nothing need be done
     is no remedy.
     """
-    rest = text.replace(BOTH_STAY, "").replace(NO_MORE, "").strip()
+    _, _, rest = text.rpartition(BOTH_STAY)
+    rest = rest.replace(NO_MORE, "").replace(f" {NOT_TRIED}", "").strip()
     rest = rest.removeprefix("Otherwise ")
     if not rest:
         return
@@ -258,8 +259,10 @@ def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
     text = group[-1].remedy
     if len(group) == 1 and NO_MORE in text:
         return "torch made it dynamic here, so other values do not recompile."
-    if BOTH_STAY in text:
-        return "Both compilations stay in use: with only these values nothing is to be done."
+    why, stays, _ = text.partition(BOTH_STAY)
+    if stays:
+        stay = "Both compilations stay in use: with only these values nothing is to be done."
+        return f"{why}{stay}"
     return ""
 
 

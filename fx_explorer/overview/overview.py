@@ -34,7 +34,7 @@ from fx_explorer.analysis.words import (
     listed,
     seconds,
 )
-from fx_explorer.findings.every_kind import KINDS, findings
+from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.finding import Finding
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
@@ -130,14 +130,14 @@ def page_facts(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]
     if any(fact.severity == "problem" for fact in facts):
         return facts
     if waiting and reader.count(model.Graph):
-        return [*facts, Fact("next", "good", "No problem was found so far.", LOOKED_FOR)]
+        return [
+            *facts,
+            Fact("next", "good", "No problem was found so far.", search(reader).description),
+        ]
     look = list(_first_look(reader, facts))
     if look and look[0].severity == "notice":
-        return [*facts, Fact("next", "good", "No problem was found.", LOOKED_FOR)]
+        return [*facts, Fact("next", "good", "No problem was found.", search(reader).description)]
     return [*facts, *look]
-
-
-LOOKED_FOR = f"Looked for: {', '.join(kind.looked_for for kind in KINDS)}."
 
 
 def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:

@@ -18,7 +18,7 @@ from fx_explorer.analysis.stage_data import FATES, StageWork
 from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
 from fx_explorer.analysis.whole_session import not_in_text
-from fx_explorer.findings.every_kind import KINDS, findings
+from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.report import finding_object
 from fx_explorer.instruments.backends.amounts import summaries
 from fx_explorer.instruments.backends.report import backends_of_report, support_object
@@ -139,7 +139,8 @@ def json_report(reader: SessionReader) -> Json:
             "interventions": [intervention(reader, row) for row in reader.rows(model.Intervention)],
             "graph_breaks": [graph_break(reader, distinct) for distinct in distinct_breaks(reader)],
             "findings": [finding_object(finding) for finding in findings(reader)],
-            "looked_for": [kind.looked_for for kind in KINDS],
+            "looked_for": list(search(reader).looked_for),
+            "not_looked_for": list(search(reader).not_looked_for),
             "measured_call": measured_call(call_time(reader)),
             "eager_functions": [fallback(distinct) for distinct in distinct_fallbacks(reader)],
             "calls": [called(call) for call in call_trees(reader)],

@@ -141,7 +141,8 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if sizes.became_dynamic and sizes.is_decided_otherwise:
         return (
             f"{_no_more_with(sizes)} The code decides by {change.name}, and each side is "
-            f"compiled, also with dynamic=True. {BOTH_STAY}"
+            f"compiled, also with dynamic=True. {BOTH_STAY} Otherwise take out the branch on "
+            f"{change.name}: without it one compilation serves all values {NOT_TRIED}."
         )
     if sizes.became_dynamic:
         return (

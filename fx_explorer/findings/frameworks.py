@@ -87,7 +87,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class FrameworkCaller:
     """Who calls a compiled function."""
 
     frame: model.Frame | None
@@ -96,7 +96,7 @@ class Caller:
     """The framework between that line and the function; None where the user calls it."""
 
 
-def caller_of(reader: SessionReader, compilation: model.Compilation) -> Caller:
+def caller_of(reader: SessionReader, compilation: model.Compilation) -> FrameworkCaller:
     """Return who called a function that was compiled."""
     stacks = reader.by_ids(model.Stack, [compilation.stack]) if compilation.stack else []
     frames = list(stacks[0].frames) if stacks else []
@@ -104,10 +104,10 @@ def caller_of(reader: SessionReader, compilation: model.Compilation) -> Caller:
     own = next((frame for frame in reversed(frames) if frame.file in users), None)
     outside = [frame for frame in frames if not _TORCHS.search(frame.file)]
     if not outside or outside[-1].file in users:
-        return Caller(own, None)
+        return FrameworkCaller(own, None)
     below = frames[frames.index(own) + 1 :] if own else frames
     for frame in below:
         for framework in FRAMEWORKS:
             if framework.path.search(frame.file):
-                return Caller(own, framework)
-    return Caller(own, None)
+                return FrameworkCaller(own, framework)
+    return FrameworkCaller(own, None)

@@ -12,7 +12,7 @@ from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, first_line, listed, seconds
 from fx_explorer.findings.finding import Finding, Remedy
-from fx_explorer.findings.frameworks import Caller, caller_of
+from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
 from fx_explorer.instruments.recompiles.causes import (
     ExplainedRecompile,
     LimitHit,
@@ -113,12 +113,14 @@ def _in_short(group: Sequence[ExplainedRecompile]) -> str:
     return f"{function} recompiled {len(group)} times: {_values_of(group)}"
 
 
-def _caller(reader: SessionReader, recompile: ExplainedRecompile) -> Caller:
+def _caller(reader: SessionReader, recompile: ExplainedRecompile) -> FrameworkCaller:
     rows = reader.rows(model.Compilation, name=recompile.compilation, limit=1)
-    return caller_of(reader, rows[0]) if rows else Caller(None, None)
+    return caller_of(reader, rows[0]) if rows else FrameworkCaller(None, None)
 
 
-def _place(reader: SessionReader, recompile: ExplainedRecompile, caller: Caller) -> Place | None:
+def _place(
+    reader: SessionReader, recompile: ExplainedRecompile, caller: FrameworkCaller
+) -> Place | None:
     """Return the user's own line: the one that depends on the value, else the one that calls."""
     users = {row.path for row in reader.rows(model.SourceFile) if row.is_user}
     if recompile.file not in users and caller.frame:
@@ -205,14 +207,14 @@ def _evidence(group: Sequence[ExplainedRecompile]) -> str:
     return f"{names}{after}{caller}{graphs}."
 
 
-def _below(caller: Caller) -> Iterator[str]:
+def _below(caller: FrameworkCaller) -> Iterator[str]:
     """Yield who calls the function, where that is not the user."""
     if caller.framework and caller.frame:
         where = in_file(caller.frame.file, caller.frame.line)
         yield f"It is called by {caller.framework.name}, which your line {where} calls."
 
 
-def _remedies(group: Sequence[ExplainedRecompile], caller: Caller) -> tuple[Remedy, ...]:
+def _remedies(group: Sequence[ExplainedRecompile], caller: FrameworkCaller) -> tuple[Remedy, ...]:
     """Return the ways to avoid the recompiles of a group. That torch made the value dynamic is no
     way where it was compiled again after that; and a tensor that a framework makes is nothing that
     the user can mark.

@@ -30,7 +30,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.ledger.figures import LedgerFigures
-    from fx_explorer.instruments.ledger.remedies import Remedy
+    from fx_explorer.instruments.ledger.remedies import LedgerRemedy
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
             "place of the session"
         )
     svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
-    answers: list[list[Remedy] | None] = []
+    answers: list[list[LedgerRemedy] | None] = []
     code = (
         answer_from(
             arguments,
@@ -169,7 +169,7 @@ def _why_none(reader: SessionReader) -> str:
 
 def _print_ledger(
     reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
-) -> list[Remedy] | None:
+) -> list[LedgerRemedy] | None:
     """Print the ledger, draw it if requested, and return the remedies to try; None without a
     ledger.
     """
@@ -221,7 +221,7 @@ def _can_encode(signs: str) -> bool:
     return True
 
 
-async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
+async def _try(remedies: list[LedgerRemedy], arguments: argparse.Namespace) -> int:
     """Measure the program with and without each remedy, and print the table."""
     from fx_explorer.client.forked_workers import fork_server
     from fx_explorer.instruments.bench.cells import bench_figures
@@ -287,7 +287,7 @@ async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
         lock.release()
 
 
-def _with(request: CaptureRequest, remedy: Remedy) -> CaptureRequest:
+def _with(request: CaptureRequest, remedy: LedgerRemedy) -> CaptureRequest:
     """Return the request with a remedy. Modes and options exclude each other, but for a guard
     filter: the remedy's take the place of the other.
     """

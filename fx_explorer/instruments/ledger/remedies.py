@@ -34,7 +34,7 @@ is known to 1 %.
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class LedgerRemedy:
     """One change of how the program is compiled, which may make it faster."""
 
     name: str
@@ -55,7 +55,7 @@ class Remedy:
     """
 
 
-def remedies(figures: LedgerFigures) -> list[Remedy]:
+def remedies(figures: LedgerFigures) -> list[LedgerRemedy]:
     """Return the remedies that may help, the most promising first; empty where the steps are not
     known.
     """
@@ -70,7 +70,7 @@ def remedies(figures: LedgerFigures) -> list[Remedy]:
     return [remedy for remedy in candidates if not _is_in_force(remedy, figures)]
 
 
-def remedies_to_try(figures: LedgerFigures) -> list[Remedy]:
+def remedies_to_try(figures: LedgerFigures) -> list[LedgerRemedy]:
     """Return the remedies that are worth measuring.
 
     Where the steps of a call are not known, that is whatever makes guards fewer or cheaper: guards
@@ -81,7 +81,7 @@ def remedies_to_try(figures: LedgerFigures) -> list[Remedy]:
     return [remedy for remedy in _less_of_guards(figures) if not _is_in_force(remedy, figures)]
 
 
-def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
+def _is_in_force(remedy: LedgerRemedy, figures: LedgerFigures) -> bool:
     """Return whether the program is compiled so already."""
     request = figures.request
     if request is None:
@@ -94,10 +94,10 @@ def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
     )
 
 
-def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
+def _less_around(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
     call_s = figures.call.call_s
     if figures.is_on_gpu and figures.idle_s > MUCH * call_s:
-        yield Remedy(
+        yield LedgerRemedy(
             "reduce-overhead",
             "in the mode reduce-overhead",
             f"the GPU waits for the host in {share(figures.idle_s, call_s)} of a call: "
@@ -107,7 +107,7 @@ def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
         )
     checks_s = figures.of_kind("checks")
     if checks_s > SOME * call_s:
-        yield Remedy(
+        yield LedgerRemedy(
             "size_asserts=False",
             "without checks of sizes (options size_asserts, alignment_asserts)",
             f"checks of sizes and strides take {run_time(checks_s)} ({share(checks_s, call_s)})",
@@ -116,14 +116,14 @@ def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
         )
 
 
-def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
+def _faster_kernels(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
     whole_s = figures.call.call_s
     library_s = sum(entry.seconds for entry in figures.entries if entry.step.kind == "library")
     if library_s < MUCH * whole_s:
         return
     part = f"library calls take {share(library_s, whole_s)} of a call"
     if figures.is_on_gpu:
-        yield Remedy(
+        yield LedgerRemedy(
             "max-autotune",
             "in the mode max-autotune",
             f"{part}, and Triton templates may beat them",
@@ -131,7 +131,7 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
             mode="max-autotune",
         )
     elif not figures.call.trains and figures.call.parameters:
-        yield Remedy(
+        yield LedgerRemedy(
             "freezing",
             "with the option freezing",
             f"{part}, and weights can be packed for them ahead of time",
@@ -141,12 +141,12 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
         )
 
 
-def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
+def _less_of_guards(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
     """Yield settings that make guards cheaper, and filters that drop some guards."""
     for setting in settings_for_guards(figures.guards):
         name = f"{setting.name}={setting.value}"
         settings: dict[str, object] = {setting.name: setting.value}
-        yield Remedy(
+        yield LedgerRemedy(
             name, f"with {name}", setting.why, setting.risk, settings=settings, is_for_guards=True
         )
     request = figures.request
@@ -155,7 +155,7 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
     for effect in figures.guards.filters:
         why = f"it {describe_drops(effect)}"
         options: dict[str, object] = {GUARD_FILTER: effect.name}
-        yield Remedy(
+        yield LedgerRemedy(
             effect.name,
             f"with {GUARD_FILTER}={effect.name}",
             why,
@@ -285,7 +285,7 @@ def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
     return [setting for setting in others if any(map(setting.concerns, guards.checks))]
 
 
-def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> list[str]:
+def tried(reader: SessionReader, remedies: Mapping[str, LedgerRemedy], plain: str) -> list[str]:
     """Return a sentence for each remedy that was measured. ``remedies`` are by the name of their
     contender; ``plain`` is the contender without a remedy.
     """
@@ -302,7 +302,7 @@ def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> 
 
 
 def _describe_tried(
-    remedy: Remedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]
+    remedy: LedgerRemedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]
 ) -> Iterator[str]:
     if cell.agreement == "differs":
         yield "gives other results"

@@ -423,6 +423,12 @@ ASKED_FOR = "GB0025"
 """The id of a break that a call of ``torch._dynamo.graph_break`` asks for."""
 
 
+OF_FSDP = (
+    "Compile each block before fully_shard wraps it: block.compile(), then fully_shard(block). "
+    "FSDP's hooks then run around compiled code, and break no graph."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BreakInTorch:
     """A break in torch's own code, or at a function of torch's that Dynamo does not trace."""
@@ -444,6 +450,8 @@ class BreakInTorch:
         """Return hints for the user. torch's own are meant for the author of the code that
         breaks.
         """
+        if "distributed/fsdp" in self.what:
+            return (OF_FSDP,)
         return (
             (
                 "Call it outside of the compiled function, or leave it: the break is made by "

@@ -1,0 +1,67 @@
+"""These tests check what is said where torch.compile meets FSDP2, in one process with gloo: the
+advice is followed, and the breaks are counted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.findings.every_kind import findings
+from tests.conftest import Captured, OpenedReader
+from tests.exhaustive import with_others
+
+SHARDED = """
+import os
+import tempfile
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+store = "file://" + tempfile.mktemp()
+dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + torch.relu(self.linear(x))
+
+
+model = nn.Sequential(Block(), Block())
+{before}
+for block in model:
+    fully_shard(block)
+fully_shard(model)
+{after}
+model(torch.randn(4, 8)).sum().backward()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "breaks"),
+    with_others(
+        [("", "model = torch.compile(model)", True)],
+        [("for block in model:\n    block.compile()", "", False)],
+    ),
+)
+def test_blocks_are_compiled_before_they_are_sharded(
+    before: str,
+    after: str,
+    breaks: bool,
+    tmp_path: Path,
+    captured: Captured,
+    reader: OpenedReader,
+) -> None:
+    file = tmp_path / "sharded.py"
+    file.write_text(SHARDED.format(before=before, after=after))
+    found = findings(reader(captured(file, backend="aot_eager")))
+    of_fsdp = [finding for finding in found if "fully_shard wraps it" in finding.detail]
+    assert bool(of_fsdp) == breaks
+    assert any(finding.kind == "graph break" for finding in found) == breaks

@@ -17,6 +17,7 @@ from torch._inductor import cudagraph_utils, output_code
 
 from fx_explorer import model
 from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
+from fx_explorer.findings.cuda_graphs import find_cuda_graphs
 from fx_explorer.overview.compiled_facts import cuda_graph_facts
 from fx_explorer.report.json_report import cuda_graphs_of_report
 from fx_explorer.session import SessionReader, SessionWriter
@@ -62,7 +63,8 @@ def graph(reader: SessionReader) -> CudaGraph:
 
 
 def told(reader: SessionReader) -> list[tuple[str, str]]:
-    return [(fact.severity, fact.text) for fact in cuda_graph_facts(reader)]
+    found = [(finding.severity, finding.text) for finding in find_cuda_graphs(reader)]
+    return [*found, *((fact.severity, fact.text) for fact in cuda_graph_facts(reader))]
 
 
 def test_a_skip_at_run_time_is_told_of_its_graph_with_the_line(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_sizes_that_come_once_are_told_since_torch_records_none_of_them(tmp_path
             ("notice", "[0/0] inference was called too seldom to be recorded as a CUDA graph.")
         ]
     with session(tmp_path / "c.fxs", handed, runs(12, sizes=12)) as reader:
-        assert told(reader)[-1][1] == (
+        assert told(reader)[0][1] == (
             "[0/0] inference was recorded 12 times as a CUDA graph, for 12 sizes."
         )
 

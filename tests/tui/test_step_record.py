@@ -229,7 +229,7 @@ async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(
         capture.say(Notice("done", text="6 steps of Dynamo's bytecode recorded."))
         await driver.until(lambda: "step 1 of 6" in driver.screen)
         await driver.press("escape", "c", "b")
-        assert "step 1 of 6" in driver.screen
+        await driver.until(lambda: "step 1 of 6" in driver.screen)
         assert len(capture.sent) == 1
 
 

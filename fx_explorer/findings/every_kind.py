@@ -93,11 +93,12 @@ def findings(reader: SessionReader) -> list[Finding]:
     Remedies that were tried have their results.
     """
     everything: list[Finding] = []
-    for kind in KINDS:
-        everything += kind.find(reader)
-    trials = reader.rows(model.RemedyTrial)
-    if trials:
-        everything = with_trials(everything, before_trials(reader), trials)
+    with reader.snapshot():  # so that what several kinds ask is answered once
+        for kind in KINDS:
+            everything += kind.find(reader)
+        trials = reader.rows(model.RemedyTrial)
+        if trials:
+            everything = with_trials(everything, before_trials(reader), trials)
     return worst_first(everything)
 
 

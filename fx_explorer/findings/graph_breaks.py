@@ -85,7 +85,7 @@ def _logged(reader: SessionReader, lines: SourceLines, graph_break: DistinctBrea
     """Yield what was logged, where the program's output has it: when what it warns of is settled,
     the call that breaks goes away.
     """
-    parts = lines.texts_at(graph_break.file, graph_break.line)
+    parts = lines.texts_near(graph_break.file, graph_break.line)
     known = [part for part in parts if len(part) >= LEAST_WORDS]
     if not known:
         return

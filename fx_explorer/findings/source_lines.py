@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 
 NOT_PARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors of parsing a file of a session, which may be anybody's."""
+
+
+MOST_ROWS = 8
+"""Maximum number of lines that a call of a logger is expected to take."""
+
+_QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>[^\n]{0,400}?)(?P=quote)""")
+_REPLACED = re.compile(r"\{[^{}]{0,100}\}")
+"""Matches what an f-string replaces."""
 
 
 class SourceLines:
@@ -40,16 +49,15 @@ class SourceLines:
                 self._trees[file] = None
         return self._trees[file]
 
-    def texts_at(self, file: str, line: int) -> list[str]:
-        """Return the texts in the statement that begins on a line, those of f-strings in parts."""
-        tree = self.tree(file)
-        if tree is None:
-            return []
-        statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-        within = [node for node in statements if node.lineno == line]
-        constants = [inner for node in within for inner in ast.walk(node)]
-        values = [node.value for node in constants if isinstance(node, ast.Constant)]
-        return [value.strip() for value in values if isinstance(value, str)]
+    def texts_near(self, file: str, line: int) -> list[str]:
+        """Return the texts in quotes on a line and the few after it, f-strings in parts. The file
+        is not parsed: a package's may be large.
+        """
+        rows = self.text(file).split("\n")[line - 1 : line - 1 + MOST_ROWS]
+        texts: list[str] = []
+        for quoted in _QUOTED.finditer("\n".join(rows)):
+            texts += _REPLACED.split(quoted["text"])
+        return [text.strip() for text in texts]
 
     def loop_around(self, file: str, line: int) -> ast.For | ast.While | None:
         """Return the innermost loop whose body has a line; None where there is none."""

@@ -24,6 +24,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_FIELD
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.reader import answered_once
 
 # Breaks in code of a package or of Python, to which the user's line only led.
 
@@ -279,6 +280,7 @@ class DistinctBreak:
         return not self.is_wrappers, not is_pythons_own, self.cost.rank
 
 
+@answered_once
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
     """Return the breaks, the costliest first, those in Python's own library and those around the
     model last, and ties in the order of their first hits.

@@ -30,6 +30,7 @@ from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import checked_values
+from fx_explorer.session.reader import answered_once
 from fx_explorer.torch_texts import bounded
 
 _BACKENDS = re.compile(
@@ -198,6 +199,7 @@ class LimitHit:
         )
 
 
+@answered_once
 def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
     """Return one entry per failed guard, in the order of the session."""
     session = _Compilations(reader)
@@ -263,6 +265,7 @@ def _value(recompile: ExplainedRecompile, value: str) -> tuple[object, ...]:
     return recompile.function, recompile.change.name, recompile.change.index, value
 
 
+@answered_once
 def limit_hits(reader: SessionReader) -> list[LimitHit]:
     """Return where torch gave up recompiling, one entry per function."""
     session = _Compilations(reader)

@@ -41,6 +41,8 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
     is_known = cost.is_known and cost != NO_COST
     if is_known:
         evidence.append(f"It costs: {cost.description}.")
+    elif not cost.is_known:
+        evidence.append(f"What it costs: {cost.description}.")
     hint = _hint(graph_break)
     if hint:
         evidence.append(hint)

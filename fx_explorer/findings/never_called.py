@@ -57,11 +57,9 @@ def _what_to_do(name: str, unused: str) -> str:
 
 
 def _entries(reader: SessionReader) -> Iterator[tuple[str, str, int, str]]:
-    """Yield (name, file, line, why it is never called). A session may be anybody's file."""
-    for entry in reader.meta("never_called") or ():
-        match entry:
-            case [str(name), str(file), int(line), str(unused)]:
-                yield name, file, line, unused
+    """Yield (name, file, line, why it is never called)."""
+    for name, file, line, unused in reader.meta("never_called") or ():
+        yield name, file, line, unused
 
 
 def find_nothing_compiled(reader: SessionReader) -> Iterator[Finding]:

@@ -292,6 +292,20 @@ def _are_guards(value: Any) -> bool:
     return all(_are_texts(pair) and len(pair) == 2 for pair in value)
 
 
+def _are_calls(value: Any) -> bool:
+    """Return whether these are calls of torch.compile whose results are never called: the name of
+    what was given, file, line, and a description.
+    """
+    return isinstance(value, list) and all(_is_call(call) for call in value)
+
+
+def _is_call(value: Any) -> bool:
+    match value:
+        case [name, file, int(line), unused]:
+            return line >= 0 and _are_texts([name, file, unused])
+    return False
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "fx_explorer": _is_text,
     "started": _is_text,
@@ -303,6 +317,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "request": _is_request,
     "left_out": _are_texts,
     "built_to_save": _are_texts,
+    "never_called": _are_calls,
     "capture_summaries": _are_summaries,
     "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),

@@ -58,8 +58,7 @@ def _what_to_do(name: str, unused: str) -> str:
 
 def _entries(reader: SessionReader) -> Iterator[tuple[str, str, int, str]]:
     """Yield (name, file, line, why it is never called)."""
-    for name, file, line, unused in reader.meta("never_called") or ():
-        yield name, file, line, unused
+    yield from reader.meta("never_called") or ()
 
 
 def find_nothing_compiled(reader: SessionReader) -> Iterator[Finding]:

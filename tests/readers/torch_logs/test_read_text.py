@@ -17,7 +17,7 @@ import pytest
 
 from fx_explorer import cli, model
 from fx_explorer.analysis.whole_session import damage
-from fx_explorer.overview.overview import overview
+from fx_explorer.overview.overview import overview, page_facts
 from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
@@ -184,7 +184,9 @@ def test_graphs_that_are_no_cuda_graphs_are_told_with_torchs_reason_and_line(
     read_text(tmp_path / "stderr.txt", tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
         facts = [
-            fact for fact in overview(reader) if "CUDA graph" in fact.text and fact.topic == "call"
+            fact
+            for fact in page_facts(reader)
+            if "CUDA graph" in fact.text and fact.topic == "call"
         ]
     assert [(fact.text, fact.detail) for fact in facts] == [
         (

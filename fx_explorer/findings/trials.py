@@ -163,7 +163,10 @@ def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
         breaks = trial.graph_breaks - before.figures.graph_breaks
         more = f", with {counted(breaks, 'graph break')} more" if breaks > 0 else ""
         return f"the program runs to its end{more}."
-    return f"{'; '.join(_differences(before, trial)) or 'it changes nothing'}."
+    differences = list(_differences(before, trial))
+    if not _has_helped(finding, before, trial):
+        differences.insert(0, "it does not help")
+    return f"{'; '.join(differences)}."
 
 
 def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
@@ -171,7 +174,7 @@ def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
     if before.refused and trial.refused < before.refused:
         yield "none is refused" if not trial.refused else f"{trial.refused} are still refused"
     elif before.refused:
-        yield "it is refused as before"
+        yield "one is refused as before"
     for noun, old, new in (
         ("recompile", figures.recompiles, trial.recompiles),
         ("graph break", figures.graph_breaks, trial.graph_breaks),

@@ -174,7 +174,7 @@ def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
     if before.refused and trial.refused < before.refused:
         yield "none is refused" if not trial.refused else f"{trial.refused} are still refused"
     elif before.refused:
-        yield "one is refused as before"
+        yield "the limit is reached as before"
     for noun, old, new in (
         ("recompile", figures.recompiles, trial.recompiles),
         ("graph break", figures.graph_breaks, trial.graph_breaks),

@@ -68,7 +68,7 @@ def test_remedies_are_tried_and_their_results_counted(
     results = {row["text"]: row["result"] for row in finding["remedies"] if row["state"] == "tried"}
     raised = [result for text, result in results.items() if "recompile_limit" in text]
     # The program sets the limit itself, after the trial did: so the trial changes nothing.
-    assert raised[0].startswith("it does not help; one is refused as before")
+    assert raised[0].startswith("it does not help; the limit is reached as before")
     # What was tried is in the session, and shown by whoever opens it.
     again = diagnose(
         "blocks.fxs", python=warm_python, environment=capture_environment, folder=tmp_path

@@ -1,0 +1,56 @@
+"""These tests check what is said of a program that was run with torch's compile caches and
+without. ``make exhaustive`` runs the public report whose weights are wrong with caches alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+
+import pytest
+
+from fx_explorer.findings.cache_faults import cache_findings, compare_caches
+from fx_explorer.model import CacheComparison, CaptureRequest
+from fx_explorer.trials import TrialWorker
+from tests.exhaustive import in_exhaustive_runs
+from tests.shared_files import CASES
+
+EQUAL = CacheComparison(0, 2, 2, "finished", "finished", (), ())
+
+
+def test_equal_runs_are_no_finding() -> None:
+    assert not list(cache_findings(EQUAL))
+
+
+def test_other_recompiles_alone_are_a_notice() -> None:
+    (finding,) = cache_findings(replace(EQUAL, recompiles_with=1))
+    assert finding.severity == "notice"
+    assert "With caches: 1 recompile; without: 2." in finding.detail
+    assert not finding.remedies
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [
+        replace(EQUAL, printed_with=("loss 3",), printed_without=("loss 2",)),
+        replace(EQUAL, ended_with="ValueError: no"),
+    ],
+    ids=["prints", "ends"],
+)
+def test_other_results_are_wrong_and_the_way_out_was_tried(compared: CacheComparison) -> None:
+    (finding,) = cache_findings(compared)
+    assert finding.urgency == "wrong"
+    assert finding.severity == "problem"
+    assert finding.remedies[0].state == "tried"
+
+
+@in_exhaustive_runs
+def test_weights_that_are_wrong_with_caches_alone() -> None:
+    request = CaptureRequest(str(CASES / "03_handmade_adam.py"), "", as_script=True)
+    compared = asyncio.run(compare_caches(request, TrialWorker(sys.executable)))
+    assert compared is not None
+    assert compared.recompiles_with < compared.recompiles_without == 5
+    (finding,) = cache_findings(compared)
+    assert finding.urgency == "wrong"
+    assert "max difference 0.0038" in finding.detail

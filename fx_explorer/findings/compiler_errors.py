@@ -28,8 +28,10 @@ from fx_explorer.findings.tracebacks import (
 )
 from fx_explorer.instruments.recompiles.causes import reached_limit
 from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.file_names import file_name, in_file
 from fx_explorer.session.queries.compilations import raised_compilations
+from fx_explorer.torch_texts import bounded
 
 LONGEST_ERROR = 400
 """Maximum number of characters of an error's message in a sentence; the rest is in the traceback."""
@@ -83,6 +85,7 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
     name = plain_function(compilation.function)
     failures = reader.rows(model.Failure, compilation=compilation.id, where="compiler")
     text = reader.text(failures[0].text) if failures and failures[0].text else ""
+    text = text[-MAX_TRACEBACK:]
     traceback = parse_compiler_traceback(text)
     error = _shortened(traceback.error or compilation.error)
     known = known_error(f"{compilation.error}\n{error}\n{text}")
@@ -164,7 +167,7 @@ MOST_CONSOLE_LINES = 2_000
 def _line_of_failing_guard(reader: SessionReader) -> TracebackFrame | None:
     """Return the line that torch printed for a guard that it could not write."""
     for row in reader.rows(model.ConsoleLine, limit=MOST_CONSOLE_LINES):
-        match = _GUARD_AT.search(row.text)
+        match = _GUARD_AT.search(bounded(row.text))
         if match is None:
             continue
         for file in reader.rows(model.SourceFile):

@@ -42,7 +42,7 @@ KNOWN_WARNINGS = (
         ),
     ),
     KnownWarning(
-        re.compile(r"TensorFloat32 tensor cores .* available but not enabled"),
+        re.compile(r"TensorFloat32 tensor cores .{1,100} available but not enabled"),
         "Matrix multiplications in float32 do not use the GPU's tensor cores.",
         "PyTorch keeps float32 exact unless it is told otherwise.",
         (

@@ -119,6 +119,30 @@ def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = Fal
 def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> None:
     """Add how to compile. ``build`` is the default of ``--build``."""
     how = parser.add_argument_group("how to compile")
+    add_backend_arguments(
+        how,
+        "a torch._inductor.config entry, e.g. max_fusion_size=8, or guard_filter_fn=NAME: a filter "
+        "of torch.compiler's, or FILE.py:FUNCTION, that says which guards are dropped; may be "
+        "repeated",
+    )
+    add_setting_argument(how)
+    add_strictness_arguments(how)
+    built_by_default = "build" if build else "only generate"
+    how.add_argument(
+        "--build",
+        action=argparse.BooleanOptionalAction,
+        default=build,
+        help=f"build and run the kernels, or only generate them (default: {built_by_default})",
+    )
+    how.add_argument(
+        "--use-caches",
+        action="store_true",
+        help="let torch use its compile caches, and show the hits",
+    )
+
+
+def add_backend_arguments(how: argparse._ActionsContainer, option_help: str) -> None:
+    """Add the arguments of torch.compile; ``option_help`` says what ``--option`` takes."""
     how.add_argument(
         "--backend",
         default="inductor",
@@ -137,23 +161,7 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         action="append",
         default=[],
         type=option,
-        help="a torch._inductor.config entry, e.g. max_fusion_size=8, or "
-        "guard_filter_fn=NAME: a filter of torch.compiler's, "
-        "or FILE.py:FUNCTION, that says which guards are dropped; may be repeated",
-    )
-    add_setting_argument(how)
-    add_strictness_arguments(how)
-    built_by_default = "build" if build else "only generate"
-    how.add_argument(
-        "--build",
-        action=argparse.BooleanOptionalAction,
-        default=build,
-        help=f"build and run the kernels, or only generate them (default: {built_by_default})",
-    )
-    how.add_argument(
-        "--use-caches",
-        action="store_true",
-        help="let torch use its compile caches, and show the hits",
+        help=option_help,
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import totals
@@ -38,10 +39,10 @@ async def compare_caches(request: CaptureRequest, worker: TrialWorker) -> CacheC
     again = await _run(request, worker, use_caches=False)
     if without.ended != again.ended or without.recompiles != again.recompiles:
         return None
-    steady = len(without.printed) == len(again.printed)
     differing = []
-    if steady and len(with_caches.printed) == len(without.printed):
-        rows = zip(with_caches.printed, without.printed, again.printed, strict=True)
+    if len(without.printed) == len(again.printed):
+        # Where the run with caches prints fewer lines or more, the missing ones are empty.
+        rows = zip_longest(with_caches.printed, without.printed, again.printed, fillvalue="")
         differing = [(now, before) for now, before, other in rows if now != before == other]
     return CacheComparison(
         id=0,

@@ -4,6 +4,7 @@ functions that torch stopped compiling at the recompile limit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
@@ -232,13 +233,17 @@ def _remedies(group: Sequence[ExplainedRecompile], caller: FrameworkCaller) -> t
     return tuple(_what_can_be_done(last.remedy))
 
 
+_AVOIDS = re.compile(r"\b(?:also )?avoids?\b")
+
+
 def _what_can_be_done(text: str) -> Iterator[Remedy]:
     """Yield what the sentences on a recompile would have the user change; that nothing need be done
     is no remedy.
     """
     _, _, rest = text.rpartition(BOTH_STAY)
     rest = rest.replace(NO_MORE, "").replace(f" {NOT_TRIED}", "").strip()
-    rest = rest.removeprefix("Otherwise ")
+    # In this program nothing was tried yet.
+    rest = _AVOIDS.sub("may avoid", rest.removeprefix("Otherwise "))
     if not rest:
         return
     is_about_dynamic = "dynamic=True" in rest and "dynamic=True) does not" not in rest

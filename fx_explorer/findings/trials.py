@@ -1,5 +1,5 @@
 """Remedies are tried: the program is captured once more with the change, and what it does then is
-held against the session. Several findings may propose one change, which is tried once.
+compared with the session. Several findings may propose one change, which is tried once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""These tests check the findings about recompiles: one for each thing that varies, held against the
+"""These tests check the findings about recompiles: one for each thing that varies, compared with the
 nearest earlier version.
 """
 

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.argument_types import option, seconds
+from fx_explorer.argument_types import seconds
 from fx_explorer.client import session_files
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.command_line.capture_options import (
+    add_backend_arguments,
     add_call_arguments,
     add_setting_argument,
     add_worker_arguments,
@@ -59,25 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to call")
     add_call_arguments(what)
     how = parser.add_argument_group("how to compile")
-    how.add_argument(
-        "--backend",
-        default="inductor",
-        help="any backend that torch knows, or FILE.py:FUNCTION (default: inductor)",
-    )
-    how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
-    how.add_argument(
-        "--dynamic",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="dynamic shapes always, or never (default: as torch)",
-    )
-    how.add_argument(
-        "--option",
-        metavar="K=V",
-        action="append",
-        default=[],
-        type=option,
-        help="a torch._inductor.config entry, e.g. max_fusion_size=8; may be repeated",
+    add_backend_arguments(
+        how, "a torch._inductor.config entry, e.g. max_fusion_size=8; may be repeated"
     )
     add_setting_argument(how)
     group = parser.add_argument_group("what to tell")

@@ -375,13 +375,13 @@ def test_reaching_the_recompile_limit_is_told_once_a_function(
     assert ("raise an error" if fullgraph else "run in eager mode") in found.description
     assert {one.function for one in recompiles(reader)} == {"shifted"}
     facts = [fact for fact in overview(reader) if fact.topic in ("recompiles", "graphs")]
-    told = [fact.text for fact in facts]
-    assert sum("which is the limit" in text for text in told) == 1
+    texts = [fact.text for fact in facts]
+    assert sum("which is the limit" in text for text in texts) == 1
     # Its recompiles are part of that finding.
-    assert sum("was compiled again" in text for text in told) == 0
+    assert sum("was compiled again" in text for text in texts) == 0
     limit = next(fact for fact in overview(reader) if "which is the limit" in fact.text)
     assert "shifted was compiled 2 times again: up was 'a', 'b', 'c'." in limit.detail
-    assert not any("not compiled" in text for text in told)
+    assert not any("not compiled" in text for text in texts)
 
 
 def test_the_values_of_a_tensor_are_never_recorded(tmp_path: Path) -> None:

@@ -83,6 +83,9 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
         case "--try":
             is_compared = reader.count(model.CacheComparison) > 0
             return is_compared if kind.name == "compile caches" else bool(numerics_of(reader))
+        case "kernels":
+            # At a pause, and with a backend that generates no code, there are none to look at.
+            return reader.count(model.Kernel) > 0
         case subject:
             return subject not in not_in_text(reader)
 

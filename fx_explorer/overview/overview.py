@@ -516,10 +516,10 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact]) -> Iterator[Fact]:
         yield Fact("next", "good", text, "", place, "source")
     elif is_tritonparse(reader):
         text = "No problem was found. See the kernels, and each of them down to its PTX."
-        yield Fact("next", "good", text, view="kernels")
+        yield Fact("next", "good", text, search(reader).description, view="kernels")
     elif reader.count(model.Kernel):
         text = "No problem was found. See which of your lines became which kernel."
-        yield Fact("next", "good", text, view="source")
+        yield Fact("next", "good", text, search(reader).description, view="source")
     elif reader.count(model.Graph):
         text = "No problem was found. See the graphs your code became."
-        yield Fact("next", "good", text, view="graphs")
+        yield Fact("next", "good", text, search(reader).description, view="graphs")

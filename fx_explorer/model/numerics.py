@@ -185,7 +185,7 @@ class Numerics:
     device: str = ""
     torch: str = ""
     left_out: tuple[str, ...] = field(default=())
-    """Sentences on what the budget did not allow."""
+    """Sentences on what the budget did not allow, and on what could not be compared by itself."""
 
     @property
     def program(self) -> NumericsRun | None:

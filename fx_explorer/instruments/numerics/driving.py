@@ -244,6 +244,7 @@ class NumericsDriver:
             return None
         found = answer.get("finding")
         self._traits = answer.get("traits", {})
+        self._learned.left_out += dict.fromkeys(map(str, answer.get("not_compared", ())))
         return finding_from(found) if found else None
 
     async def _try_remedies(self) -> None:

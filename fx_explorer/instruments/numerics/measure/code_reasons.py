@@ -74,6 +74,8 @@ class CodeReasons:
         self._eager_outputs = eager_outputs
         self._exact_outputs = exact_outputs
         self._reads_outside = False
+        self._why_not_moved = ""
+        """Why the inputs could not be put amid other numbers; empty where they were."""
 
     def kernel(self) -> KernelPlace:
         """Return the kernel's line that computes the node, and among several that which reads an
@@ -115,13 +117,15 @@ class CodeReasons:
         return KernelPlace()
 
     def sentences(self) -> Iterator[str]:
-        """Yield what was tried with success, a sentence each."""
+        """Yield what was tried and showed something, and what could not be tried, a sentence each."""
         if self._reads_outside:
             yield (
                 "The kernel reads outside its inputs: an index is out of range. Its result changes "
                 "with what stands before and behind the inputs in memory (tried with two values)."
             )
             return
+        if self._why_not_moved:
+            yield f"Not tried: whether the kernel reads outside its inputs ({self._why_not_moved})."
         error, size = self._relative_error()
         name = operation_of(self._node)
         is_sum = any(part in name for part in REDUCTIONS)
@@ -179,7 +183,8 @@ class CodeReasons:
             first, again, other = (
                 self._outputs_amid(compiled, value) for value in (AROUND[0], AROUND[0], AROUND[1])
             )
-        except Exception:  # noqa: BLE001 - inputs of a kind that cannot be put amid others
+        except Exception as error:  # noqa: BLE001 - told with the reasons
+            self._why_not_moved = one_line(error)
             return False
         is_steady = all(map(_is_same, first, again))
         return is_steady and not all(map(_is_same, first, other))

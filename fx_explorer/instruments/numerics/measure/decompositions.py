@@ -26,6 +26,7 @@ from fx_explorer.instruments.numerics.measure.node_comparison import (
     precision_of,
 )
 from fx_explorer.model import CaptureRequest, NumericsFinding
+from fx_explorer.program.explaining import one_line
 
 
 class DecompositionInterpreter(fx.Interpreter):
@@ -34,7 +35,8 @@ class DecompositionInterpreter(fx.Interpreter):
     def __init__(self, graph_module: fx.GraphModule, table: Mapping[Any, Any]) -> None:
         super().__init__(graph_module)
         self.finding: NumericsFinding | None = None
-        self.compared = 0
+        self.not_compared: list[str] = []
+        """Operators whose decomposition could not be called by itself, and why, a sentence each."""
         self._table = table
 
     def run_node(self, n: fx.Node) -> Any:
@@ -52,11 +54,11 @@ class DecompositionInterpreter(fx.Interpreter):
         try:
             made = decomposition(*copied_tree(args), **copied_tree(kwargs))
             exact = call_in_float64(n.target, widened(args), widened(kwargs))
-        except Exception:  # noqa: BLE001 - it cannot be called on its own, and is not compared
+        except Exception as error:  # noqa: BLE001 - it is listed as not compared
+            self._leave_out(n, one_line(error))
             return
-        if made is NotImplemented:
+        if made is NotImplemented:  # as a decomposition says that it leaves this call to the operator
             return
-        self.compared += 1
         precision = precision_of(tree_leaves(value))
         difference = compare_values(made, value, exact, precision)
         if difference is None or difference.kind != "differs":
@@ -81,12 +83,17 @@ class DecompositionInterpreter(fx.Interpreter):
             eager_error=difference.eager_error,
         )
 
+    def _leave_out(self, n: fx.Node, why: str) -> None:
+        sentence = f"Not compared: the decomposition of {operation_of(n)} ({why})."
+        if sentence not in self.not_compared:
+            self.not_compared.append(sentence)
+
 
 def wrong_decomposition(
     caller: Caller, plain: Callable[..., Any], state: NetworkState, request: CaptureRequest
-) -> NumericsFinding | None:
-    """Call the program, and return the first operator whose decomposition differs; None without
-    one.
+) -> tuple[NumericsFinding | None, list[str]]:
+    """Call the program, and return the first operator whose decomposition differs, or None, and
+    sentences on the decompositions that could not be compared.
     """
     table = compile_fx.select_decomp_table()
     interpreters: list[DecompositionInterpreter] = []
@@ -105,7 +112,12 @@ def wrong_decomposition(
     function = torch.compile(plain, backend=backend, dynamic=request.dynamic)
     interpreted = Caller(caller.target, function, caller.trains, caller.has_grad)
     observed(interpreted, state)
-    return next((one.finding for one in interpreters if one.finding is not None), None)
+    not_compared: list[str] = []
+    for interpreter in interpreters:
+        not_compared += interpreter.not_compared
+        if interpreter.finding is not None:
+            return interpreter.finding, not_compared
+    return None, not_compared
 
 
 def _where_defined(decomposition: Any) -> str:

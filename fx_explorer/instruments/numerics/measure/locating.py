@@ -53,6 +53,7 @@ from fx_explorer.model import (
     NumericsStage,
 )
 from fx_explorer.program.equal_results import ResultDifference
+from fx_explorer.program.explaining import one_line
 
 Say = Callable[[str], object]
 
@@ -236,18 +237,22 @@ def _locate_in_passes(record: RecordedProgram, group: PassGroup) -> NumericsFind
     """Return what a group of passes changed before Inductor had the graph; None where it changed
     nothing, or not all inputs are known.
     """
-    for inputs in _inputs_of(record, group):
+    stage: NumericsStage = "pre_grad" if group.kind == "pre_grad" else "joint"
+    name = f"{group.name} {stage.replace('_', '-')}"
+    all_inputs = list(_inputs_of(record, group))
+    if not all_inputs:
+        record.not_compared.append(f"Not compared: the passes of {name} (not all inputs are known).")
+    for inputs in all_inputs:
         try:
             _, before = eager_values(group.before, inputs)
             _, after = eager_values(group.after, inputs)
             eager, _ = eager_values(group.before, inputs)
             _, exact = wide_values(group.before, inputs, eager)
-        except Exception:  # noqa: BLE001, S112 - it cannot be run alone, and so it is not compared
+        except Exception as error:  # noqa: BLE001 - it is listed as not compared
+            record.not_compared.append(f"Not compared: the passes of {name} ({one_line(error)}).")
             continue
         worst = worst_difference(after, before, exact)
         if worst is not None and worst.kind == "differs":
-            stage: NumericsStage = "pre_grad" if group.kind == "pre_grad" else "joint"
-            name = f"{group.name} {stage.replace('_', '-')}"
             return _of_rewriting(stage, name, 0, group.before, group.after, inputs, worst)
     return None
 

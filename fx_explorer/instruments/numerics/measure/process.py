@@ -160,6 +160,7 @@ def _locate(task: NumericsTask, say: Say) -> dict[str, Any]:
     return {
         "finding": asdict(finding) if finding else None,
         "traits": traits(record),
+        "not_compared": record.not_compared,
         "graphs": len(record.graphs),
         "calls": sum(len(graph.calls) for graph in record.graphs),
     }
@@ -170,8 +171,8 @@ def _decompositions(task: NumericsTask, say: Say) -> dict[str, Any]:
 
     _, plain, state = _program(task, say)
     say("comparing each operator with its decomposition")
-    finding = wrong_decomposition(plain, plain.function, state, task.task.request)
-    return {"finding": asdict(finding) if finding else None}
+    finding, not_compared = wrong_decomposition(plain, plain.function, state, task.task.request)
+    return {"finding": asdict(finding) if finding else None, "not_compared": not_compared}
 
 
 def _random(task: NumericsTask, say: Say) -> dict[str, Any]:

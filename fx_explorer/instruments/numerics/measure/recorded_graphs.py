@@ -144,6 +144,8 @@ class RecordedProgram:
     dynamo: list[DynamoGraph] = field(default_factory=list)
     graphs: list[RecordedGraph] = field(default_factory=list)
     passes: list[PassGroup] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+    """What could not be run by itself while the operator was looked for, a sentence each."""
     depth: int = 0
     """How many calls of a group of passes are within each other at the moment."""
 

@@ -57,7 +57,7 @@ class DecompositionInterpreter(fx.Interpreter):
         except Exception as error:  # noqa: BLE001 - it is listed as not compared
             self._leave_out(n, one_line(error))
             return
-        if made is NotImplemented:  # as a decomposition says that it leaves this call to the operator
+        if made is NotImplemented:  # it leaves this call to the operator
             return
         precision = precision_of(tree_leaves(value))
         difference = compare_values(made, value, exact, precision)

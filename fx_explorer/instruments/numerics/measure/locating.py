@@ -241,7 +241,9 @@ def _locate_in_passes(record: RecordedProgram, group: PassGroup) -> NumericsFind
     name = f"{group.name} {stage.replace('_', '-')}"
     all_inputs = list(_inputs_of(record, group))
     if not all_inputs:
-        record.not_compared.append(f"Not compared: the passes of {name} (not all inputs are known).")
+        record.not_compared.append(
+            f"Not compared: the passes of {name} (not all inputs are known)."
+        )
     for inputs in all_inputs:
         try:
             _, before = eager_values(group.before, inputs)

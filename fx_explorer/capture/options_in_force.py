@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.compiled_inside import compile_inside
 from fx_explorer.capture.option_catalogue import (
     MODULES,
     as_json,
@@ -59,13 +60,16 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
                 return original(*args, **kwargs)
             given = dict(signature.bind(*args, **kwargs).arguments)
             model = given.pop("model", None)
-            if (
-                model is None
-            ):  # a decorator with arguments: it calls torch.compile again, with what it decorates
+            if model is None:
+                # A decorator with arguments: it calls torch.compile again, with what it decorates.
                 return original(*args, **kwargs)
             with recording.noting("the arguments of torch.compile"):
                 calls.note(model, given)
-            return original(model, **with_those_wanted(given, wanted))
+            arguments = with_those_wanted(given, wanted)
+            if recording.request.compile_modules:
+                paths = recording.request.compile_modules
+                return compile_inside(model, paths, original, arguments)
+            return original(model, **arguments)
 
         return compile
 

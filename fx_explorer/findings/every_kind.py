@@ -14,6 +14,7 @@ from fx_explorer.findings.environment import find_missing_tools
 from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
 from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
+from fx_explorer.findings.placement import find_placement
 from fx_explorer.findings.recompiles import find_limits, find_recompiles
 from fx_explorer.findings.repeated_blocks import find_repeated_blocks
 from fx_explorer.findings.slow_operators import find_slow_operators
@@ -32,6 +33,7 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("compile caches", "faults of compile caches", find_cache_faults, "--try"),
     FindingKind("never called", "unused results of torch.compile", find_never_called, "a capture"),
     FindingKind("nothing compiled", "nothing compiled", find_nothing_compiled, "a capture"),
+    FindingKind("placement", "a better place of torch.compile", find_placement, "graph breaks"),
     FindingKind("graph breaks", "graph breaks", find_graph_breaks, "graph breaks"),
     FindingKind("recompile limits", "the recompile limit", find_limits, "recompiles"),
     FindingKind("recompiles", "recompiles", find_recompiles, "recompiles"),

@@ -16,6 +16,7 @@ from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, seconds, share
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.placement import module_in_code
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compile_seconds
 from fx_explorer.session.queries.nodes import captured_by_module
@@ -28,6 +29,9 @@ LEAST_SHARE = 0.6
 
 LEAST_SECONDS = 20.0
 """Compile time below which nothing is said: there is little to gain."""
+
+LEAST_OPERATIONS = 200
+"""Operations of a graph below which a long compile has another reason."""
 
 _NUMBERED = re.compile(r"^(?P<list>(?:[^.]+\.)*?[^.\d][^.]*)\.(?P<index>\d+)(?:\.|$)")
 """Matches a module path up to its first number: ``model.layers`` and ``3``."""
@@ -75,7 +79,7 @@ def find_repeated_blocks(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding for each list of like blocks whose compilation takes long."""
     for repeated in repeated_blocks(reader):
         compile_s = compile_seconds(reader, repeated.compilation.id)
-        if compile_s >= LEAST_SECONDS:
+        if compile_s >= LEAST_SECONDS and repeated.of_graph >= LEAST_OPERATIONS:
             yield _finding(reader, repeated, compile_s)
 
 
@@ -83,10 +87,11 @@ def _finding(reader: SessionReader, repeated: RepeatedBlocks, compile_s: float) 
     compilation = repeated.compilation
     of_blocks_s = compile_s * repeated.operations / repeated.of_graph
     function = plain_function(compilation.function)
+    path = module_in_code(repeated.path)
     return Finding(
         kind="repeated block",
         text=(
-            f"{repeated.blocks} blocks of one structure ({repeated.path}) are compiled one by one, "
+            f"{repeated.blocks} blocks of one structure ({path}) are compiled one by one, "
             f"inside the graph of {function}."
         ),
         urgency="again",
@@ -104,9 +109,10 @@ def _finding(reader: SessionReader, repeated: RepeatedBlocks, compile_s: float) 
         ),
         remedies=(
             Remedy(
-                f"Compile the blocks in place of the model: for block in {repeated.path}: "
+                f"Compile the blocks in place of the model: for block in {path}: "
                 "block.compile(). Each call of a block then pays for its guards, and nothing is "
-                "fused across blocks."
+                "fused across blocks.",
+                changes={"compile_modules": [f"{repeated.path}.*"]},
             ),
         ),
         count=repeated.blocks,

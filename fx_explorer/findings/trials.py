@@ -20,7 +20,8 @@ from fx_explorer.model import CaptureRequest, RemedyTrial
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker, recapture, straight_through
 
-OUT_OF_TIME = "the time of --budget was used up before it"
+FASTER = 0.8
+"""Share of the compile time below which a trial counts as faster: less is within the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,8 @@ def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
         return trial.refused < before.refused
     if finding.kind == "recompile":
         return trial.recompiles < before.figures.recompiles
+    if finding.kind == "repeated block":
+        return trial.compile_s < FASTER * before.figures.compile_s
     return trial.graph_breaks < before.figures.graph_breaks
 
 
@@ -166,6 +169,9 @@ def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
     differences = list(_differences(before, trial))
     if not _has_helped(finding, before, trial):
         differences.insert(0, "it does not help")
+    elif finding.kind == "placement":
+        old = before.figures.operations
+        differences.append(f"{counted(trial.operations, 'operation')} in graphs, {old:,} before")
     return f"{'; '.join(differences)}."
 
 

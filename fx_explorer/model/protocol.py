@@ -19,6 +19,10 @@ TWICE_THE_BATCH = "twice the batch"
 """The words that take the place of an expression for other inputs."""
 
 
+LIST_FIELDS = ("arguments", "front_ends", "compile_modules")
+"""Fields of a CaptureRequest that are tuples, and lists in JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
     """All options of a capture, with the names of the command line."""
@@ -85,6 +89,10 @@ class CaptureRequest:
     """Path of a file of the user's → text that runs in place of the file's own, under the file's
     name.
     """
+    compile_modules: tuple[str, ...] = ()
+    """Paths of modules that are compiled in place of what the program gives to torch.compile
+    (capture/compiled_inside.py): ``layers.*``, ``G.model``. Empty: what it gives.
+    """
     verify: bool = False
     """Whether the compiled program is compared with the program as its files have it, run without
     torch.compile (a Verification).
@@ -149,8 +157,7 @@ class CaptureRequest:
         return cls(
             **{
                 **fields,
-                "arguments": tuple(fields["arguments"]),
-                "front_ends": tuple(fields.get("front_ends", ())),
+                **{name: tuple(fields.get(name, ())) for name in LIST_FIELDS},
                 "gpu": gpu,
             }
         )

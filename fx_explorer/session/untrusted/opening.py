@@ -24,6 +24,7 @@ from fx_explorer.errors import NotASessionError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Gpu, Outcome
 from fx_explorer.model.checked_json import checked
+from fx_explorer.model.protocol import LIST_FIELDS
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 MOST_BYTES = 256 << 20
@@ -212,7 +213,7 @@ def _is_request(value: Any) -> bool:
         return False
     known = {name: value[name] for name in CaptureRequest.__dataclass_fields__ if name in value}
     gpu = Gpu.from_json(known["gpu"]) if known.get("gpu") else None
-    lists = {name: tuple(known.get(name, ())) for name in ("arguments", "front_ends")}
+    lists = {name: tuple(known.get(name, ())) for name in LIST_FIELDS}
     checked(CaptureRequest(**{"target": "", "session": "", **known, **lists, "gpu": gpu}))
     return True
 

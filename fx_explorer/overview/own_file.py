@@ -121,7 +121,7 @@ def _line_of(
     for place in again:
         if place.document.id == file:
             return OwnPlace(place)
-    shares = _shares(heat.of_file(file))
+    shares = _shares(heat.files.get(file, {}))
     if shares:
         return _at(reader, file, _largest(shares))
     if operations:

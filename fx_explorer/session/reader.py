@@ -279,9 +279,10 @@ class SessionReader:
         """
         where, values = _where(equals)
         table = schema.TABLES[row_type]
-        order = " ORDER BY id" if schema.has_id(row_type) else ""
+        known: type = row_type
         rows = self._query(
-            f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset)
+            f"SELECT * FROM {table}{where}{schema.read_order(known)} LIMIT ? OFFSET ?",
+            (*values, limit, offset),
         )
         return self._decoded(row_type, rows)
 
@@ -464,6 +465,14 @@ class SessionReader:
         """
         return self._query(sql, values)
 
+    def column(self, sql: str, *values: object) -> list[Any]:
+        """Return the values of a query with one column."""
+        return [row[0] for row in self._query(sql, values)]
+
+    def number(self, sql: str, *values: object) -> int:
+        """Return the result of a query with one number."""
+        return int(self._query(sql, values)[0][0])
+
     def _query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         if self._is_abandoned:
             raise SessionError(
@@ -483,7 +492,7 @@ class SessionReader:
                 values = [self._with_texts(row, repeated) for row in rows]
             else:
                 values = list(rows)
-            decoded = schema.decoder(row_type)(values)
+            decoded: list[RowT] = schema.decoder(known)(values)
         except ValueError as error:
             raise NotASessionError(
                 f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}"
@@ -557,3 +566,10 @@ def _where(equals: dict[str, object]) -> tuple[str, tuple[object, ...]]:
     if not equals:
         return "", ()
     return " WHERE " + " AND ".join(f'"{name}"=?' for name in equals), tuple(equals.values())
+
+
+def json_list(values: Iterable[int] | Iterable[str]) -> str:
+    """Return the values in the form of SQLite's ``json_each``: any number of them in one
+    parameter.
+    """
+    return json.dumps(list(values))

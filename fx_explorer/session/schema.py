@@ -15,13 +15,11 @@ import json
 import operator
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fx_explorer import model
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
 from fx_explorer.session.untrusted.validating import rows_maker
-
-RowT = TypeVar("RowT")
 
 SCHEMA_VERSION = 16
 """Version of the session format. Sessions of this version are read, and no others."""
@@ -208,6 +206,12 @@ def has_id(row_type: type) -> bool:
 
 
 @cache
+def read_order(row_type: type[Any]) -> str:
+    """Return the clause that gives rows in the order they were written."""
+    return " ORDER BY id" if has_id(row_type) else ""
+
+
+@cache
 def insert_sql(row_type: type) -> str:
     marks = ", ".join("?" * len(columns(row_type)))
     verb = "INSERT" if has_id(row_type) else "INSERT OR IGNORE"
@@ -282,16 +286,12 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def decoder(row_type: type[RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
+@cache
+def decoder(row_type: type[Any]) -> Callable[[list[tuple[Any, ...]]], list[Any]]:
     """Return a function that turns the SQL values of a row into the dataclass. It raises ValueError
     for values that the fields cannot have.
     """
-    if row_type not in _DECODERS:
-        _DECODERS[row_type] = rows_maker(row_type)
-    return _DECODERS[row_type]
-
-
-_DECODERS: dict[type, Callable[[list[tuple[Any, ...]]], list[Any]]] = {}
+    return rows_maker(row_type)
 
 
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode

@@ -36,19 +36,18 @@ from fx_explorer.tui.conversation import (
     BelowWanted,
     CopyWanted,
     DifferenceWanted,
-    KeysReleased,
     ViewShown,
-    held_keys,
 )
 from fx_explorer.tui.failures import CORNER_STYLE, CornerMessage, TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
-from fx_explorer.tui.keys import KeysUnderWay, KeyTable, bindings_of, clashes, textual_keymap
+from fx_explorer.tui.keys import KeyTable, bindings_of, clashes, textual_keymap
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.terminal.beginning import Answers
 from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundReported, UndecodableInput
 from fx_explorer.tui.theme import THEMES, default_theme
+from fx_explorer.tui.typed_keys import KeysReleased, KeysUnderWay, held_keys
 
 if TYPE_CHECKING:
     from fx_explorer.tui.screens.tour_panel import TourPanel

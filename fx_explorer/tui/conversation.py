@@ -16,14 +16,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import time
-from bisect import insort
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from textual import events
 from textual.app import App
 from textual.dom import DOMNode
 from textual.message import Message
@@ -32,6 +29,7 @@ from textual.screen import Screen
 from textual.worker import WorkType
 
 from fx_explorer.tui.failures import notifies_user, survive
+from fx_explorer.tui.typed_keys import KeysReleased, held_keys
 
 PATIENCE_S = 1.0
 """Seconds to wait for a dialog. Opening takes less; a search in another thread must not freeze the
@@ -42,12 +40,6 @@ HOLD_S = 10.0
 """Seconds for which keys are held for the first dialog of a conversation: the first fix loads a
 parser of Python, which takes seconds where two cores are busy.
 """
-
-KEY_S = 0.25
-"""Seconds after which a key that was sent to a dialog counts as processed."""
-
-NEVER_HELD = {"ctrl+c", "ctrl+q"}
-"""Keys that end the app."""
 
 AnswerT = TypeVar("AnswerT")
 
@@ -78,88 +70,6 @@ _opening: WeakKeyDictionary[App[Any], _Conversation] = WeakKeyDictionary()
 """The conversation of each app whose dialog is not open yet."""
 
 _current: ContextVar[_Conversation | None] = ContextVar("conversation", default=None)
-
-
-class HeldKeys:
-    """HeldKeys keeps the keys of an app that were typed for a dialog that is not open yet, and
-    those behind a key that a dialog has not processed.
-    """
-
-    def __init__(self) -> None:
-        self._keys: list[events.Key] = []
-        self._conversation: _Conversation | None = None
-        self._until_s = 0.0
-        self._under_way: events.Key | None = None
-
-    def begin(self, conversation: _Conversation, seconds: float) -> None:
-        """Hold keys for the next dialog of a conversation, for at most so many seconds."""
-        self._conversation = conversation
-        self._until_s = time.monotonic() + seconds
-
-    def end(self, conversation: _Conversation) -> None:
-        """Hold no keys for a conversation any longer: its dialog is open, or it needs none."""
-        if self._conversation is conversation:
-            self._conversation = None
-
-    def expire(self, conversation: _Conversation) -> None:
-        """End it if its time is up and it has not begun again."""
-        if time.monotonic() >= self._until_s:
-            self.end(conversation)
-
-    def takes(self, key: events.Key) -> bool:
-        """Return whether this key is held, and hold it in the order of typing."""
-        is_opening = self._conversation is not None and time.monotonic() < self._until_s
-        is_released = self._conversation is None and bool(self._keys)
-        is_behind_another = self._under_way is not None or is_released
-        is_new = not key.is_forwarded  # others were typed before those that are held
-        is_held = is_opening or (is_behind_another and is_new)
-        if key.key in NEVER_HELD or not is_held:
-            return False
-        copy = events.Key(key.key, key.character)
-        copy.time = key.time
-        insort(self._keys, copy, key=lambda held: held.time)
-        return True
-
-    def next_released(self) -> events.Key | None:
-        """Return the next key that waits for nothing any longer, and forget it."""
-        if self._conversation is None and self._under_way is None and self._keys:
-            return self._keys.pop(0)
-        return None
-
-    def follow(self, key: events.Key, target: MessagePump, app: App[Any]) -> None:
-        """Hold what is typed behind ``key``, which has just been sent to a widget of a dialog,
-        until the widget and all above it have processed the key and their messages about it.
-        """
-        self._under_way = key
-
-        def arrive() -> None:
-            if self._under_way is key:
-                self._under_way = None
-                app.post_message(KeysReleased())
-
-        def climb(node: MessagePump, rounds: int) -> None:
-            above = node._parent
-            if node is not app and above is not None:
-                above.call_later(climb, above, rounds)
-            elif rounds > 1:
-                target.call_later(climb, target, rounds - 1)
-            else:
-                arrive()
-
-        target.call_later(climb, target, 2)
-        app.set_timer(KEY_S, arrive)  # a widget that is removed processes nothing any more
-
-
-class KeysReleased(Message):
-    """Posted to the app when it may deliver held keys."""
-
-
-_held: WeakKeyDictionary[App[Any], HeldKeys] = WeakKeyDictionary()
-
-
-def held_keys(app: App[Any]) -> HeldKeys:
-    """Return the keys that an app holds for a dialog."""
-    return _held.setdefault(app, HeldKeys())
 
 
 def conversation(

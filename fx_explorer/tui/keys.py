@@ -1,21 +1,14 @@
 """This module looks up keys: commands as Textual's bindings, and a table of the keys that Textual
 does not bind, which open menus, or which the user has assigned to commands without a default key.
-
-Textual hands a key to the widget that has the focus when the key arrives, and looks for its binding
-when it has come up from there. Typed ahead, the second key starts for the main screen before the
-first one has opened its dialog; it is for the dialog, as ``KeysUnderWay`` knows.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from textual import events
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from fx_explorer.tui.commands import (
     AppCommand,
@@ -44,10 +37,8 @@ class KeyTable:
     def __init__(self, commands: Sequence[AppCommand], keymap: Keymap) -> None:
         self._chosen = fallbacks(commands, keymap)
         self._menus = menus(commands, keymap)
-
-    @property
-    def leaders(self) -> set[str]:
-        return {*self._menus}
+        self.leaders = frozenset(self._menus)
+        """The keys that open a menu."""
 
     def lookup(self, key: str, character: str) -> Meaning:
         """Return the effect of a key, by its name or by its character."""
@@ -162,30 +153,3 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
         for key in singles(keys_of(command, keymap)):
             command_of_key[key] = command
     return command_of_key
-
-
-class KeysUnderWay:
-    """Remembers the screen that each key was sent to, until the key has been processed, or a later
-    one has.
-    """
-
-    def __init__(self) -> None:
-        self._sent: deque[tuple[events.Key, Screen[object]]] = deque()
-
-    def sent(self, key: events.Key, screen: Screen[object]) -> None:
-        """Note that this key has just arrived, and goes to this screen."""
-        self._sent.append((key, screen))
-
-    def has_one_of(self, keys: Collection[str], screen: Screen[object]) -> bool:
-        """Return whether one of ``keys`` has been sent to this screen and not processed."""
-        return any(
-            to is screen and (key.key in keys or key.character in keys) for key, to in self._sent
-        )
-
-    def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
-        """Return whether a key was pressed while another screen was on top."""
-        while self._sent:
-            sent, to = self._sent.popleft()
-            if sent is key:
-                return to is not screen
-        return False

@@ -60,7 +60,7 @@ def kernels_of_two_lines(
 def test_a_kernel_of_several_lines_counts_for_each_by_its_operations(written: Written) -> None:
     heat = source_heat(written(kernels_of_two_lines))
     assert heat.measure == "bytes moved"
-    two, three = heat.of_file(1)[1], heat.of_file(1)[2]
+    two, three = heat.files[1][1], heat.files[1][2]
     # The first kernel moves 2 × 300 of 700 bytes, of which two thirds are of line 2.
     assert two.parts == ((1, pytest.approx(600 / 700 * 2 / 3)),)
     assert three.parts == ((1, pytest.approx(200 / 700)), (2, pytest.approx(100 / 700)))
@@ -70,8 +70,8 @@ def test_a_kernel_of_several_lines_counts_for_each_by_its_operations(written: Wr
 def test_measured_times_come_before_bytes(written: Written) -> None:
     heat = source_heat(written(lambda writer: kernels_of_two_lines(writer, measured=2)))
     assert heat.measure == "measured time"
-    assert heat.of_file(1)[1].share == pytest.approx(1 / 3)  # two thirds of 2 × 3 µs, of 12 µs
-    assert heat.of_file(1)[2].kernels == (2, 1)
+    assert heat.files[1][1].share == pytest.approx(1 / 3)  # two thirds of 2 × 3 µs, of 12 µs
+    assert heat.files[1][2].kernels == (2, 1)
 
 
 def test_where_nothing_is_known_kernels_are_counted(tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_where_nothing_is_known_kernels_are_counted(tmp_path: Path) -> None:
     with SessionReader(hand.path) as reader:
         heat = source_heat(reader)
     assert heat.measure == ""
-    assert {line: one.kernels for line, one in heat.of_file(hand.source).items()} == {
+    assert {line: one.kernels for line, one in heat.files[hand.source].items()} == {
         6: (1, 2),
         7: (3,),
     }
-    assert all(one.share == 0 for one in heat.of_file(hand.source).values())
+    assert all(one.share == 0 for one in heat.files[hand.source].values())
 
 
 def test_lines_have_the_kernels_that_the_table_of_kernels_has(captured: Captured) -> None:

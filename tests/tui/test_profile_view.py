@@ -63,7 +63,7 @@ async def test_the_gutter_of_the_source_has_shares_of_the_profile(
             for row in driver.explorer.reader.rows(model.SourceFile)
             if row.path.endswith("broken.py")
         ]
-        most_expensive = max(heat.of_file(file).items(), key=lambda item: item[1].share)[0]
+        most_expensive = max(heat.files[file].items(), key=lambda item: item[1].share)[0]
         assert most_expensive + 1 == 30
 
 

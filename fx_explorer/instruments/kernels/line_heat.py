@@ -51,8 +51,5 @@ class SourceHeat:
     files: Mapping[int, Mapping[int, LineHeat]] = field(default_factory=dict)
     """Id of a SourceFile → line (from 0) → its kernels."""
 
-    def of_file(self, file: int) -> Mapping[int, LineHeat]:
-        return self.files.get(file, {})
-
 
 NO_HEAT = SourceHeat()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.model import Compilation, Fallback, GraphBreak, Metric
-from fx_explorer.session.queries.sql import column, number
 from fx_explorer.session.reader import SessionReader, answered_once
 
 
@@ -48,30 +47,29 @@ def compilation_ids(reader: SessionReader, names: Iterable[str]) -> list[int]:
 
 def compilation_count(reader: SessionReader) -> int:
     """Return the number of compilations, without further variants."""
-    return number(
-        reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND variant_of = ''"
+    return reader.number(
+        "SELECT count(*) FROM compilation WHERE status != 'restarted' AND variant_of = ''"
     )
 
 
 def recompile_count(reader: SessionReader) -> int:
     """Return the number of compilations that were made because a guard had failed."""
-    return number(reader, "SELECT count(DISTINCT compilation) FROM recompile")
+    return reader.number("SELECT count(DISTINCT compilation) FROM recompile")
 
 
 def first_compilation(reader: SessionReader) -> int:
     """Return the id of the first compilation with a graph, or of the first one; 0 without any."""
-    ids = column(
-        reader,
+    ids = reader.column(
         "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY "
         "compilation LIMIT 1",
     )
-    ids = ids or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
+    ids = ids or reader.column("SELECT id FROM compilation ORDER BY id LIMIT 1")
     return int(ids[0]) if ids else 0
 
 
 def other_variants(reader: SessionReader) -> set[int]:
     """Return the ids of the variants that began from another one."""
-    return set(column(reader, "SELECT id FROM compilation WHERE variant_of != ''"))
+    return set(reader.column("SELECT id FROM compilation WHERE variant_of != ''"))
 
 
 def origins_of_variants(reader: SessionReader) -> dict[int, int]:
@@ -155,14 +153,14 @@ def break_count(reader: SessionReader) -> int:
     """Return the number of distinct breaks: by the user's line and the cause, however often each
     was hit.
     """
-    return number(
-        reader, f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)"
+    return reader.number(
+        f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)"
     )
 
 
 def chains_of_breaks(reader: SessionReader) -> list[int]:
     """Return the ids of the distinct Stacks inside the compilation at a break."""
-    return column(reader, "SELECT DISTINCT chain FROM graph_break WHERE chain")
+    return reader.column("SELECT DISTINCT chain FROM graph_break WHERE chain")
 
 
 # Guards, and the checks that torch runs for them.
@@ -184,7 +182,7 @@ def check_count(reader: SessionReader, compilation: int | None = None) -> int:
         + ")"
     )
     left = f"SELECT count(*) FROM ({_LEFT}){condition}"
-    return number(reader, checks, *values) or number(reader, left, *values)
+    return reader.number(checks, *values) or reader.number(left, *values)
 
 
 def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> dict[str, int]:
@@ -264,8 +262,7 @@ def guarded_sources(reader: SessionReader) -> list[str]:
     """Return the sources of guards, in torch's notation:
     ``L['self']._modules['fc']._parameters['weight']``.
     """
-    return column(
-        reader,
+    return reader.column(
         "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM "
         "guard_check WHERE source != ''",
     )
@@ -281,7 +278,7 @@ def source_paths(reader: SessionReader) -> dict[int, str]:
 
 def user_paths(reader: SessionReader) -> set[str]:
     """Return the paths of the user's own source files."""
-    return set(column(reader, "SELECT path FROM source_file WHERE is_user"))
+    return set(reader.column("SELECT path FROM source_file WHERE is_user"))
 
 
 def sources_to_read(reader: SessionReader) -> set[int]:
@@ -296,7 +293,7 @@ def sources_to_read(reader: SessionReader) -> set[int]:
     )
     # A frame is [file, line, function, code].
     innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"
-    return set(column(reader, f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})"))
+    return set(reader.column(f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})"))
 
 
 def source_files(session: Path) -> list[Path]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.model.rows.graph import LeftOutReason
-from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, json_list, number
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among
+from fx_explorer.session.reader import SessionReader, json_list
 
 
 def compilations_of_graphs(reader: SessionReader) -> dict[int, int]:
@@ -33,18 +33,18 @@ def stages_reached(reader: SessionReader) -> set[model.Stage]:
         "SELECT stage FROM graph WHERE stage != 'front_end' UNION SELECT stage FROM artifact "
         "WHERE kind != 'compile_options'"
     )
-    return set(column(reader, made))
+    return set(reader.column(made))
 
 
 def post_grad_directions(reader: SessionReader) -> set[model.Direction]:
     """Return the directions that have a post-grad graph."""
-    return set(column(reader, "SELECT DISTINCT direction FROM graph WHERE stage='post_grad'"))
+    return set(reader.column("SELECT DISTINCT direction FROM graph WHERE stage='post_grad'"))
 
 
 def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) -> int:
     """Return how many of ``graphs`` (None: of all) Dynamo passed to the backend."""
     wanted = f"stage = 'dynamo' AND parent = 0 AND {IS_COUNTED} AND {among(graphs, 'id')}"
-    return number(reader, f"SELECT count(*) FROM graph WHERE {wanted}")
+    return reader.number(f"SELECT count(*) FROM graph WHERE {wanted}")
 
 
 def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
@@ -65,7 +65,7 @@ def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) 
 def _operations(reader: SessionReader, condition: str) -> int:
     # The cast is for damaged files: their numbers may add up to one that Python has no int for.
     total = "SELECT CAST(coalesce(sum(call_count), 0) AS INTEGER) FROM graph"
-    return number(reader, f"{total} WHERE {condition} AND {IS_COUNTED}")
+    return reader.number(f"{total} WHERE {condition} AND {IS_COUNTED}")
 
 
 def partition_operations(
@@ -116,13 +116,12 @@ def callers_of_nested_graph(reader: SessionReader, graph: model.Graph) -> list[i
         "SELECT DISTINCT node.id FROM node, json_each(node.subgraph_names) AS called WHERE "
         "node.graph=? AND called.value=? ORDER BY node.id"
     )
-    return column(reader, called, graph.parent, graph.name.rpartition(".")[2])
+    return reader.column(called, graph.parent, graph.name.rpartition(".")[2])
 
 
 def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int]) -> list[int]:
     """Return the nodes of one graph that come from the same lines of the user's as these nodes."""
-    return column(
-        reader,
+    return reader.column(
         "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON given.id "
         "= wanted.value JOIN node ON node.graph = ? AND node.file = given.file AND node.line = "
         "given.line WHERE given.line",
@@ -133,8 +132,8 @@ def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int])
 
 def nodes_on_line(reader: SessionReader, graph: int, file: int, line: int) -> list[int]:
     """Return the nodes of one graph with this innermost line of the user's."""
-    return column(
-        reader, "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line
+    return reader.column(
+        "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line
     )
 
 

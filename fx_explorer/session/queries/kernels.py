@@ -9,15 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import (
-    IS_COUNTED,
-    among,
-    column,
-    computed_nodes,
-    json_list,
-    number,
-)
-from fx_explorer.session.reader import SessionReader, answered_once
+from fx_explorer.session.queries.sql import IS_COUNTED, among, computed_nodes
+from fx_explorer.session.reader import SessionReader, answered_once, json_list
 
 _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
 """Condition that excludes rows of kernel that run other graphs, whose kernels are rows of their
@@ -27,8 +20,7 @@ own.
 
 def kernel_count(reader: SessionReader, kernels: Collection[int] | None) -> int:
     """Return how many of ``kernels`` (None: of all) are generated functions or library calls."""
-    return number(
-        reader,
+    return reader.number(
         f"SELECT count(*) FROM kernel WHERE {_IS_KERNEL} AND {IS_COUNTED} AND "
         f"{among(kernels, 'id')}",
     )
@@ -47,13 +39,13 @@ def may_have_language(reader: SessionReader, language: model.KernelLanguage, mos
     """Return whether one of the first ``most`` kernels is in this language; True, too, if there are
     more kernels.
     """
-    first = column(reader, f"SELECT language FROM kernel LIMIT {most:d}")
+    first = reader.column(f"SELECT language FROM kernel LIMIT {most:d}")
     return len(first) == most or language in first
 
 
 def kernel_languages(reader: SessionReader) -> set[str]:
     """Return the languages that kernels are written in; ``extern`` for library calls."""
-    return set(column(reader, "SELECT DISTINCT language FROM kernel"))
+    return set(reader.column("SELECT DISTINCT language FROM kernel"))
 
 
 def kernel_line_counts(reader: SessionReader) -> dict[int, int]:
@@ -147,8 +139,7 @@ def fused_operations(
         "SELECT artifact FROM kernel WHERE artifact AND direction=? AND "
         f"{among(kernels, 'kernel.id')}"
     )
-    return number(
-        reader,
+    return reader.number(
         "SELECT count(*) FROM node WHERE NOT is_view AND id IN (SELECT node FROM line_node WHERE "
         f"artifact IN ({wanted}))",
         direction,
@@ -161,8 +152,7 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
         "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS "
         "JOIN kernel"
     )
-    ids = column(
-        reader,
+    ids = reader.column(
         f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact UNION SELECT kernel.id "
         f"{wanted} ON kernel.output_code = line_node.artifact AND kernel.first_line = "
         "line_node.line WHERE NOT kernel.artifact",
@@ -175,8 +165,7 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
     """Return the distinct names of the kernels that compute any of these nodes, those of the
     forward first. Fast enough for each move of the cursor.
     """
-    return column(
-        reader,
+    return reader.column(
         "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = "
         "wanted.value JOIN kernel ON kernel.artifact = line_node.artifact OR (kernel.output_code = "
         "line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact) GROUP "
@@ -192,7 +181,7 @@ def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild 
         "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level "
         "WHERE level.value=?"
     )
-    ids = column(reader, builds, artifact)
+    ids = reader.column(builds, artifact)
     if not ids:
         return None
     return reader.get(model.KernelBuild, ids[0])
@@ -259,8 +248,7 @@ def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
     written.
     """
     others = ", ".join(f"'{stage}'" for stage in model.STAGES if stage != "kernel")
-    return column(
-        reader,
+    return reader.column(
         f"SELECT id FROM artifact WHERE compilation=? AND stage IN ({others}) ORDER BY id",
         compilation,
     )
@@ -274,7 +262,7 @@ def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
     )
     texts: list[int] = []
     for direction in model.DIRECTIONS:
-        texts += column(reader, first, compilation, direction)
+        texts += reader.column(first, compilation, direction)
     return texts
 
 
@@ -317,7 +305,7 @@ def operations_by_line(reader: SessionReader, kernels: range) -> list[tuple[int,
 
 def last_kernel(reader: SessionReader) -> int:
     """Return the highest id of a kernel; 0 without one."""
-    return number(reader, "SELECT coalesce(max(id), 0) FROM kernel")
+    return reader.number("SELECT coalesce(max(id), 0) FROM kernel")
 
 
 def bodies_in_output_code(reader: SessionReader, output_code: int) -> list[tuple[int, int, int]]:

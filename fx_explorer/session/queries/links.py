@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_CALL, among, column, json_list
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.queries.sql import IS_CALL, among
+from fx_explorer.session.reader import SessionReader, json_list
 
 
 def ancestors(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
@@ -49,8 +49,7 @@ def _closure(
 ) -> frozenset[int]:
     # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole
     # model passes through.
-    ids = column(
-        reader,
+    ids = reader.column(
         "WITH RECURSIVE reached(id) AS (SELECT value FROM json_each(?) "
         f"UNION SELECT link.{far_end} FROM reached JOIN link ON link.{near_end} = reached.id) "
         "SELECT id FROM reached",
@@ -77,8 +76,7 @@ def nodes_without_source(
     reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None
 ) -> list[int]:
     """Return the ids of post-grad call nodes that no user line is known for."""
-    return column(
-        reader,
+    return reader.column(
         f"WITH RECURSIVE own(id) AS (SELECT node.id {_call_nodes(graphs)} AND NOT node.file), "
         "up(origin, id) AS (SELECT id, id FROM own UNION SELECT up.origin, link.parent FROM up "
         "JOIN link ON link.child = up.id) SELECT id FROM own EXCEPT SELECT up.origin FROM up JOIN "
@@ -91,8 +89,7 @@ def nodes_without_kernel(
     reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None
 ) -> list[int]:
     """Return the ids of post-grad compute nodes without a known kernel or library call."""
-    return column(
-        reader,
+    return reader.column(
         f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM "
         "line_node JOIN artifact ON artifact.id = line_node.artifact WHERE line_node.node = "
         "node.id AND artifact.kind IN ('kernel', 'output_code'))",
@@ -127,15 +124,14 @@ def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, se
 
 def lines_with_nodes(reader: SessionReader, artifact: int) -> set[int]:
     """Return the lines (from 1) of an artifact that are linked to a node."""
-    return set(column(reader, "SELECT line FROM line_node WHERE artifact=? AND line", artifact))
+    return set(reader.column("SELECT line FROM line_node WHERE artifact=? AND line", artifact))
 
 
 def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
     """Return the lines (from 1) that are linked to a node or, in a kernel of the user's own, to the
     line from which they were copied.
     """
-    return column(
-        reader,
+    return reader.column(
         "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM "
         "line_source WHERE artifact=? ORDER BY 1",
         artifact,
@@ -178,8 +174,7 @@ def call_lines(
     """Return the lines of the output code on which the wrapper makes calls: those of ``calls`` that
     belong to ``kernels``, and all calls of the kernels in ``whole``.
     """
-    return column(
-        reader,
+    return reader.column(
         "SELECT kernel_call.line FROM json_each(?) AS wanted CROSS JOIN kernel_call ON "
         "kernel_call.id = wanted.value WHERE kernel_call.line AND +kernel_call.kernel IN (SELECT "
         "value FROM json_each(?)) UNION SELECT kernel_call.line FROM json_each(?) AS wanted CROSS "

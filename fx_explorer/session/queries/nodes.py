@@ -10,15 +10,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import (
-    IS_CALL,
-    IS_COUNTED,
-    among,
-    column,
-    computed_nodes,
-    json_list,
-)
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, computed_nodes
+from fx_explorer.session.reader import SessionReader, json_list
 
 
 def operation_names(
@@ -32,9 +25,7 @@ def operation_names(
     if stage:
         graphs = "SELECT id FROM graph WHERE stage=?"
         values.append(stage)
-    return column(
-        reader,
-        # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
+    return reader.column(  # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
         "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON node.id = "
         f"wanted.value WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
         *values,
@@ -107,8 +98,7 @@ def between_devices(reader: SessionReader, targets: Iterable[str]) -> list[tuple
 
 def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the ids of the compilations that the nodes belong to."""
-    ids = column(
-        reader,
+    ids = reader.column(
         "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id "
         "= wanted.value JOIN graph ON graph.id = node.graph WHERE graph.compilation",
         json_list(nodes),
@@ -122,14 +112,13 @@ def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model
         "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value "
         "WHERE node.stack"
     )
-    ids = column(reader, stacks, json_list(nodes))
+    ids = reader.column(stacks, json_list(nodes))
     return [stack.frames for stack in reader.by_ids(model.Stack, ids)]
 
 
 def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the nodes that their graph returns."""
-    ids = column(
-        reader,
+    ids = reader.column(
         "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
         "wanted.value JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
         json_list(nodes),
@@ -139,8 +128,7 @@ def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
 
 def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the ids of the nodes that use any of ``nodes``, for those that are placeholders."""
-    ids = column(
-        reader,
+    ids = reader.column(
         "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
         "wanted.value JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
         json_list(nodes),
@@ -182,7 +170,7 @@ def nodes_beginning(reader: SessionReader, beginning: str, limit: int) -> list[i
     """
     # A range of the index; a LIKE would be a scan, and take ``_`` for any letter.
     begins = "SELECT id FROM node WHERE name>=? AND name<? ORDER BY length(name), id LIMIT ?"
-    return column(reader, begins, beginning, beginning + "\uffff", limit)
+    return reader.column(begins, beginning, beginning + "\uffff", limit)
 
 
 def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) -> list[int]:
@@ -192,8 +180,8 @@ def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) 
     condition = " AND ".join(
         ["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words)
     )
-    return column(
-        reader, f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit
+    return reader.column(
+        f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit
     )
 
 
@@ -232,7 +220,7 @@ def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> lis
         f"SELECT DISTINCT edge.{wanted} FROM json_each(?) AS wanted CROSS JOIN edge ON "
         f"edge.{given} = wanted.value ORDER BY 1"
     )
-    return column(reader, asked, json_list(nodes))
+    return reader.column(asked, json_list(nodes))
 
 
 def edges_among(reader: SessionReader, nodes: Collection[int]) -> list[tuple[int, int]]:
@@ -398,14 +386,13 @@ def nodes_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
     """Return the ids of the nodes, ascending."""
     condition, values = _condition(wanted)
     joined = "FROM node JOIN graph ON graph.id = node.graph"
-    return column(reader, f"SELECT node.id {joined} WHERE {condition} ORDER BY node.id", *values)
+    return reader.column(f"SELECT node.id {joined} WHERE {condition} ORDER BY node.id", *values)
 
 
 def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) -> list[int]:
     """Return the rows of a graph whose nodes are meant, ascending."""
     condition, values = _condition(wanted)
-    return column(
-        reader,
+    return reader.column(
         "SELECT node.position FROM graph JOIN node ON node.id >= graph.first_node AND node.id < "
         f"graph.first_node + graph.node_count WHERE graph.id=? AND {condition} ORDER BY node.id",
         graph.id,
@@ -416,8 +403,7 @@ def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) 
 def first_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
     """Return the id of the first matching operation (else of the first node); empty for none."""
     condition, values = _condition(wanted)
-    return column(
-        reader,
+    return reader.column(
         f"SELECT node.id FROM node JOIN graph ON graph.id = node.graph WHERE {condition} ORDER BY "
         "node.op NOT LIKE 'call_%', node.id LIMIT 1",
         *values,

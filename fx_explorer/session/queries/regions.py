@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, column, json_list, number
-from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED
+from fx_explorer.session.reader import SessionReader, json_list
 
 
 def every_annotation(reader: SessionReader) -> list[str]:
     """Return every distinct set of annotations that a node has."""
-    return column(reader, "SELECT DISTINCT annotations FROM node WHERE annotations IS NOT NULL")
+    return reader.column("SELECT DISTINCT annotations FROM node WHERE annotations IS NOT NULL")
 
 
 def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[str, int]:
@@ -32,8 +32,8 @@ def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[st
 
 def annotated_count(reader: SessionReader, graph: int) -> int:
     """Return how many nodes of a graph have annotations."""
-    return number(
-        reader, "SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", graph
+    return reader.number(
+        "SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", graph
     )
 
 
@@ -41,8 +41,7 @@ def annotated_rows(
     reader: SessionReader, graph: model.Graph, annotations: Iterable[str]
 ) -> list[int]:
     """Return the rows of a graph whose nodes have one of these sets of annotations, ascending."""
-    return column(
-        reader,
+    return reader.column(
         "SELECT position FROM node WHERE id >= ? AND id < ? AND annotations IN (SELECT "
         "value FROM json_each(?)) ORDER BY id",
         graph.first_node,
@@ -54,15 +53,14 @@ def annotated_rows(
 def every_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
     """Return the ids of all nodes with one of these sets of annotations."""
     wanted = "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?))"
-    return column(reader, wanted, json_list(annotations))
+    return reader.column(wanted, json_list(annotations))
 
 
 def first_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[int]:
     """Return the id of the first operation (else of the first node) with one of these sets of
     annotations; empty for none.
     """
-    return column(
-        reader,
+    return reader.column(
         "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?)) ORDER "
         "BY op NOT LIKE 'call_%', id LIMIT 1",
         json_list(annotations),
@@ -144,7 +142,7 @@ def latest_reports(reader: SessionReader) -> list[model.SupportReport]:
         f"SELECT max(id) FROM support_report WHERE {IS_COUNTED} GROUP BY graph, compilation "
         "ORDER BY graph, max(id)"
     )
-    return reader.by_ids(model.SupportReport, column(reader, latest))
+    return reader.by_ids(model.SupportReport, reader.column(latest))
 
 
 class SupportCount(NamedTuple):
@@ -230,8 +228,7 @@ def nodes_in_segment(reader: SessionReader, segment: int) -> list[int]:
     """Return the nodes, ascending, that the report of each graph puts into this segment; for
     segment 0 those that fall back to PyTorch.
     """
-    return column(
-        reader,
+    return reader.column(
         f"SELECT node FROM node_support WHERE report IN (SELECT id FROM ({_SHOWN}) WHERE place = "
         "1) AND segment=? AND support != 'unknown' ORDER BY node",
         segment,

@@ -4,9 +4,7 @@ reading them takes long.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection
 
 from fx_explorer.session import schema
 from fx_explorer.session.reader import SessionReader
@@ -37,13 +35,6 @@ def computed_nodes(*, with_calls: bool = False, condition: str = "") -> str:
     )
 
 
-def json_list(values: Iterable[int] | Iterable[str]) -> str:
-    """Return the values in the form of SQLite's ``json_each``: any number of them in one
-    parameter.
-    """
-    return json.dumps(list(values))
-
-
 def among(ids: Collection[int] | None, column: str) -> str:
     """Return the condition that ``column`` is one of ``ids``. It is always true for None."""
     # In the text, since SQLite takes a limited number of parameters; they are whole numbers.
@@ -52,18 +43,8 @@ def among(ids: Collection[int] | None, column: str) -> str:
     return f"{column} IN ({', '.join(map(str, sorted(ids)))})"
 
 
-def column(reader: SessionReader, sql: str, *values: object) -> list[Any]:
-    """Return the values of a query with one column."""
-    return [row[0] for row in reader.query(sql, values)]
-
-
-def number(reader: SessionReader, sql: str, *values: object) -> int:
-    """Return the result of a query with one number."""
-    return int(reader.query(sql, values)[0][0])
-
-
 def rows_up_to(reader: SessionReader, row_type: type, most: int) -> int:
     """Return the number of rows of a kind, but ``most`` at most: it stops counting there."""
-    return number(
-        reader, f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})"
+    return reader.number(
+        f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})"
     )

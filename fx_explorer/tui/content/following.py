@@ -226,7 +226,7 @@ def _kernel(
     if texts:
         # Where no direction is asked for, what computes the values comes first.
         return min(texts, key=lambda d: (d.direction != direction, d.direction == "backward"))
-    if published := program(documents):
+    if documents and (published := program(documents)):
         return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation
     if is_elsewhere:

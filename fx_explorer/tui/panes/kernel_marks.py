@@ -148,7 +148,7 @@ class KernelMarks:
         marked.
         """
         if self.is_on and document.kind == "source":
-            return self.heat.of_file(document.id)
+            return self.heat.files.get(document.id, {})
         return {}
 
     def renew(self, reader: SessionReader) -> None:

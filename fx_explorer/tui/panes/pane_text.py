@@ -392,7 +392,7 @@ class SourceMarks:
         self._write()
         kinds = {line: kernel_kind(line_heat.most_expensive) for line, line_heat in heat.items()}
         if kinds:
-            self._code.colour_numbers(lambda line: kinds.get(line, ""))
+            self._code.colour_numbers(kinds.get)
         else:
             self._code.colour_numbers(None)
         return True
@@ -469,8 +469,8 @@ class NumberColours:
 # Which kernel each line of a generated text is of: all lines of a kernel's code and of the levels
 # below it, and in the output code the bodies and the calls of each.
 
-KindOfLine = Callable[[int], str]
-"""Line (from 0) → the kind that its number is written in; empty for a line of no kernel."""
+KindOfLine = Callable[[int], str | None]
+"""Line (from 0) → the kind that its number is written in; empty or None for a line of no kernel."""
 
 
 def kernel_of_text(reader: SessionReader, document: Document) -> int:

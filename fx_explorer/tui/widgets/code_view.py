@@ -48,7 +48,7 @@ class CodeView(LineView):
         self._line_numbers = line_numbers
         self._annotation_of: Callable[[int], Sequence[Piece] | None] = _NO_ANNOTATIONS.get
         self._annotation_width = 0
-        self._kind_of_number: Callable[[int], str] | None = None
+        self._kind_of_number: Callable[[int], str | None] | None = None
         self._numbers: Sequence[int] | None = None
         self._layout: LineLayout = AS_IT_IS
         self._wraps = False
@@ -56,6 +56,7 @@ class CodeView(LineView):
         """The rows of wrapped lines; None if each line has one row. Cursor and marks count in these
         rows.
         """
+        self._number_width = self._cells_of_numbers()
 
     # what an application uses
 
@@ -130,7 +131,7 @@ class CodeView(LineView):
         self._annotation_width = cells + 1
         self._lay_out()
 
-    def colour_numbers(self, kind_of: Callable[[int], str] | None) -> None:
+    def colour_numbers(self, kind_of: Callable[[int], str | None] | None) -> None:
         """Show the number of each line in the kind that ``kind_of`` returns; an empty kind, and
         None, mean that of the gutter. It is called for lines on screen only.
         """
@@ -174,6 +175,7 @@ class CodeView(LineView):
         """Lay out the lines for this width, keeping the cursor and the highlights on the same
         lines.
         """
+        self._number_width = self._cells_of_numbers()
         self._layout = self._layout.fitted(self._row_room)
         line, lit = self.line_of_row(self.cursor), frozenset(map(self.line_of_row, self.marks))
         top = self.line_of_row(self.scroll_offset.y)
@@ -218,8 +220,7 @@ class CodeView(LineView):
         numbers = self._number_width + 1 if self._line_numbers else 0
         return numbers + self._annotation_width
 
-    @property
-    def _number_width(self) -> int:
+    def _cells_of_numbers(self) -> int:
         greatest = self._numbers[-1] + 1 if self._numbers else len(self._lines)
         return len(str(greatest))
 
@@ -251,7 +252,7 @@ class CodeView(LineView):
             return tokens
         room = self._row_room
         cells = room if stop is None else stop - start
-        part = crop([(text, kind, False) for text, kind in tokens], start, cells)
+        part, _ = crop([(text, kind, False) for text, kind in tokens], start, cells)
         indent = " " * hanging(self._shown_text(line), room) if start else ""
         return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
 

@@ -143,13 +143,12 @@ class LinePainter:
             pieces = _cut_matches(tokens, spans)
         else:
             pieces = [(text, kind, False) for text, kind in tokens]
-        used = 0
         cut = crop_visibly if view.shows_cuts else crop
-        for text, kind, is_match in cut(pieces, skip, room):
+        shown, blank = cut(pieces, skip, room)
+        for text, kind, is_match in shown:
             segments.append(Segment(text, self._style(kind, state, is_match)))
-            used += cell_count(text)
-        if used < room:
-            segments.append(Segment(" " * (room - used), self._style("text", state)))
+        if blank > 0:
+            segments.append(Segment(" " * blank, self._style("text", state)))
         segments.append(self._track(track))
         return Line(segments, width)
 
@@ -167,7 +166,7 @@ class LinePainter:
     def header(self, tokens: Sequence[Piece], skip: int, width: int) -> Strip:
         style = self._style("header")
         margin = 1 + self._view.gutter_width
-        pieces = crop([(text, kind, False) for text, kind in tokens], skip, width - margin)
+        pieces, _ = crop([(text, kind, False) for text, kind in tokens], skip, width - margin)
         text = " " * margin + "".join([piece[0] for piece in pieces])
         return Line([Segment(text + " " * (width - cell_len(text)), style)], width)
 
@@ -199,9 +198,9 @@ class LinePainter:
 MatchedPiece = tuple[str, str, bool]
 
 
-def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
-    """Return the part of a line from cell ``skip`` on that fits in ``room`` cells. Half of a wide
-    character becomes a space.
+def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> tuple[list[MatchedPiece], int]:
+    """Return the part of a line from cell ``skip`` on that fits in ``room`` cells, and the cells
+    that it leaves. Half of a wide character becomes a space.
     """
     shown: list[MatchedPiece] = []
     for text, kind, is_match in pieces:
@@ -217,15 +216,18 @@ def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPi
             skip = 0
         shown.append((text, kind, is_match))
         room -= cells
-    return shown
+    return shown, room
 
 
-def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
+def crop_visibly(
+    pieces: Sequence[MatchedPiece], skip: int, room: int
+) -> tuple[list[MatchedPiece], int]:
     """Crop as ``crop`` does. If more follows, the last cell is ``…``."""
     cells = sum(cell_count(text) for text, _, _ in pieces)
     if cells <= skip + room or room <= 0:
         return crop(pieces, skip, room)
-    return [*crop(pieces, skip, room - 1), ("…", "muted", False)]
+    shown, blank = crop(pieces, skip, room - 1)
+    return [*shown, ("…", "muted", False)], blank
 
 
 def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[MatchedPiece]:

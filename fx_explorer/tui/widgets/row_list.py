@@ -449,7 +449,7 @@ def _cut(pieces: list[Piece], width: int, keeps: Keeps) -> list[Piece]:
     is_path = keeps == "end" or any("." in text for text, _ in pieces)
     end_width = width if is_path else width // 2 + 1
     end = _end_of(pieces, end_width)
-    start = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
+    start, _ = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
     return [*((text, kind) for text, kind, _ in start), end]
 
 

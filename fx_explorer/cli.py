@@ -70,7 +70,8 @@ COMMANDS: dict[str, str] = {
         "explain the options of torch.compile: what each does, its value in force, what "
         "another would change"
     ),
-    "backends": "list the backends of torch.compile: what each does, and whether it can be used here",
+    "backends": "list the backends of torch.compile: what each does, and whether it can be used "
+    "here",
     "support": "say what a backend supports of a target's graphs, where it splits them, and why",
     "recover": (
         "get back, or remove, the sessions of captures that were interrupted with "
@@ -134,15 +135,17 @@ DESCRIPTION = (
 EPILOG = """\
 examples:
   fx-explorer tour                      a guided tour, in five minutes
-  fx-explorer model.py                  look at a model: breaks, graphs, kernels, linked to your lines
+  fx-explorer model.py                  look at a model: breaks, graphs, kernels, linked to your \
+lines
   fx-explorer run train.py -- --lr 0.1  record an unmodified script, then: fx-explorer train.fxs
   fx-explorer diagnose model.py --try   what is wrong, and what was tried against it
   fx-explorer fix model.py --try        what takes its graph breaks away
   fx-explorer bench model.py            whether compiling pays
   fx-explorer COMMAND --help            examples and options of a command
 
-TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object (package.module:MyModel), an exported
-program or an AOTInductor package (model.pt2), or a saved session (model.fxs).
+TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object
+(package.module:MyModel), an exported program or an AOTInductor package (model.pt2), or a saved
+session (model.fxs).
 Write ./NAME for a file that is called like a command.
 
 exit codes:

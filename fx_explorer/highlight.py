@@ -45,14 +45,18 @@ _LIBRARIES = (
     "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels "
     "async_compile ops self cls"
 )
-_MADE_NAMES = r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x|r0_)\d+(?:_\d+)*\b"
+_MADE_NAMES = (
+    r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x"
+    r"|r0_)\d+(?:_\d+)*\b"
+)
 """Matches names that Dynamo, AOTAutograd and Inductor generate, so that they differ in colour from
 the user's own.
 """
 
 _PYTHON = (
     r"(?P<comment>#.*)"
-    r"|(?P<string>\b[rRbBuUfF]{1,2}(?:'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?)|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?)"
+    r"|(?P<string>\b[rRbBuUfF]{1,2}(?:'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?)|'(?:\\."
+    r"|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?)"
     r"|(?P<decorator>^\s*@[A-Za-z_][\w.]*)"
     rf"|(?P<constant>{_any_of(_CONSTANTS)})"
     r"|(?P<type>(?<=\bclass )\w+)"
@@ -60,7 +64,8 @@ _PYTHON = (
     rf"|(?P<variable>{_MADE_NAMES})"
     rf"|(?P<builtin>(?<!\.){_any_of(_LIBRARIES)}|(?<![.\w])(?:{_any_of(_PYTHON_BUILTINS)}))"
     r"|(?P<function>\b[A-Za-z_]\w*(?=\()|(?<=\bdef )\w+)"
-    r"|(?P<number>\b(?:0[xX][\da-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|\d[\d_]*(?:\.[\d_]*)?(?:[eE][+-]?\d+)?[jJ]?)|(?<!\w)\.\d+(?:[eE][+-]?\d+)?)"
+    r"|(?P<number>\b(?:0[xX][\da-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+"
+    r"|\d[\d_]*(?:\.[\d_]*)?(?:[eE][+-]?\d+)?[jJ]?)|(?<!\w)\.\d+(?:[eE][+-]?\d+)?)"
     r"|(?:[^\W\d]\w*)"
 )
 
@@ -85,7 +90,8 @@ _CPP = (
     rf"|(?P<type>{_any_of(_CPP_TYPES)})"
     rf"|(?P<variable>{_MADE_NAMES})"
     r"|(?P<function>\b[A-Za-z_]\w*(?=\(|<[\w:, ]*>\())"
-    r"|(?P<number>(?:\b0[xX][\da-fA-F']+|\b\d[\d']*(?:\.\d*)?(?:[eE][+-]?\d+)?|(?<!\w)\.\d+(?:[eE][+-]?\d+)?)[fFuUlLzZ]*)"
+    r"|(?P<number>(?:\b0[xX][\da-fA-F']+|\b\d[\d']*(?:\.\d*)?(?:[eE][+-]?\d+)?"
+    r"|(?<!\w)\.\d+(?:[eE][+-]?\d+)?)[fFuUlLzZ]*)"
     r"|(?:[^\W\d]\w*)"
 )
 
@@ -94,7 +100,8 @@ _BYTECODE = (
     r"|(?P<label>>>|-->|\bto L?\d+\b|\bL\d+\b:?|[│├┼┬┴╭╰─▸]+)"
     r"|(?P<comment>^\s*(?:Disassembly|ExceptionTable).*|#\s.*)"
     r"|(?P<string>\(.*\)\s*$|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"
-    r"|(?P<variable>\b__(?:compiled_fn|resume_at|import|builtins_dict)_\w+|\b(?:graph_out|tmp)_\d+\b)"
+    r"|(?P<variable>\b__(?:compiled_fn|resume_at|import|builtins_dict)_\w+|\b(?:graph_out"
+    r"|tmp)_\d+\b)"
     rf"|(?P<constant>{_any_of('True False None NULL')})"
     r"|(?P<keyword>\b[A-Z_]*(?:JUMP|FOR_ITER|RETURN|RAISE|YIELD)[A-Z_0-9]*\b)"
     r"|(?P<builtin>\b(?:PRE)?CALL[A-Z_]*\b)"
@@ -117,14 +124,18 @@ _MLIR = (
     r"(?P<comment>//.*)"
     r"|(?P<variable>%[\w$.#-]+)"
     r"|(?P<label>[#^][A-Za-z_]\w*)"
-    r"|(?P<type>!\w+(?:\.\w+)*|\b(?:tensor|vector|memref|index|none|bf16|tf32|[su]?i\d+|f\d\w*)\b|(?<=\d)x(?:bf16|tf32|[su]?i\d+|f\d\w*)\b)"
+    r"|(?P<type>!\w+(?:\.\w+)*|\b(?:tensor|vector|memref|index|none|bf16|tf32|[su]?i\d+"
+    r"|f\d\w*)\b|(?<=\d)x(?:bf16|tf32|[su]?i\d+|f\d\w*)\b)"
     r"|(?P<decorator>\bloc(?=\()|@[\w$.]+)"
     rf"|(?P<constant>{_any_of('true false dense unit unknown')})"
-    r"|(?P<builtin>\b(?:tt|ttg|ttng|amdg|amdgpu)\.(?:load|store|descriptor_\w+|async_\w+|local_\w+|buffer_\w+|dot\w*|warp_group_dot\w*|tc_gen5_mma\w*)\b)"
-    r"|(?P<keyword>\b(?:scf|cf|llvm)\.\w+|\b(?:tt|func)\.(?:func|return|call)\b|\b(?:module|attributes|public|private|to|step|iter_args|else|callsite|fused|at)\b)"
+    r"|(?P<builtin>\b(?:tt|ttg|ttng|amdg|amdgpu)\.(?:load|store|descriptor_\w+|async_\w+"
+    r"|local_\w+|buffer_\w+|dot\w*|warp_group_dot\w*|tc_gen5_mma\w*)\b)"
+    r"|(?P<keyword>\b(?:scf|cf|llvm)\.\w+|\b(?:tt|func)\.(?:func|return|call)\b|\b(?:module"
+    r"|attributes|public|private|to|step|iter_args|else|callsite|fused|at)\b)"
     r"|(?P<function>\"[a-z_]\w*\.[\w.]+\"(?=\()|\b[a-z_]\w*\.[a-z_][\w.]*)"
     r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
-    r"|(?P<number>(?<![\w.])-?\d+\.\d+(?:[eE][+-]?\d+)?|\b0x[\da-fA-F]+|\b\d+(?:x\d+)*(?=x)|(?<![\w.])-?\d+\b)"
+    r"|(?P<number>(?<![\w.])-?\d+\.\d+(?:[eE][+-]?\d+)?|\b0x[\da-fA-F]+|\b\d+(?:x\d+)*(?=x)"
+    r"|(?<![\w.])-?\d+\b)"
     r"|(?:[^\W\d]\w*)"
 )
 
@@ -163,8 +174,10 @@ _PTX = (
     r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
     r"|(?P<label>^\$?[\w$]+:|\$L_\w+)"
     r"|(?P<decorator>(?<![\w.])\.[a-z]\w*)"
-    rf"|(?P<builtin>{_PTX_NAME}(?:ld|st|cp|atom|red|mma|wgmma|wmma|tcgen05|ldmatrix|stmatrix|prefetch)\.[\w.:]+)"
-    rf"|(?P<keyword>@!?%p\d+|{_PTX_NAME}(?:bra|ret|exit|call|trap|bar|barrier|mbarrier|fence|membar|brx)\b[\w.:]*)"
+    rf"|(?P<builtin>{_PTX_NAME}(?:ld|st|cp|atom|red|mma|wgmma|wmma|tcgen05|ldmatrix|stmatrix"
+    rf"|prefetch)\.[\w.:]+)"
+    rf"|(?P<keyword>@!?%p\d+|{_PTX_NAME}(?:bra|ret|exit|call|trap|bar|barrier|mbarrier|fence"
+    rf"|membar|brx)\b[\w.:]*)"
     rf"|(?P<function>{_PTX_NAME}[a-z]\w*(?:[.:]+\w+)*(?=[\s;]))"
     r"|(?P<variable>%\w+(?:\.\w+)?)"
     r"|(?P<number>\b0[fFdD][\da-fA-F]{8,16}\b|\b0x[\da-fA-F]+|(?<![\w.%])-?\d+(?:\.\d+)?U?\b)"
@@ -178,8 +191,10 @@ _SASS = (
     r"|(?P<label>^\.?[\w.$]+:|`\([^)]*\))"
     r"|(?P<decorator>^\s*\.[a-z]\w*)"
     r"|(?P<variable>\b(?:U?R(?:\d+|Z)|U?P(?:\d|T)|SR_\w+|SRZ|SB\d|B\d+)\b(?:\.\w+)*)"
-    r"|(?P<builtin>\b(?:LD[GSLC]?|ST[GSL]?|LDSM|STSM|LDGSTS|ATOM\w*|RED\w*|UTMA\w+|UBLK\w+|LDTM|STTM|[HIQDBO]MMA|[HIQ]GMMA|UTC\w*MMA)\b(?:\.\w+)*)"
-    r"|(?P<keyword>@!?U?P[\dT]\b|\b(?:BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|BAR|B2R|SYNCS|WARPSYNC|DEPBAR|LDGDEPBAR|MEMBAR|FENCE|WARPGROUP\w*|NOP|YIELD|JMP|BRX)\b(?:\.\w+)*)"
+    r"|(?P<builtin>\b(?:LD[GSLC]?|ST[GSL]?|LDSM|STSM|LDGSTS|ATOM\w*|RED\w*|UTMA\w+|UBLK\w+|LDTM"
+    r"|STTM|[HIQDBO]MMA|[HIQ]GMMA|UTC\w*MMA)\b(?:\.\w+)*)"
+    r"|(?P<keyword>@!?U?P[\dT]\b|\b(?:BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|BAR|B2R|SYNCS"
+    r"|WARPSYNC|DEPBAR|LDGDEPBAR|MEMBAR|FENCE|WARPGROUP\w*|NOP|YIELD|JMP|BRX)\b(?:\.\w+)*)"
     r"|(?P<constant>\b(?:cx?(?=\[)|desc|gdesc|INF|QNAN)\b)"
     r"|(?P<function>\b[A-Z][A-Z\d]+\b(?:\.[\w.]+)?)"
     r"|(?P<number>-?\b0x[\da-f]+|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)"
@@ -191,10 +206,12 @@ _AMDGCN = (
     r"|(?P<string>\"(?:\\.|[^\"\\])*\"?)"
     r"|(?P<label>^\.?[\w.$]+:|\.LBB\w+)"
     r"|(?P<decorator>^\s*\.[a-z]\w*)"
-    r"|(?P<builtin>\b(?:(?:global|buffer|flat|scratch|s_buffer)_(?:load|store|atomic)\w*|ds_(?:read|write|load|store)\w*|s_load\w*|v_s?mfma\w*|v_wmma\w*)\b)"
+    r"|(?P<builtin>\b(?:(?:global|buffer|flat|scratch|s_buffer)_(?:load|store|atomic)\w*"
+    r"|ds_(?:read|write|load|store)\w*|s_load\w*|v_s?mfma\w*|v_wmma\w*)\b)"
     r"|(?P<keyword>\b(?:s_c?branch\w*|s_endpgm|s_barrier|s_waitcnt\w*|s_setpc\w*|s_nop)\b)"
     r"|(?P<function>\b(?:[sv]|ds|buffer|global|flat|scratch)_[a-z\d_]+\b)"
-    r"|(?P<variable>\b[sva]\d+\b|\b[sva]\[\d+:\d+\]|\b(?:vcc|exec|flat_scratch)(?:_lo|_hi)?\b|\b(?:scc|m0)\b)"
+    r"|(?P<variable>\b[sva]\d+\b|\b[sva]\[\d+:\d+\]"
+    r"|\b(?:vcc|exec|flat_scratch)(?:_lo|_hi)?\b|\b(?:scc|m0)\b)"
     rf"|(?P<constant>{_any_of('off lds offen idxen glc slc nt sc0 sc1')})"
     r"|(?P<number>-?\b0x[\da-f]+|(?<![\w.])-?\d+(?:\.\d+)?\b)"
     r"|(?:[^\W\d]\w*)"
@@ -269,7 +286,8 @@ page costs the same everywhere.
 _UNSAFE = re.compile(
     # C0 and C1 controls, then what reorders or hides text (bidirectional marks, zero-width
     # characters, tags), lone surrogates.
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 
@@ -413,7 +431,8 @@ def _tokens(text: str, rules: Rules) -> list[Token]:
         start, stop = match.span()
         if start > at:
             tokens.append((text[at:start], "text"))
-        tokens.append((text[start:stop], kind))  # type: ignore[arg-type]  # group names are kinds; a test holds them to it
+        # group names are kinds; a test holds them to it
+        tokens.append((text[start:stop], kind))  # type: ignore[arg-type]
         at = stop
     if at < len(text):
         tokens.append((text[at:], "text"))

@@ -94,7 +94,8 @@ RANDOM = (
 
 HELPERS = '''\
 def device_here(name):
-    """Return the device that the graph was made for, or the CPU where this machine has no such device."""
+    """Return the device that the graph was made for, or the CPU where this machine has no \
+such device."""
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError, NotImplementedError):
@@ -103,9 +104,11 @@ def device_here(name):
 
 
 def tensor(size, stride, dtype, where):
-    """Return a tensor that lies in memory as in the program, with random content; whole numbers are 0 or 1.
+    """Return a tensor that lies in memory as in the program, with random content; whole \
+numbers are 0 or 1.
 
-    One without dimensions is between 0 and 1: it may stand for a number, as a probability or a scale.
+    One without dimensions is between 0 and 1: it may stand for a number, as a probability \
+or a scale.
     """
     length = 1 + sum((n - 1) * step for n, step in zip(size, stride)) if 0 not in size else 0
     if dtype.is_floating_point or dtype.is_complex:
@@ -137,7 +140,8 @@ def registered(operator):
     """Stop when torch does not have an operator that is not its own."""
     namespace, _, name = operator.partition(".")
     if not hasattr(getattr(torch.ops, namespace), name):
-        raise SystemExit(f"{operator} is not registered: import the file or the library that defines it, below the imports.")
+        raise SystemExit(f"{operator} is not registered: import the file or the library \
+that defines it, below the imports.")
 '''
 
 

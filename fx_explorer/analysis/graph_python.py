@@ -42,7 +42,8 @@ LONG = 300
 
 GRAPH_OF = '''\
 def graph_of(module):
-    """Return a module as a GraphModule with one node, which calls it: the operator that takes it asks for a graph."""
+    """Return a module as a GraphModule with one node, which calls it: the operator that takes it \
+asks for a graph."""
     graph = torch.fx.Graph()
     taken = [graph.placeholder(name) for name in inspect.signature(module.forward).parameters]
     graph.output(graph.call_module("body", tuple(taken)))

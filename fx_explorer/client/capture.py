@@ -216,7 +216,8 @@ class Capture:
             )
             self.outcome = Outcome("not_started", reason, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)
-        except Exception as error:  # noqa: BLE001 - ours; what was captured is put in its place all the same
+        except Exception as error:  # noqa: BLE001
+            # ours; what was captured is put in its place all the same
             failed = (
                 f"fx-explorer itself failed while it followed the program: {type(error).__name__}: "
                 f"{error}. Please report it."

@@ -58,7 +58,8 @@ ROUNDS = 20
 _PR_SET_CHILD_SUBREAPER = 36
 
 _SHELLS = re.compile(
-    "sh|bash|dash|zsh|ksh|fish|busybox|env|make|nice|nohup|parallel|perl|ruby|setsid|sudo|stdbuf|taskset|time|timeout|xargs|unshare|bwrap|runuser|su|uv|uvx|conda|mamba|flock"
+    "sh|bash|dash|zsh|ksh|fish|busybox|env|make|nice|nohup|parallel|perl|ruby|setsid|sudo|stdbuf"
+    "|taskset|time|timeout|xargs|unshare|bwrap|runuser|su|uv|uvx|conda|mamba|flock"
 )
 """Matches programs whose purpose is to start others, so that it is not known what they start next.
 """

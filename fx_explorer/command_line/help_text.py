@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = "examples:\n"
 
-SOURCE_COLUMNS = 128
+SOURCE_COLUMNS = 100
 """The columns that the fine print is written in."""
+
+PRINTED_COLUMNS = 128
+"""The columns that it is printed in at most: longer lines are hard to read."""
 
 _HEADING = re.compile(r"^(?! )([^\n]{1,70}:)$", re.MULTILINE)
 _USAGE = re.compile(r"^usage:", re.MULTILINE)
@@ -56,12 +59,15 @@ class HelpParser(argparse.ArgumentParser):
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         out = sys.stdout if file is None else file
         width = width_for(out)
-        text = self.format_help()
-        if width and width < SOURCE_COLUMNS:
-            lines: list[str] = []
-            for line in reflowed(text).split("\n"):
+        lines: list[str] = []
+        for line in reflowed(self.format_help()).split("\n"):
+            if width and width < PRINTED_COLUMNS:
                 lines += wrapped(_written(line), width)
-            text = "\n".join(lines)
+            elif line.startswith(" "):
+                lines.append(line)
+            else:
+                lines += wrapped(line, PRINTED_COLUMNS)
+        text = "\n".join(lines)
         if is_read_in_colour(out):
             text = emphasised(text)
         out.write(text)

@@ -17,7 +17,8 @@ from fx_explorer.output.terminal import print_fitted
 
 EPILOG = """\
 examples:
-  fx-explorer capture model.py -o model.fxs              then: fx-explorer model.fxs, here or elsewhere
+  fx-explorer capture model.py -o model.fxs              then: fx-explorer model.fxs, here or \
+elsewhere
   fx-explorer capture model.py --gpu h100                for a GPU that is not there
   fx-explorer capture model.py --build --mode max-autotune
   fx-explorer capture model.py --backend aot_eager --no-train

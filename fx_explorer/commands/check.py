@@ -48,12 +48,14 @@ examples:
   fx-explorer check train.fxs --max-recompiles 2 --junit check.xml
   fx-explorer check model.py --expect-graphs 1 --github  annotations for GitHub Actions
 
-Each condition that is not met is one line on stdout, with file and line; everything else goes to stderr. What child processes
-compile counts, too. A check also fails when nothing was compiled, when the program left early, when compiling raised an error,
-and when a child process could not be seen. Each of these can be allowed.
+Each condition that is not met is one line on stdout, with file and line; everything else goes to
+stderr. What child processes compile counts, too. A check also fails when nothing was compiled, when
+the program left early, when compiling raised an error, and when a child process could not be seen.
+Each of these can be allowed.
 
-exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worker died or timed out, or the session is not complete
-· 2 and 5 as for every command. With 3 and 4 the conditions are still judged, on what was captured.
+exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worker died or timed out, or
+the session is not complete · 2 and 5 as for every command. With 3 and 4 the conditions are still
+judged, on what was captured.
 """
 
 
@@ -61,7 +63,8 @@ ALLOWED = {
     "nothing": "that nothing was compiled at all",
     "early-exit": "that the program left before its end, with exit status 0",
     "unseen-children": "that a child process imported torch unrecorded, or outlived the program",
-    "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
+    "compile-errors": "that compiling raised an error, which the program caught or torch passed "
+    "over",
     "gaps": "that something torch did could not be recorded",
 }
 """Name → help. Without the option, each is a condition that fails (overview/checks.py)."""

@@ -44,13 +44,16 @@ from fx_explorer.trials import forking_worker, why_not_measured
 
 EPILOG = """\
 examples:
-  fx-explorer diagnose train.py                          what is wrong, the worst first, and what to do
-  fx-explorer diagnose train.py --try                    try the remedies that are settings or small edits
+  fx-explorer diagnose train.py                          what is wrong, the worst first, and what \
+to do
+  fx-explorer diagnose train.py --try                    try the remedies that are settings or \
+small edits
   fx-explorer diagnose train.py --try --budget 600       for ten minutes at most
   fx-explorer diagnose model.fxs --json                  for programs
 
-A finding has the line, what shows it, what it costs, and what to do about it. A remedy counts as working only when --try has
-shown it on this program: each is captured once more, with that one change, and what the program does then is counted.
+A finding has the line, what shows it, what it costs, and what to do about it. A remedy counts as
+working only when --try has shown it on this program: each is captured once more, with that one
+change, and what the program does then is counted.
 
 exit codes: 0 nothing was found · 1 something was · and those of every command.
 """

@@ -14,16 +14,21 @@ from fx_explorer.command_line.profile_files import add_profile_argument
 
 EPILOG = """\
 examples:
-  fx-explorer model.py                                   pauses after Dynamo: . steps, r compiles to the end
+  fx-explorer model.py                                   pauses after Dynamo: . steps, r compiles \
+to the end
   fx-explorer model.py --run                             straight to the end
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
   fx-explorer model.fxs                                  a session that was saved
-  fx-explorer model.fxs --profile trace.json.gz          with the times of a torch.profiler trace of the program
+  fx-explorer model.fxs --profile trace.json.gz          with the times of a torch.profiler trace \
+of the program
   fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
-  fx-explorer dedicated_log_triton_trace.ndjson          what tritonparse wrote about Triton's kernels
-  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace compiles, as it goes
-  fx-explorer /tmp/trace                                 the TORCH_TRACE logs of a job's ranks, side by side
+  fx-explorer dedicated_log_triton_trace.ndjson          what tritonparse wrote about Triton's \
+kernels
+  fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace \
+compiles, as it goes
+  fx-explorer /tmp/trace                                 the TORCH_TRACE logs of a job's ranks, \
+side by side
 """
 
 

@@ -17,7 +17,8 @@ examples:
   fx-explorer keys                                       as your config file has them
   fx-explorer keys --default --format markdown
 
-Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured). The same file has the theme,
+Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured). The same file
+has the theme,
 and what to do after a fix was written ("ask", "capture" again, "nothing"):
 
     theme = "light"

@@ -28,8 +28,9 @@ examples:
   fx-explorer recover 1 -o model.fxs                     get the first one
   fx-explorer recover --remove                           remove them all
 
-While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed (kill -9, a machine that runs
-out of memory), the session stays there. The next start says so, and this command saves it.
+While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed
+(kill -9, a machine that runs out of memory), the session stays there. The next start says so, and
+this command saves it.
 """
 
 

@@ -20,7 +20,8 @@ from fx_explorer.model import CaptureRequest
 
 EPILOG = """\
 examples:
-  fx-explorer run train.py                               as `python train.py`, recorded into train.fxs
+  fx-explorer run train.py                               as `python train.py`, recorded into \
+train.fxs
   fx-explorer run train.py -- --epochs 1 --lr 0.1        its own arguments follow --
   fx-explorer run train.py -o first.fxs --no-build       kernels are only generated
   torchrun -m fx_explorer run train.py                   each rank writes its own session

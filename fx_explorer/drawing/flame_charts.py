@@ -298,7 +298,8 @@ GREY = "#767676"
 """Colour with a contrast of 4.5 to 1 against white and 4.6 to 1 against black."""
 
 STYLE = f"""
-text {{ font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; pointer-events: none; }}
+text {{ font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; \
+pointer-events: none; }}
 .beside {{ fill: {GREY}; }}
 .title {{ font-weight: bold; }}
 rect {{ stroke: {INK}; stroke-opacity: 0.4; stroke-width: 0.5; }}

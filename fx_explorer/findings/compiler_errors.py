@@ -34,12 +34,12 @@ from fx_explorer.session.queries.compilations import raised_compilations
 from fx_explorer.torch_texts import bounded
 
 LONGEST_ERROR = 400
-"""Maximum number of characters of an error's message in a sentence; the rest is in the traceback."""
+"""Maximum number of characters of an error's message in a sentence; the traceback has the rest."""
 
 
 def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
-    """Yield a finding for each function that has no compiled code. What was refused at the recompile
-    limit is a finding of its own.
+    """Yield a finding for each function that has no compiled code. What was refused at the
+    recompile limit is a finding of its own.
     """
     raised = {compilation.id for compilation in raised_compilations(reader)}
     lines = SourceLines(reader)
@@ -157,8 +157,8 @@ def _user_line(lines: SourceLines, traceback: CompilerTraceback) -> TracebackFra
 _GUARD_AT = re.compile(
     r"Failing guard allocated at (?P<code>.*?)  # (?P<file>\S+):(?P<line>\d+) in (?P<function>\w+)"
 )
-"""Matches a warning of torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose. Of the file
-it has the last 16 characters at least.
+"""Matches a warning of torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose. Of the
+file it has the last 16 characters at least.
 """
 
 MOST_CONSOLE_LINES = 2_000

@@ -51,7 +51,7 @@ class Search:
 
     looked_for: tuple[str, ...]
     not_looked_for: tuple[str, ...]
-    """What the session cannot show, because it lacks what it takes, or because nothing was tried."""
+    """What the session cannot show, because it lacks what it takes, or as nothing was tried."""
 
     @property
     def description(self) -> str:

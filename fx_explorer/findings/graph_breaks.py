@@ -1,5 +1,5 @@
-"""Graph breaks: lines at which Dynamo ends a graph and Python runs on, one finding for each line and
-cause.
+"""Graph breaks: lines at which Dynamo ends a graph and Python runs on, one finding for each line
+and cause.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def find_never_called(reader: SessionReader) -> Iterator[Finding]:
 def _what_to_do(name: str, unused: str) -> str:
     if "local name self" in unused:
         return (
-            "Call self.compile() there: it compiles the module in place. self = torch.compile(self) "
+            "Call self.compile() there: it compiles the module in place. "
+            "self = torch.compile(self) "
             "only gives the local name another meaning."
         )
     return (

@@ -57,7 +57,8 @@ KNOWN_WARNINGS = (
             r"Unable to hit fast path of CUDAGraphs because of pending, uninvoked backwards"
         ),
         "CUDA graphs run on the slow path: a backward of an earlier call is still pending.",
-        "torch replays a CUDA graph only when it knows that the memory of the earlier call is free.",
+        "torch replays a CUDA graph only when it knows that the memory of the earlier call is "
+        "free.",
         (
             Remedy("Run the backward of each forward, or run forwards without one under no_grad."),
             Remedy("Call torch.compiler.cudagraph_mark_step_begin() before each step."),

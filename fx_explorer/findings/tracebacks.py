@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fx_explorer.session.bounds import MAX_TRACEBACK
 
 _FRAME = re.compile(
-    r'^[^\S\n]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)\n(?P<code>[^\n]*)',
+    r'^[^\S\n]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)\n'
+    r"(?P<code>[^\n]*)",
     re.MULTILINE,
 )
 

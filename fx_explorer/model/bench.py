@@ -166,7 +166,8 @@ class BenchTask:
     threads: int = 0
     """Number of threads of an operator; 0 leaves the number to torch."""
     reference: str = ""
-    """Path of the file with the results of the program in eager mode: it writes them, the others read them.
+    """Path of the file with the results of the program in eager mode: it writes them, the others
+    read them.
     """
     round_s: float = 0.1
 

@@ -1,5 +1,5 @@
-"""This module describes what the command ``numerics`` asks of a process, and what it answers: how the
-results of each way of running the program compare, and at which operator they first differ.
+"""This module describes what the command ``numerics`` asks of a process, and what it answers: how
+the results of each way of running the program compare, and at which operator they first differ.
 
 Everything is one entry ``numerics`` of a session's ``meta``, so that the format of sessions stays.
 """
@@ -17,23 +17,23 @@ META = "numerics"
 """The key of the entry in ``meta``."""
 
 BY_TF32 = "TF32 makes the difference"
-"""The clause of a comparison (bench/measure/agreement.py) in which results are equal where numbers of
-32 bits are not rounded to TF32.
+"""The clause of a comparison (bench/measure/agreement.py) in which results are equal where numbers
+of 32 bits are not rounded to TF32.
 """
 
 NumericsWork = Literal[
     "reference", "compare", "locate", "decompositions", "random", "bisect", "minify"
 ]
-"""What a process does. ``reference``: run the program in eager mode and in float64. ``compare``: run
-it compiled, and compare its results. ``locate``: compare the graphs of one compiled call, pass after
-pass and node after node. ``decompositions``: compare each operator with its decomposition. ``random``: list the operators that
-draw random numbers.
-``bisect``: torch's CompilerBisector. ``minify``: write the smallest program that still differs.
+"""What a process does. ``reference``: run the program in eager mode and in float64. ``compare``:
+run it compiled, and compare its results. ``locate``: compare the graphs of one compiled call, pass
+after pass and node after node. ``decompositions``: compare each operator with its decomposition.
+``random``: list the operators that draw random numbers. ``bisect``: torch's CompilerBisector.
+``minify``: write the smallest program that still differs.
 """
 
 RunRole = Literal["program", "stage", "remedy"]
-"""Why the program was run so. ``program``: as the user compiles it. ``stage``: only the first stages
-of the compiler. ``remedy``: with something changed that may take the difference away.
+"""Why the program was run so. ``program``: as the user compiles it. ``stage``: only the first
+stages of the compiler. ``remedy``: with something changed that may take the difference away.
 """
 
 NumericsStage = Literal[
@@ -200,7 +200,7 @@ class Numerics:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Numerics:
-        """Read what ``to_json`` made. Raises ValueError, TypeError or KeyError for anything else."""
+        """Read what ``to_json`` made. Raises ValueError, TypeError or KeyError otherwise."""
         given = dict(fields)
         given["runs"] = tuple(checked(NumericsRun(**run)) for run in given.get("runs", ()))
         finding = given.get("finding")

@@ -16,17 +16,20 @@ LEFT_OUT = "<left-out>"
 """Text that replaces a secret."""
 
 _NAMES = re.compile(
-    "secret|password|passwd|passphrase|passcode|pwd|pat|apikey|credential|credentials|auth|authorization|bearer|cookie|signature|dsn|secrets|passwords|userpass|authtoken|accesstoken|pw"
+    "secret|password|passwd|passphrase|passcode|pwd|pat|apikey|credential|credentials|auth"
+    "|authorization|bearer|cookie|signature|dsn|secrets|passwords|userpass|authtoken|accesstoken|pw"
 )
 """Matches the last part of an option's name whose value is a secret."""
 
 _KEYS = re.compile(
-    "api|access|secret|private|auth|encryption|signing|account|ssh|deploy|license|master|service|storage|wandb|openai|azure|aws"
+    "api|access|secret|private|auth|encryption|signing|account|ssh|deploy|license|master|service"
+    "|storage|wandb|openai|azure|aws"
 )
 """Matches the text before ``key`` in such a name; a bare ``--key`` is usually not a secret."""
 
 _OF_A_TOKENIZER = re.compile(
-    "eos|bos|pad|mask|unk|sep|cls|stop|end|start|image|audio|video|special|per|prompt|new|max|min|num|n|total|batch|begin|prefix|suffix|time|class|separator|first|last|next|by"
+    "eos|bos|pad|mask|unk|sep|cls|stop|end|start|image|audio|video|special|per|prompt|new|max"
+    "|min|num|n|total|batch|begin|prefix|suffix|time|class|separator|first|last|next|by"
 )
 """Matches the text before ``token`` in the name of an option about text."""
 

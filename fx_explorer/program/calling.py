@@ -437,7 +437,8 @@ def use_backend(name: str, option: str = "--backend") -> None:
             "FILE.py:FUNCTION of yours."
         )
     try:
-        function._tags = ()  # type: ignore[attr-defined]  # as torch does, after it has taken the name
+        # as torch does, after it has taken the name
+        function._tags = ()  # type: ignore[attr-defined]
     except AttributeError:  # a method, or an object with slots
         function = functools.partial(function)
     private_names.register_backend(function, name)

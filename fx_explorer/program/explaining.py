@@ -41,7 +41,8 @@ def print_traceback(error: BaseException) -> None:
     """
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except BaseException as second:  # noqa: BLE001 - Python, too, shows what a hook raises and continues
+    except BaseException as second:  # noqa: BLE001
+        # Python, too, shows what a hook raises and continues
         with contextlib.suppress(OSError, ValueError):  # stderr is closed: nowhere to show it
             print("Error in sys.excepthook:", file=sys.stderr)
         sys.__excepthook__(type(second), second, second.__traceback__)
@@ -86,7 +87,8 @@ def _message(error: BaseException) -> str:
         return str(error)
     except Cancelled:
         raise
-    except BaseException:  # noqa: BLE001 - whatever the program raises there: the message is shown as missing
+    except BaseException:  # noqa: BLE001
+        # whatever the program raises there: the message is shown as missing
         return "(its message cannot be shown: str() of it fails)"
 
 
@@ -108,7 +110,8 @@ def whole_text(error: BaseException) -> str:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Cancelled:
         raise
-    except BaseException:  # noqa: BLE001 - causes of causes of causes, or a class of the program's that cannot be shown
+    except BaseException:  # noqa: BLE001
+        # causes of causes of causes, or a class of the program's that cannot be shown
         text = "".join([*traceback.format_tb(error.__traceback__), one_line(error)])
     return shortened(text, MAX_TRACEBACK)
 

@@ -12,6 +12,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -302,15 +303,10 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
     tensors = list(arguments.tensors())
     if any(tensor.is_floating_point() for tensor in tensors):
         for words, change in _OF_FLOATS.items():
-            yield words, arguments.changed(lambda tensor, change=change: _float(tensor, change))  # type: ignore[misc]
+            yield words, arguments.changed(partial(_float, change))
     if tensors:
         for words, change in _OF_ALL.items():
-            yield (
-                words,
-                arguments.changed(
-                    lambda tensor, change=change: _like(change(tensor.detach()), tensor)  # type: ignore[misc]
-                ),
-            )
+            yield words, arguments.changed(partial(_changed, change))
     if any(_is_integer(tensor) for tensor in tensors):
         yield LARGEST, arguments.changed(_largest)
         yield ALL_LARGE, arguments.changed(_all_large)
@@ -319,10 +315,8 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
     if tensors:
         for seed in SEEDS:
             generator = torch.Generator().manual_seed(seed)
-            yield (
-                f"random inputs (seed {seed})",
-                arguments.changed(lambda tensor, using=generator: _random(tensor, using)),  # type: ignore[misc]
-            )
+            drawn = arguments.changed(partial(_random, generator))
+            yield f"random inputs (seed {seed})", drawn
     for words, changed in _OF_NUMBERS.items():
         given = copied(arguments).with_numbers(changed)
         if given is not None:
@@ -383,13 +377,17 @@ def _moderate(tensor: torch.Tensor) -> torch.Tensor:
     return _like(moved.view(tensor.shape), tensor)
 
 
-def _float(tensor: torch.Tensor, change: Change) -> torch.Tensor:
-    if not tensor.is_floating_point():
-        return _like(tensor, tensor)
+def _changed(change: Change, tensor: torch.Tensor) -> torch.Tensor:
     return _like(change(tensor.detach()), tensor)
 
 
-def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _float(change: Change, tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return _like(tensor, tensor)
+    return _changed(change, tensor)
+
+
+def _random(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
     """Return random values. They are drawn on the CPU, so that every device gets the same; integers
     stay within the example's range.
     """

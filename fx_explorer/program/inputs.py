@@ -48,7 +48,8 @@ class Arguments:
         match self.args:
             case (tuple() | list(), dict()):
                 return (
-                    "a tuple and a dict are two arguments; to pass the tuple's elements by position "
+                    "a tuple and a dict are two arguments; to pass the tuple's elements by "
+                    "position "
                     "and the dict by name, let fx_explorer_target() return (callable, args, kwargs)"
                 )
             case (None,):

@@ -51,7 +51,8 @@ def record_when_used(directory: str, beginning: Beginning) -> None:
         dynamo.optimize = original
         try:
             _begin(Path(directory), beginning)
-        except Exception as error:  # noqa: BLE001 - ours: the program continues, and whoever reads the session is told
+        except Exception as error:  # noqa: BLE001
+            # ours: the program continues, and whoever reads the session is told
             note_unseen(
                 Path(directory), command_line(), f"recording could not begin in it: {error}"
             )

@@ -460,8 +460,8 @@ class SessionReader:
         return cast("ValueT", self._answers[key])
 
     def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run an SQL query and return its rows; the tables are those of session/schema.py. The query
-        cannot change the file.
+        """Run an SQL query and return its rows; the tables are those of session/schema.py. The
+        query cannot change the file.
         """
         return self._query(sql, values)
 

@@ -307,7 +307,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if not event.is_forwarded:
             waits = self._keys.has_one_of(self._key_table.leaders, self.screen)
             self._keys.sent(event, self.screen)
-            if waits:  # behind a key that opens a menu: that menu is to have it, not the list with the focus
+            # behind a key that opens a menu: that menu is to have it, not the list with the focus
+            if waits:
                 (self.focused or self.screen)._forward_event(event)
                 return
             if self.screen is not self.explorer:

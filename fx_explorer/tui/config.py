@@ -4,8 +4,8 @@
 ::
 
     theme = "light"                 # or "dark"; "auto" asks the terminal, which is the default
-    after_fix = "capture"           # capture again when a fix was written; "ask" is the default, or "nothing"
-    mark_kernels = false            # no numbers, colours and shares of kernels in the panes; p h shows them
+    after_fix = "capture"           # capture again when a fix was written; or "ask", or "nothing"
+    mark_kernels = false            # no numbers, colours and shares of kernels; p h shows them
 
     [keys]
     "pane.zoom" = "Z"               # any id of `fx-explorer keys`
@@ -84,7 +84,8 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     after_fix = entries.get("after_fix", "ask")
     if not isinstance(after_fix, str) or after_fix not in AFTER_FIX:
         problems.append(
-            f'{where}: after_fix = {shown_value(after_fix)} is not known; write "ask", "capture" or "nothing"'
+            f'{where}: after_fix = {shown_value(after_fix)} is not known; write "ask", '
+            f'"capture" or "nothing"'
         )
         after_fix = "ask"
     mark_kernels = entries.get("mark_kernels", True)

@@ -58,7 +58,8 @@ def _row(name: str) -> dict[str, Any]:
         if entry is not None:
             row["package"] = _package(entry)
         function = backend_registry.lookup_backend(name)
-    except Exception as error:  # noqa: BLE001 - told in the list: packages raise anything when they are loaded
+    except Exception as error:  # noqa: BLE001
+        # told in the list: packages raise anything when they are loaded
         return {
             **row,
             "missing": f"it cannot be loaded: {type(error).__name__}: {error}".partition("\n")[0],
@@ -146,7 +147,8 @@ NEEDS: dict[str, Callable[[], str]] = {
 
 
 if __name__ == "__main__":
-    from worker import load_package  # type: ignore[import-not-found]  # beside this file: Python puts a script's directory first
+    # beside this file: Python puts a script's directory first
+    from worker import load_package  # type: ignore[import-not-found]
 
     del sys.path[0]
     load_package()

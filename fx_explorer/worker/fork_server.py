@@ -287,8 +287,8 @@ def _fork(worker: RequestedWorker, printed: int) -> int | None:
 
 
 def _take_over(worker: RequestedWorker, printed: int) -> None:
-    """Give this fork what a process of its own has: a session, output, variables, and random numbers
-    of its own.
+    """Give this fork what a process of its own has: a session, output, variables, and random
+    numbers of its own.
     """
     os.setsid()
     sys.stdout.flush()

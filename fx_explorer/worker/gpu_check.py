@@ -208,7 +208,8 @@ def _machine_code(name: str, source: str) -> str:
 
 
 if __name__ == "__main__":
-    from worker import load_package  # type: ignore[import-not-found]  # beside this file: Python puts a script's directory first
+    # beside this file: Python puts a script's directory first
+    from worker import load_package  # type: ignore[import-not-found]
 
     del sys.path[0]
     load_package()

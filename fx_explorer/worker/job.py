@@ -104,7 +104,8 @@ class Job:
             SessionWriteError
         ) as error:  # nobody's fault; ``checked`` says why the session is not complete
             return self._outcomes.program or Outcome("not_started", str(error), error.exit_code)
-        except BaseException as error:  # noqa: BLE001 - ours, since what the program raises is an outcome already
+        except BaseException as error:  # noqa: BLE001
+            # ours, since what the program raises is an outcome already
             return self._outcomes.of_fault(error)
 
     def _capture(self) -> Outcome:

@@ -95,7 +95,8 @@ class Outcomes:
     def _of_program(self, program: Callable[[], None]) -> Outcome:
         try:
             program()
-        except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
+        except BaseException as error:  # noqa: BLE001
+            # the program may raise anything; it is printed, stored and reported
             with self._progress.original_functions.in_place():
                 return self._of_error(error)
         earlier = self._progress.request.raised_inspecting

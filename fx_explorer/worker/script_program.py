@@ -123,7 +123,8 @@ class ScriptProgram:
             WorkerError,
         ) as error:  # the script must not run with other options than were asked for
             raise TargetError(str(error)) from error
-        except Exception as error:  # noqa: BLE001 - ours; the script continues unrecorded, and the outcome says so
+        except Exception as error:  # noqa: BLE001
+            # ours; the script continues unrecorded, and the outcome says so
             self._outcomes.note_fault(error)
         self._progress.say(activity)
 

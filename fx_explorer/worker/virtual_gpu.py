@@ -83,7 +83,8 @@ class VirtualGpu:
             read_users_files(self._emulation)
             for question in list(self._emulation.questions)[:1]:
                 text = (
-                    f"{Path(question.file).name}:{question.line} asks {question.what}, which is answered "
+                    f"{Path(question.file).name}:{question.line} asks {question.what}, which is "
+                    f"answered "
                     "otherwise on the GPU"
                 )
                 self._progress.note(f"{text}; --no-weights captures it as there")

@@ -1,8 +1,8 @@
 """This table has every private name of torch's that our code imports, each with its module.
 
-``from fx_explorer.capture.torch_compat.private_names import OutputGraph`` looks for that one name. A
-release without it costs only what asks for it: the ImportError says what is missing. No other file
-imports a private name of torch's.
+``from fx_explorer.capture.torch_compat.private_names import OutputGraph`` looks for that one name.
+A release without it costs only what asks for it: the ImportError says what is missing. No other
+file imports a private name of torch's.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ GPT-2 of 12 layers for an H100, torch 2.11, Python 3.12: 0.66 s for all of 1.1 m
 to 0.2 s for these.
 
 Tried and not kept: a forked process that lowers the forward while the parent lowers the backward (a
-tenth on the CPU; on a GPU a fork cannot use CUDA, which Inductor asks while it lowers); options kept
-as attributes of their module until they are written (another thread may have other options); indices
-of buffers (0.05 s). Left in torch: code of graph modules that nobody runs (1.9 %; a graph that is
-changed afterwards would run the old code), fake tensors propagated again before lowering (2.2 %), and
-patterns of attention registered where no two products are multiplied (1 %).
+tenth on the CPU; on a GPU a fork cannot use CUDA, which Inductor asks while it lowers); options
+kept as attributes of their module until they are written (another thread may have other options);
+indices of buffers (0.05 s). Left in torch: code of graph modules that nobody runs (1.9 %; a graph
+that is changed afterwards would run the old code), fake tensors propagated again before lowering
+(2.2 %), and patterns of attention registered where no two products are multiplied (1 %).
 """
 
 from __future__ import annotations

@@ -195,7 +195,8 @@ class Toolchain:
         use_driver(gpu)
         import triton
 
-        from fx_explorer.capture.torch_compat.private_names import (  # noqa: F401 - what the sources import
+        # what the sources import
+        from fx_explorer.capture.torch_compat.private_names import (  # noqa: F401
             _set_triton_ptxas_path,
             codecache,
             triton_heuristics,

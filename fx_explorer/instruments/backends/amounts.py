@@ -245,8 +245,8 @@ class BackendPart:
 def parts_of(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
 ) -> tuple[list[BackendPart], bool]:
-    """Return the parts of a graph in order, and whether segments depend on each other in a cycle, so
-    that no order is correct.
+    """Return the parts of a graph in order, and whether segments depend on each other in a cycle,
+    so that no order is correct.
 
     ``segments`` has the segment of each operator, 0 for one in none, in the order of the graph.
     """

@@ -25,7 +25,8 @@ FOR_TESTS = "TESTING_ONLY"
 
 DOES = {
     "inductor": "torch's own compiler: Triton kernels on a GPU, C++ on the CPU",
-    "cudagraphs": "the graphs as they are, recorded and replayed as CUDA graphs; without a GPU just run",
+    "cudagraphs": "the graphs as they are, recorded and replayed as CUDA graphs; without a GPU "
+    "just run",
     "openxla": "XLA, for TPUs and other devices, with AOTAutograd",
     "openxla_eval": "XLA, without gradients",
     "tvm": "Apache TVM, without gradients",
@@ -129,9 +130,9 @@ def _group(backend: Backend) -> str:
 
 
 EPILOG = """\
-torch.compile gives the graphs to a backend (--backend NAME). Each is tried on a small graph. Any function of yours can also be
-a backend (--backends FILE.py:FUNCTION of fx-explorer bench). Packages register theirs under the entry point
-torch_dynamo_backends.
+torch.compile gives the graphs to a backend (--backend NAME). Each is tried on a small graph. Any
+function of yours can also be a backend (--backends FILE.py:FUNCTION of fx-explorer bench). Packages
+register theirs under the entry point torch_dynamo_backends.
 
 examples:
   fx-explorer backends                                what there is

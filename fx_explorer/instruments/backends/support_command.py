@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from fx_explorer.session import SessionReader
 
 EPILOG = """\
-Lists every operator of the backend's graphs: how often it is called, its share of FLOPs and bytes, supported or not, and why.
-Then come the segments that the backend compiles, what crosses their borders in bytes, what falls back to PyTorch between them,
-and which operator splits them. Support is known if the backend asks torch's partitioner (CapabilityBasedPartitioner) while it
-compiles. Otherwise fx-explorer asks the operator_support that the backend's function or file declares. Else it is unknown.
-docs/reference/support.md has the details.
+Lists every operator of the backend's graphs: how often it is called, its share of FLOPs and bytes,
+supported or not, and why. Then come the segments that the backend compiles, what crosses their
+borders in bytes, what falls back to PyTorch between them, and which operator splits them. Support
+is known if the backend asks torch's partitioner (CapabilityBasedPartitioner) while it compiles.
+Otherwise fx-explorer asks the operator_support that the backend's function or file declares. Else
+it is unknown. docs/reference/support.md has the details.
 
 examples:
   fx-explorer support model.py --backend mine.py:my_backend      a backend of your own
   fx-explorer support model.py --backend aot_eager               any that is registered
-  fx-explorer support model.py --backend openvino --python ../venv/bin/python    one of another interpreter
-  fx-explorer support model.py --backend mine.py:my_backend -o model.fxs         keep it: fx-explorer model.fxs shows it (v u)
+  fx-explorer support model.py --backend openvino --python ../venv/bin/python    one of another \
+interpreter
+  fx-explorer support model.py --backend mine.py:my_backend -o model.fxs         keep it: \
+fx-explorer model.fxs shows it (v u)
 """
 
 

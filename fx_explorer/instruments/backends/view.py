@@ -8,6 +8,7 @@ supports, operator by operator, and the segments that it cuts graphs into.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import FALLS_BACK
@@ -108,7 +109,7 @@ def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[Ta
             f"{shown.document.title}: {shown.size}, published by {shown.backend or 'a backend'} "
             f"{owner}"
         )
-        yield TableRow(cells, Place(shown.document), lambda text=text: Detail(text))  # type: ignore[misc]
+        yield TableRow(cells, Place(shown.document), partial(Detail, text))
     names = {row.id: f"[{row.name}]" for row in reader.rows(model.Compilation)}
     for entry in backend_summary.entries:
         owner = names.get(entry.compilation, "")
@@ -125,7 +126,7 @@ def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[Ta
             f"What {entry.backend} made for the {entry.direction or 'Dynamo'} graph of "
             f"{owner}: {times_called(entry)}."
         )
-        yield TableRow(cells, None, lambda text=text: Detail(text))  # type: ignore[misc]
+        yield TableRow(cells, None, partial(Detail, text))
     for run in backend_summary.runs:
         yield from _run(reader, run)
 
@@ -188,7 +189,10 @@ def _instruction(
         how,
         owner,
     )
-    text = f"{instruction.name} · {instruction.shapes or 'no shapes told'} · {run_time(instruction.seconds)} · {how}{where}"
+    text = (
+        f"{instruction.name} · {instruction.shapes or 'no shapes told'} · "
+        f"{run_time(instruction.seconds)} · {how}{where}"
+    )
     place = place_of_instruction(reader, run, instruction)
     kind = "problem" if instruction.fell_back else ""
     return TableRow(
@@ -259,10 +263,10 @@ def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
         else:
             place = None
         kind = colours.kind(name) if one.part.segment else "warning"
-        yield TableRow(cells, place, lambda one=one: Detail(_part_text(graph, one)), kind)  # type: ignore[misc]
+        yield TableRow(cells, place, partial(_part_detail, graph, one), kind)
 
 
-def _part_text(graph: GraphSupport, shown: ShownPart) -> str:
+def _part_detail(graph: GraphSupport, shown: ShownPart) -> Detail:
     """Describe the values that cross the borders of a part, one by one, and why the graph is split
     here.
     """
@@ -272,7 +276,7 @@ def _part_text(graph: GraphSupport, shown: ShownPart) -> str:
     lines += _border_lines("takes", shown.takes) + _border_lines("gives", shown.gives)
     splits = [split for split in graph.splits if _concerns(split, shown.part)]
     lines += [_split_line(split) for split in splits[:MOST_VALUES]]
-    return "\n".join([*lines, "", *explain_splits(graph)])
+    return Detail("\n".join([*lines, "", *explain_splits(graph)]))
 
 
 def _concerns(split: Split, part: BackendPart) -> bool:

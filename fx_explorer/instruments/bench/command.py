@@ -46,21 +46,26 @@ MAX_WIDTH, PLOT_HEIGHT = 120, 24
 """Size of a picture in the terminal, in cells and rows."""
 
 EPILOG = """\
-Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its own with empty compile
-caches, beside the program in eager mode. Contenders take turns in short rounds, so that what slows the machine down affects all
-of them. A speed-up has a 95 % interval; where that contains 1, there is no measurable difference.
+Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its
+own with empty compile caches, beside the program in eager mode. Contenders take turns in short
+rounds, so that what slows the machine down affects all of them. A speed-up has a 95 % interval;
+where that contains 1, there is no measurable difference.
 
 examples:
-  fx-explorer bench model.py                                        uncompiled, eager, aot_eager and inductor
+  fx-explorer bench model.py                                        uncompiled, eager, aot_eager \
+and inductor
   fx-explorer bench model.py --batch 1,8,32,128                     from which batch on it pays
-  fx-explorer bench model.py --size ids:1,mask:1=128,512            other sizes of dimension 1 of two inputs
-  fx-explorer bench model.py --backends inductor --modes default,max-autotune --no-train --budget 120
+  fx-explorer bench model.py --size ids:1,mask:1=128,512            other sizes of dimension 1 of \
+two inputs
+  fx-explorer bench model.py --backends inductor --modes default,max-autotune --no-train --budget \
+120
   fx-explorer bench model.py --backends inductor,my_backend.py:compile -o bench.fxs
   fx-explorer bench bench.fxs --format markdown                     once more, from what was saved
 
-exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes too long or has no figure
-at all · 3 the program raises in eager mode, too · 4 it dies or takes too long in eager mode, too · 130 stopped: what was
-measured is printed
+exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes
+too long or has no figure
+at all · 3 the program raises in eager mode, too · 4 it dies or takes too long in eager mode, too ·
+130 stopped: what was measured is printed
 """
 
 

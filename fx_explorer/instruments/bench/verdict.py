@@ -125,7 +125,10 @@ def _rough(figures: BenchFigures) -> Iterator[str]:
         ends = factor(seen.low), factor(seen.high)
         if seen.low > 1 or seen.high < 1:
             middle = factor(seen.middle)
-            yield f"{where}: about {middle} × as fast as in eager mode ({' to '.join(ends)}) {rounds}."
+            yield (
+                f"{where}: about {middle} × as fast as in eager mode ({' to '.join(ends)}) "
+                f"{rounds}."
+            )
         else:
             range_seen = f"between {' and '.join(ends)} × as fast as in eager mode"
             yield f"{where}: no measurable difference, {range_seen} {rounds}."

@@ -75,7 +75,9 @@ class FunctionCall:
     def walk(self) -> Iterator[FunctionCall]:
         """Yield this function and all below it, in the order of the calls."""
         pending = [self]
-        while pending:  # no recursion: a function with 1,000 graph breaks has 1,000 rests, each below the one before
+        # no recursion: a function with 1,000 graph breaks has 1,000 rests, each below the one
+        # before
+        while pending:
             call = pending.pop()
             yield call
             pending += reversed(call.calls)

@@ -107,7 +107,8 @@ into.
 """
 
 _CALLED = re.compile(
-    r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
+    r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) "
+    r"(?P<reduced>\w+))"
 )
 """Matches the debug context of a call of DistributedDataParallel's two helpers in C++. A log has no
 chain of calls.

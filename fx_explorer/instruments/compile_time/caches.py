@@ -236,7 +236,8 @@ _SETTINGS = {
 
 _GROUPS = {
     "inductor_config": "torch._inductor.config.{}",
-    "inductor_config_comms": "torch._inductor.config.aten_distributed_optimizations or its like: {}",
+    "inductor_config_comms": "torch._inductor.config.aten_distributed_optimizations or its "
+    "like: {}",
     "autograd_config": "torch._functorch.config.{}",
     "dynamo_config": "torch._dynamo.config.{}",
     "fx_kwargs": "how Inductor is called: {}",

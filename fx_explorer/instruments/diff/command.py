@@ -37,8 +37,9 @@ examples:
   fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
   fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
 
-A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is captured for either GPU.
-Kernels are paired by the operations they compute. Nothing is run on a virtual GPU: run times are not compared.
+A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is
+captured for either GPU. Kernels are paired by the operations they compute. Nothing is run on a
+virtual GPU: run times are not compared.
 """
 
 

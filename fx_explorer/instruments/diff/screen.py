@@ -50,7 +50,9 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
 
     DEFAULT_CSS = """
     DifferenceScreen { align: center middle; }
-    DifferenceScreen > Vertical { width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    DifferenceScreen > Vertical {
+        width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1;
+    }
     DifferenceScreen RowList { height: 1fr; background: $surface; }
     DifferenceScreen #title { color: $foreground; background: $panel; }
     DifferenceScreen OneLine { padding: 0; color: $text-muted; }

@@ -57,7 +57,11 @@ HAVE_A_LINE = ("graphs", "graph breaks", "recompiles", "kernels", KEPT, COMPILE_
 """Figures with a line of their own on the card. The others are named together in one line."""
 
 STILL_AHEAD = "Kernels, memory and time are compared once everything is compiled."
-NOT_COMPILED_THEN = "Kernels, memory and time are not compared: the last capture was stopped before compiling ended."
+NOT_COMPILED_THEN = (
+    "Kernels, memory and time are not compared: the last capture was stopped "
+    "before compiling "
+    "ended."
+)
 
 
 def since(

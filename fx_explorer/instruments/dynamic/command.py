@@ -30,8 +30,9 @@ examples:
   fx-explorer dynamic model.py --others 'torch.randn(7, 32)'
   fx-explorer dynamic model.py --no-train                without the backward
 
-Each way is captured by a worker of its own; nothing is built. The guards say whether the other inputs would recompile: the
-program is not run with them. mark_dynamic marks the dimensions in which the other inputs differ.
+Each way is captured by a worker of its own; nothing is built. The guards say whether the other
+inputs would recompile: the program is not run with them. mark_dynamic marks the dimensions in which
+the other inputs differ.
 """
 
 _WIDEST = (

@@ -53,7 +53,9 @@ class DynamicScreen(RunningDialog[None]):
 
     DEFAULT_CSS = """
     DynamicScreen { align: center middle; }
-    DynamicScreen > Vertical { width: 100%; height: auto; max-height: 96%; background: $surface; border: round $border; }
+    DynamicScreen > Vertical {
+        width: 100%; height: auto; max-height: 96%; background: $surface; border: round $border;
+    }
     DynamicScreen > Vertical { padding: 0 1; }
     DynamicScreen RowList { background: $surface; height: 5; }
     DynamicScreen VerticalScroll { height: auto; margin: 1 0; min-height: 5; max-height: 12; }

@@ -293,15 +293,17 @@ def place(file: str, line: int) -> str:
 
 EPILOG = """\
 examples:
-  fx-explorer fix model.py                               list the breaks, and what may take them away
+  fx-explorer fix model.py                               list the breaks, and what may take them \
+away
   fx-explorer fix model.py --try                         try each, with the results compared
   fx-explorer fix model.py --diff 2                      the second one as a diff
   fx-explorer fix model.py --apply 2                     try it, ask, write it to your file
 
-A fix is an edit of your source, or options of torch. --try runs each in a worker of its own, and counts the breaks again. It
-compares outputs, gradients and all state that can be reached with the original program in eager mode, on the example inputs
-and on others, with the code built too. What could not be compared is named. Only --apply changes your files: after a trial
-without errors, after asking, and with a backup.
+A fix is an edit of your source, or options of torch. --try runs each in a worker of its own, and
+counts the breaks again. It compares outputs, gradients and all state that can be reached with the
+original program in eager mode, on the example inputs
+and on others, with the code built too. What could not be compared is named. Only --apply changes
+your files: after a trial without errors, after asking, and with a backup.
 """
 
 

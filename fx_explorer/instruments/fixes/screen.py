@@ -209,7 +209,9 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
 
     DEFAULT_CSS = """
     FixScreen { align: center middle; }
-    FixScreen > Vertical { width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    FixScreen > Vertical {
+        width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1;
+    }
     FixScreen RowList { background: $surface; }
     FixScreen VerticalScroll { height: auto; max-height: 60%; margin: 1 0; }
     FixScreen Label { width: 1fr; padding: 0 1; }

@@ -157,7 +157,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     ),
     (
         ("symbolic_trace",),
-        r"'Proxy' object cannot be interpreted as an integer|must be .*int.*not .*Proxy|Proxy\).*(int|ints)|'Proxy' "
+        r"'Proxy' object cannot be interpreted as an integer|must be .*int.*not "
+        r".*Proxy|Proxy\).*(int|ints)|'Proxy' "
         r"object is not",
         "Python needs a real number here (a loop's range, a size, an index), and while "
         "symbolic_trace runs the code, sizes are stand-ins without a value. Dynamo takes the "
@@ -223,7 +224,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("export",),
         r"not a known type|pytree|Unsupported (input|output) type|Expected .*output",
-        "The model takes or returns an object that is not a tensor, number, list, tuple or dict, and "
+        "The model takes or returns an object that is not a tensor, number, list, tuple or "
+        "dict, and "
         "torch.export must take it apart.",
         (
             "return tensors, or register the class with torch.export.register_dataclass or "

@@ -144,7 +144,9 @@ def _decompositions(both: FrontEndDifference) -> Iterator[str]:
     split.sort(key=lambda line: len(line.dynamo) - len(line.other))
     for line in split[:SHOWN]:
         where = in_file(line.file, line.line)
-        yield f"{where}: {_each_once(line.dynamo)} of Dynamo's graph became {_each_once(line.other)}."
+        yield (
+            f"{where}: {_each_once(line.dynamo)} of Dynamo's graph became {_each_once(line.other)}."
+        )
 
 
 def _each_once(names: tuple[str, ...]) -> str:

@@ -73,7 +73,8 @@ def record_front_end(
             state="timed_out",
             error=f"It had not ended after {limit}. --frontend-limit SECONDS gives it more.",
         )
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program and torch may raise anything: it is what is recorded
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        # the program and torch may raise anything: it is what is recorded
         row = _refused(recording, row, error)
     else:
         with recording.noting(f"the graph of {FRONT_END_CALLS[name]}"):

@@ -192,7 +192,8 @@ _BEGIN = re.compile(r"\b[LG]\['")
 # what must stay
 
 _TENSOR = re.compile(
-    r"(?:torch\.(?P<dtype>\w+)), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=\[(?P<size>.*?)\]"
+    r"(?:torch\.(?P<dtype>\w+)), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), "
+    r"size=\[(?P<size>.*?)\]"
 )
 
 _STRIDE = re.compile(r"stride=\[(?P<stride>.*?)\]")

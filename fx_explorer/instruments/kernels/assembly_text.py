@@ -30,10 +30,12 @@ class Parts(NamedTuple):
 
 
 _SASS = re.compile(
-    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?:(?P<guard>@!?U?P[\dT])\s*)?(?P<name>[A-Z][\w.]*)(?![\w.])\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*;"
+    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?:(?P<guard>@!?U?P[\dT])\s*)?"
+    r"(?P<name>[A-Z][\w.]*)(?![\w.])\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*;"
 )
 _PTX = re.compile(
-    r"^\s+(?:(?P<guard>@!?%\w+)\s+)?(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>(?:\S.*?)??)(?:\s{0,40};)?\s{0,40}(?://.*)?$"
+    r"^\s+(?:(?P<guard>@!?%\w+)\s+)?(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])"
+    r"\s*(?P<operands>(?:\S.*?)??)(?:\s{0,40};)?\s{0,40}(?://.*)?$"
 )
 _AMDGCN = re.compile(
     r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*(?:;.*)?$"
@@ -74,7 +76,8 @@ _PLACES: dict[Level, re.Pattern[str]] = {
     "ttgir": re.compile(r"#loc\w* = loc\("),
     "llir": re.compile(r"![\w.]+ = "),
     "ptx": re.compile(
-        r"\s*\.(?:loc|file)\s|\$L__(?:tmp|func_begin|func_end|pc_)\w*:|\s*//\s*%bb|\s*// (?:begin|end) inline asm$"
+        r"\s*\.(?:loc|file)\s|\$L__(?:tmp|func_begin|func_end|pc_)\w*:|\s*//\s*%bb|\s*// "
+        r"(?:begin|end) inline asm$"
     ),
     "amdgcn": re.compile(r"\s*\.(?:loc|file|cfi_\w+)\s|\s*\.cfi_\w+$|\.L(?:tmp|func_begin)\w*:"),
     "sass": re.compile(r"\s*//## File |\s+/\* 0x[0-9a-f]{16} \*/$"),

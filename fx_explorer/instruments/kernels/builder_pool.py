@@ -205,7 +205,8 @@ def _row(session: Path, answer: BuildAnswer) -> KernelBuild:
         return reader.get(KernelBuild, answer.build)
 
 
-# One builder (instruments/kernels/measure/kernel_builder.py) from the outside: a process that is asked for one
+# One builder (instruments/kernels/measure/kernel_builder.py) from the outside: a process that is
+# asked for one
 # thing at a time.
 
 QUIT_S = 1.0

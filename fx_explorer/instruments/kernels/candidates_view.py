@@ -115,7 +115,10 @@ def _table(
 
 def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
     if kernel.language != "extern":
-        return f"{shown_name(kernel.name)}: its configurations{_in_all(rows)}. Enter shows one, level by level."
+        return (
+            f"{shown_name(kernel.name)}: its configurations{_in_all(rows)}. Enter shows one, "
+            f"level by level."
+        )
     templates = (
         " Enter shows a template's, level by level."
         if any(row.origin == "template" for row in rows)

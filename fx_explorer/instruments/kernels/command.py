@@ -52,7 +52,8 @@ SOURCE = "triton"
 EPILOG = """\
 examples:
   fx-explorer kernel model.fxs                           list the Triton kernels
-  fx-explorer kernel model.py gelu --gpu h100            one of them: its configurations, registers, occupancy
+  fx-explorer kernel model.py gelu --gpu h100            one of them: its configurations, \
+registers, occupancy
   fx-explorer kernel model.py gelu --gpu h100 --level ptx
   fx-explorer kernel model.py gelu --gpu h100 --passes   what Triton's compiler did to it
 """

@@ -110,7 +110,8 @@ _SASS: tuple[tuple[Kind, str], ...] = (
     ("move", r"U?MOV|U?SEL|CS2R|S2U?R|U?LDC|ULDC|U?PRMT|P2R|R2P|UMOV|PLOP3|UPLOP3|IMAD\.MOV"),
     (
         "integer",
-        r"U?(I|LEA|LOP|SHF|SGXT|VIADD|VIMNMX|POPC|FLO|BREV|BMSK|SHL|SHR|IADD|XMAD|LOP3|VHMNMX|PSETP)\w*",
+        r"U?(I|LEA|LOP|SHF|SGXT|VIADD|VIMNMX|POPC|FLO|BREV|BMSK|SHL|SHR|IADD|XMAD|LOP3|VHMNMX"
+        r"|PSETP)\w*",
     ),
 )
 

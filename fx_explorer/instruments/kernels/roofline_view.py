@@ -99,7 +99,10 @@ def _bounds(roofline: KernelRoofline) -> str:
         return f"{words}."
     longest = max(measured, key=lambda point: point.time_s)
     kernel = longest.cost.use.kernel
-    return f"{words}; the slowest of them, #{kernel.id} {shown_name(kernel.name)}, reaches {_share(longest.of_roof)} of its roof."
+    return (
+        f"{words}; the slowest of them, #{kernel.id} {shown_name(kernel.name)}, reaches "
+        f"{_share(longest.of_roof)} of its roof."
+    )
 
 
 def _notice(roofline: KernelRoofline) -> str:

@@ -34,16 +34,20 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-The target is built and called repeatedly, with a clock between the steps of a call: guards, Dynamo's bytecode, the code of
-AOTAutograd and Inductor around a graph, each kernel and library call, graph breaks, autograd. Calls without the clock and
-uncompiled calls take turns with them. The steps add up to the call; the rest is a row of its own.
+The target is built and called repeatedly, with a clock between the steps of a call: guards,
+Dynamo's bytecode, the code of AOTAutograd and Inductor around a graph, each kernel and library
+call, graph breaks, autograd. Calls without the clock and uncompiled calls take turns with them. The
+steps add up to the call; the rest is a row of its own.
 
 examples:
   fx-explorer ledger model.py --no-train            where the time of a call goes
   fx-explorer ledger model.py --steps               every step, in the order of the call
-  fx-explorer ledger model.py --flame               and as a flame chart in the terminal: what lies within what, and when
-  fx-explorer ledger model.fxs --svg call.svg       as a picture, with name, time and line of each block under the mouse
-  fx-explorer ledger model.py --try                 measure what may help: the same call with it, with fewer guards too
+  fx-explorer ledger model.py --flame               and as a flame chart in the terminal: what \
+lies within what, and when
+  fx-explorer ledger model.fxs --svg call.svg       as a picture, with name, time and line of each \
+block under the mouse
+  fx-explorer ledger model.py --try                 measure what may help: the same call with it, \
+with fewer guards too
   fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (v l)
 """
 

@@ -61,7 +61,8 @@ KIND_EXPLAINED: dict[LedgerKind, str] = {
     ),
     "break": "Your Python runs between two graphs; view 4 says why.",
     "python": "Python that runs as it would without torch.compile.",
-    "wrapper": "AOTAutograd and Inductor check and unpack inputs, start the graph, and wrap outputs.",
+    "wrapper": "AOTAutograd and Inductor check and unpack inputs, start the graph, and wrap "
+    "outputs.",
     "checks": (
         "The generated code compares sizes, strides and alignment with what it was compiled for."
     ),

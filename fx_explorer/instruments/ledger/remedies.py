@@ -151,7 +151,8 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
         )
     request = figures.request
     if request and request.mode and request.backend != "inductor":
-        return  # torch takes no options beside a mode, and only Inductor's modes are known as options
+        # torch takes no options beside a mode, and only Inductor's modes are known as options
+        return
     for effect in figures.guards.filters:
         why = f"it {describe_drops(effect)}"
         options: dict[str, object] = {GUARD_FILTER: effect.name}

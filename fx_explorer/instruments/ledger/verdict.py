@@ -77,7 +77,10 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
         yield f"{took}."
         return
     if call.iqr_s > MAX_SPREAD * call.call_s:
-        yield f"{took}, {run_time(call.uncompiled_s)} in eager mode, and which is faster is not known."
+        yield (
+            f"{took}, {run_time(call.uncompiled_s)} in eager mode, and which is faster is not "
+            f"known."
+        )
         return
     ratio = call.uncompiled_s / call.call_s
     interval = median_interval(ratios(list(call.uncompiled_rounds_s), list(call.rounds_s)))
@@ -185,7 +188,11 @@ def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
     slower = [line for line in line_times(figures).lines if _is_slower(line, least_s)]
     slower.sort(key=lambda line_time: line_time.gained_s)
     for line_time in slower[:MOST_LINES]:
-        times = f"{run_time(line_time.compiled_s)} compiled, {run_time(line_time.uncompiled_s)} in eager mode"
+        times = (
+            f"{run_time(line_time.compiled_s)} compiled, "
+            f"{run_time(line_time.uncompiled_s)} in "
+            f"eager mode"
+        )
         yield f"{in_file(line_time.line.file, line_time.line.line)} got slower: {times}."
 
 

@@ -30,20 +30,25 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read statement by statement. So a GPU
-need not be there (--gpu h100). On a real GPU (--device cuda) the memory that library calls take while they work is measured.
-A step is a call and its backward, with no gradients before it. With --measure the program is built and called, compiled and
-uncompiled, in processes of their own.
+Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read
+statement by statement. So a GPU need not be there (--gpu h100). On a real GPU (--device cuda) the
+memory that library calls take while they work is measured.
+A step is a call and its backward, with no gradients before it. With --measure the program is built
+and called, compiled and uncompiled, in processes of their own.
 
 examples:
-  fx-explorer memory model.py                            the peak of a training step, and the timeline
+  fx-explorer memory model.py                            the peak of a training step, and the \
+timeline
   fx-explorer memory model.py --gpu h100 --no-weights    as it would be on an H100
   fx-explorer memory model.py --optimizer adamw          with the state that AdamW keeps
-  fx-explorer memory model.fxs --format csv              every kernel call with the bytes of each kind
-  fx-explorer memory model.py --measure                  beside what is allocated, compiled and in eager mode
+  fx-explorer memory model.fxs --format csv              every kernel call with the bytes of each \
+kind
+  fx-explorer memory model.py --measure                  beside what is allocated, compiled and in \
+eager mode
   fx-explorer memory model.py --budgets 1,0.5,0 --measure --svg budgets.svg    memory against time
 
-exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as for every command
+exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as
+for every command
 """
 
 

@@ -37,14 +37,17 @@ if TYPE_CHECKING:
 SORTS = ("order", "breaks", "operations", "kernels", "time", "saved", "compile")
 
 EPILOG = """\
-Each module has a row, which includes its submodules: graph breaks, operations that Dynamo captured, calls of kernels and their
-time, what it saves for the backward, and its share of compile time, by operations. Kernel time is measured where there is a
-measurement, else it is a lower bound from the data sheet. Modules are sorted within their parent. Repeated layers are one row:
-"0 … 11 ×12, alike", or how they differ. The app has the same tree (key 0), where enter narrows every view to a module.
+Each module has a row, which includes its submodules: graph breaks, operations that Dynamo captured,
+calls of kernels and their time, what it saves for the backward, and its share of compile time, by
+operations. Kernel time is measured where there is a measurement, else it is a lower bound from the
+data sheet. Modules are sorted within their parent. Repeated layers are one row: "0 … 11 ×12,
+alike", or how they differ. The app has the same tree (key 0), where enter narrows every view to a
+module.
 
 examples:
   fx-explorer modules model.py                          the tree, repeated layers folded
-  fx-explorer modules model.py --gpu h100 --sort time   with estimated times, the most expensive first
+  fx-explorer modules model.py --gpu h100 --sort time   with estimated times, the most expensive \
+first
   fx-explorer modules model.fxs --depth 2 --all         of a saved session: two levels, every layer
   fx-explorer modules model.fxs --format csv            a line for each module; also json, markdown
 

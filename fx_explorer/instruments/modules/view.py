@@ -105,7 +105,7 @@ def _most_expensive(tree: ModuleTree) -> str:
 
 
 def _name(row: ModuleRow) -> str:
-    """Return ``blocks.0.mlp``; for a row of several, ``the 12 modules 0 … 11 of blocks together``."""
+    """Return ``blocks.0.mlp``; of several rows, ``the 12 modules 0 … 11 of blocks together``."""
     if row.is_fold:
         inside = describe_module_path(row.path[:-1])
         of = f" of {inside}" if inside else ""

@@ -1,3 +1,3 @@
-"""This package answers whether compiled code computes what eager mode does, and which operator is the
-first that differs.
+"""This package answers whether compiled code computes what eager mode does, and which operator is
+the first that differs.
 """

@@ -33,20 +33,23 @@ if TYPE_CHECKING:
     from fx_explorer.model import Numerics
 
 EPILOG = """\
-The program is called in eager mode, in float64 and compiled, on the same inputs with the same random numbers, and once more with
-other values. Equal is what PyTorch's own rule accepts, with float64 as the judge. Where results differ, the stages of the compiler
-are run one after the other, then the graphs node by node: the first node whose inputs agree and whose output differs is named,
+The program is called in eager mode, in float64 and compiled, on the same inputs with the same
+random numbers, and once more with other values. Equal is what PyTorch's own rule accepts, with
+float64 as the judge. Where results differ, the stages of the compiler are run one after the other,
+then the graphs node by node: the first node whose inputs agree and whose output differs is named,
 with your line, the kernel, and what takes the difference away. Gradients are compared too.
 
 examples:
   fx-explorer numerics model.py                      is it right, and if not, which operator is not
   fx-explorer numerics model.py --no-train           the forward only
   fx-explorer numerics model.py --dynamic --nodes    with dynamic sizes; every node with its error
-  fx-explorer numerics model.py --minify small.py    and write the smallest program that still differs
-  fx-explorer numerics model.py -o model.fxs         keep it: fx-explorer numerics model.fxs prints it again
+  fx-explorer numerics model.py --minify small.py    and write the smallest program that still \
+differs
+  fx-explorer numerics model.py -o model.fxs         keep it: fx-explorer numerics model.fxs \
+prints it again
 
-exit codes: 0 no difference · 1 it differs, or fails compiled only · 2 nothing was compiled · 3 the program raises in eager mode,
-too · 4 it dies or takes too long in eager mode, too
+exit codes: 0 no difference · 1 it differs, or fails compiled only · 2 nothing was compiled · 3 the
+program raises in eager mode, too · 4 it dies or takes too long in eager mode, too
 """
 
 
@@ -242,7 +245,7 @@ def _request(arguments: argparse.Namespace) -> CaptureRequest:
 
 
 class _Narration:
-    """Shows what is being done: in one updated line on a terminal, elsewhere in one line per step."""
+    """Shows what is being done: in one updated line on a terminal, else in one line per step."""
 
     def __init__(self) -> None:
         self._out = CaptureNarration(sys.stderr, pass_through=False)

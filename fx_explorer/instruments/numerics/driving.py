@@ -1,6 +1,7 @@
-"""This module runs the comparisons of ``numerics`` one after the other, each in a process of its own:
-eager mode and float64, the program as the user compiles it, the stages of the compiler, the graphs
-node by node, and what may take the difference away. A budget ends the trials, not the answer.
+"""This module runs the comparisons of ``numerics`` one after the other, each in a process of its
+own: eager mode and float64, the program as the user compiles it, the stages of the compiler, the
+graphs node by node, and what may take the difference away. A budget ends the trials, not the
+answer.
 """
 
 from __future__ import annotations

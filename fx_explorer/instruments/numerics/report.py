@@ -1,5 +1,5 @@
-"""What ``numerics`` learned as text, markdown, CSV and JSON: the answer first, then a row for each way
-of running the program, and for each node.
+"""What ``numerics`` learned as text, markdown, CSV and JSON: the answer first, then a row for each
+way of running the program, and for each node.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def _notes(numerics: Numerics) -> list[str]:
     graphs = counted(numerics.graphs, "graph")
     where = "the CPU" if numerics.device == "cpu" else numerics.device
     return [
-        f"Called with {numerics.inputs}, and with the same values in the opposite order, on {where}, "
+        f"Called with {numerics.inputs}, and with the same values in the opposite order, on "
+        f"{where}, "
         f"torch {numerics.torch}; {graphs}. Equal is what PyTorch's own rule accepts."
     ]

@@ -1,5 +1,5 @@
-"""This module compares the program of a session with eager mode, for the app: the same comparisons as
-the command's, of the session's request.
+"""This module compares the program of a session with eager mode, for the app: the same comparisons
+as the command's, of the session's request.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""This module says in sentences whether compiled code computes what eager mode does: the answer first,
-then the operator, the reason, and what was tried.
+"""This module says in sentences whether compiled code computes what eager mode does: the answer
+first, then the operator, the reason, and what was tried.
 """
 
 from __future__ import annotations

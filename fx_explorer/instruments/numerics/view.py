@@ -1,5 +1,5 @@
-"""This module shows in the app whether compiled code computes what eager mode does: the answer, each
-way of running the program, and the nodes of the graph that differs with their errors.
+"""This module shows in the app whether compiled code computes what eager mode does: the answer,
+each way of running the program, and the nodes of the graph that differs with their errors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ NONE_YET = (
 def numerics_table(reader: SessionReader) -> ViewTable:
     empty = f"Results were not compared. {NO_PROGRAM}" if is_log(reader) else NONE_YET
     table = ViewTable(
-        shows="Whether compiled code computes what eager mode does, and which operator differs first.",
+        shows="Whether compiled code computes what eager mode does, and which operator differs "
+        "first.",
         notice="",
         origin="errors are root mean squares against the same graph in float64; equal is what "
         "PyTorch's own rule accepts",

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.options.explained_options import ExplainedOption
 
 EPILOG = """\
-Without X: what the options do. With X, also their values in force, and who set them: the default, the program (where), an
-option of fx-explorer, or the environment. --try captures X once more by a worker of its own and says what differs.
+Without X: what the options do. With X, also their values in force, and who set them: the default,
+the program (where), an option of fx-explorer, or the environment. --try captures X once more by a
+worker of its own and says what differs.
 
 examples:
   fx-explorer options                                          what there is

@@ -37,7 +37,8 @@ ARGUMENTS: dict[str, OptionWords] = {
         "speed of "
         "the kernels. mark_dynamic is the choice for one dimension of one input.",
         {
-            "null": "specialized at first; a size that has changed is dynamic from the recompile on",
+            "null": "specialized at first; a size that has changed is dynamic from the "
+            "recompile on",
             "true": "dynamic from the first compile on, wherever possible",
             "false": "always specialized: every new size is a recompile",
         },
@@ -50,7 +51,8 @@ ARGUMENTS: dict[str, OptionWords] = {
             '"inductor"': "generates fused kernels (Triton, C++): the default",
             '"eager"': "runs Dynamo's graph as it is: tests Dynamo alone",
             '"aot_eager"': "runs AOTAutograd's graphs as they are: tests Dynamo and autograd",
-            '"aot_eager_decomp_partition"': "as aot_eager, with Inductor's decompositions and partitioner",
+            '"aot_eager_decomp_partition"': "as aot_eager, with Inductor's decompositions and "
+            "partitioner",
             '"regional_inductor"': "Inductor for regions marked with annotate, the rest eagerly",
             '"cudagraphs"': "AOTAutograd's graphs as CUDA graphs, without Inductor",
         },
@@ -109,7 +111,8 @@ THE_STANCE: dict[str, OptionWords] = {
         {
             '"default"': "compile what is not compiled yet",
             '"force_eager"': "ignore torch.compile: everything runs in Python",
-            '"eager_on_recompile"': "use what is compiled; what would need a compile runs in Python",
+            '"eager_on_recompile"': "use what is compiled; what would need a compile runs in "
+            "Python",
             '"fail_on_recompile"': "use what is compiled; what would need a compile raises",
             '"eager_then_compile"': (
                 "the first call in Python, compiled from the second: sizes that differ are "

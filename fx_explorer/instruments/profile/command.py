@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
@@ -45,22 +45,27 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 EPILOG = """\
-The times of the profile are joined to the calls of kernels in the session: by the launch of each kernel, the compiled graph
-around it, and its place among the calls of the generated code, confirmed by the names. ~ marks a time that is divided equally
-among several calls of one name, because their order does not identify them. ≈ marks code that differs in the number of its
-name. What ran outside of compiled graphs (optimizer, code that was not compiled, Python at graph breaks) is listed apart.
+The times of the profile are joined to the calls of kernels in the session: by the launch of each
+kernel, the compiled graph around it, and its place among the calls of the generated code, confirmed
+by the names. ~ marks a time that is divided equally among several calls of one name, because their
+order does not identify them. ≈ marks code that differs in the number of its name. What ran outside
+of compiled graphs (optimizer, code that was not compiled, Python at graph breaks) is listed apart.
 Everything adds up to the GPU's time in the profile.
 
-The profile is kept in the session, and the app shows its times as well: fx-explorer SESSION --profile TRACE.
+The profile is kept in the session, and the app shows its times as well: fx-explorer SESSION
+--profile TRACE.
 
 examples:
-  fx-explorer run train.py                        record it; a torch.profiler in it may write trace.json.gz meanwhile
-  fx-explorer profile train.fxs trace.json.gz     where the time went: your lines, modules, kernels; idle times of the GPU
+  fx-explorer run train.py                        record it; a torch.profiler in it may write \
+trace.json.gz meanwhile
+  fx-explorer profile train.fxs trace.json.gz     where the time went: your lines, modules, \
+kernels; idle times of the GPU
   fx-explorer profile trace.log trace.json.gz     the same with a TORCH_TRACE log of the program
   fx-explorer profile train.fxs --all             the profile that the session has, every row
   fx-explorer profile train.fxs t.json --format json
 
-exit codes: 0 fine · 1 nothing could be joined · 2 bad usage · 5 a file cannot be read, or is no profile
+exit codes: 0 fine · 1 nothing could be joined · 2 bad usage · 5 a file cannot be read, or is no
+profile
 """
 
 
@@ -326,8 +331,13 @@ def profile_csv(figures: ProfileFigures, every: bool) -> str:
         "line",
         "module",
     ]
-    rows = ([*_kernel(kernel).values()] for kernel in figures.kernels)
-    return csv_text(names, ([*row[:7], *(row[7] or ("", "")), row[8]] for row in rows))  # type: ignore[misc]
+    rows = []
+    for share in figures.kernels:
+        cells = _kernel(share)
+        module = cells.pop("module")
+        line = cells.pop("line")
+        rows.append([*cells.values(), *(line or ("", "")), module])
+    return csv_text(names, rows)
 
 
 def profile_json(figures: ProfileFigures, every: bool) -> str:
@@ -395,7 +405,7 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def _kernel(kernel_share: KernelShare) -> dict[str, object]:
+def _kernel(kernel_share: KernelShare) -> dict[str, Any]:
     cost, time = kernel_share.cost, kernel_share.time
     kernel = cost.use.kernel
     frame = cost.version.name if cost.version else None

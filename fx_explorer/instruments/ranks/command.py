@@ -12,17 +12,21 @@ from fx_explorer.output.terminal import terminal_width, width_for
 
 EPILOG = """\
 examples:
-  fx-explorer ranks /tmp/trace                           the directory that TORCH_TRACE was set to in the job
+  fx-explorer ranks /tmp/trace                           the directory that TORCH_TRACE was set to \
+in the job
   fx-explorer ranks rank_0.log.gz rank_7.log.gz          two of its logs
-  fx-explorer ranks train.rank*.fxs                      sessions that torchrun … -m fx_explorer run train.py wrote
+  fx-explorer ranks train.rank*.fxs                      sessions that torchrun … -m fx_explorer \
+run train.py wrote
   fx-explorer ranks /tmp/trace --check                   exit code 1 when the ranks diverge
   fx-explorer ranks /shared/trace --engine dask://host:8786    read by the workers of a Dask cluster
 
-A file's name (rank_3) and its records say which rank it belongs to. Compared are: which functions were compiled and in which
-order, the operations of the graphs (not their names), sizes and types, breaks, guards, why functions were recompiled, what
-torch's caches answered, collectives, and how it ended. A log that is cut off is compared as far as it goes.
+A file's name (rank_3) and its records say which rank it belongs to. Compared are: which functions
+were compiled and in which order, the operations of the graphs (not their names), sizes and types,
+breaks, guards, why functions were recompiled, what torch's caches answered, collectives, and how it
+ended. A log that is cut off is compared as far as it goes.
 
-exit codes: 0 compared · 1 with --check: they diverge, or it is unknown for a rank · 2 and 5 as for every command
+exit codes: 0 compared · 1 with --check: they diverge, or it is unknown for a rank · 2 and 5 as for
+every command
 """
 
 

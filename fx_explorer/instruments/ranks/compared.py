@@ -288,7 +288,8 @@ class SameProcess(Executor):
         future: Future[ResultT] = Future()
         try:
             future.set_result(work(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 it is raised where the result is asked for, as by any executor
+        except Exception as error:  # noqa: BLE001
+            # it is raised where the result is asked for, as by any executor
             future.set_exception(error)
         return future
 

@@ -123,7 +123,8 @@ class _Comparison:
     def _missing(self, compilation: CompilationSummary, position: int) -> RankFinding:
         if self._is_part(compilation):
             words = (
-                f"{self._those} compiled {_function(compilation)} for a part of the model that is not "
+                f"{self._those} compiled {_function(compilation)} for a part of the model that "
+                f"is not "
                 f"on {self._these}"
             )
             return self._finding("parts", position, words, reference=compilation)
@@ -136,7 +137,8 @@ class _Comparison:
     def _extra(self, compilation: CompilationSummary, position: int) -> RankFinding:
         if self._is_part(compilation):
             words = (
-                f"{self._these} compiled {_function(compilation)} for a part of the model that is not "
+                f"{self._these} compiled {_function(compilation)} for a part of the model that "
+                f"is not "
                 f"on {self._those}"
             )
             return self._finding("parts", position, words, other=compilation)

@@ -261,7 +261,8 @@ MOST_APART = 256
 """Maximum number of ranks of one mixed file, each of which needs an open file during the split."""
 
 _HEAD = re.compile(
-    rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) [^\]]{1,1000}\] \{"
+    rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) "
+    rb"[^\]]{1,1000}\] \{"
 )
 
 _BELOW = re.compile(rb"\[rank(?P<rank>\d{1,7})\]:\s?\t")

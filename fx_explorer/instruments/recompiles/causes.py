@@ -276,7 +276,8 @@ def limit_hits(reader: SessionReader) -> list[LimitHit]:
 
 
 _LIMIT = re.compile(
-    r"(?:exceeding the |hit config\.)(?P<option>\w{0,40}(?:recompile|cache_size)_limit)\b\D{1,200}(?P<limit>\d+)"
+    r"(?:exceeding the |hit "
+    r"config\.)(?P<option>\w{0,40}(?:recompile|cache_size)_limit)\b\D{1,200}(?P<limit>\d+)"
     r"|FailOnRecompileLimitHit"
 )
 """Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile, and the first line of its

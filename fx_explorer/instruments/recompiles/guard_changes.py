@@ -15,8 +15,9 @@ from fx_explorer.torch_texts import bounded
 
 ChangeKind = Literal[
     "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
-    "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend", "arguments", "keys", "contains", "has",
-    "iterator", "function", "modes", "hooks", "relation", "marked", "gone", "kind", "other",
+    "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend",
+    "arguments", "keys", "contains", "has", "iterator", "function", "modes", "hooks", "relation",
+    "marked", "gone", "kind", "other",
 ]  # fmt: skip
 """The kind of a change that made a guard fail.
 
@@ -141,24 +142,28 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ),
     (
         "device",
-        rf"tensor '{_SOURCE}' Tensor device index mismatch\. Expected device index to be (?P<old>-?\d+), actual (?P<new>-?\d+)",
+        rf"tensor '{_SOURCE}' Tensor device index mismatch\. Expected device index to be "
+        rf"(?P<old>-?\d+), actual (?P<new>-?\d+)",
         "the device number of {name} was {old} and now is {new}",
     ),
     (
         "device",
-        rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected DispatchKeySet\((?P<old>{_DEVICES})\b.*?\), "
+        rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected "
+        rf"DispatchKeySet\((?P<old>{_DEVICES})\b.*?\), "
         rf"actual DispatchKeySet\((?!(?P=old)\b)(?P<new>{_DEVICES})\b",
         "{name} was on {old} and now is on {new}",
     ),
     (
         # Below the devices: whatever else differs in the keys.
         "kind",
-        rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected (?P<old>DispatchKeySet\(.*?\)), actual (?P<new>.*\))",
+        rf"tensor '{_SOURCE}' dispatch key set mismatch\. expected "
+        rf"(?P<old>DispatchKeySet\(.*?\)), actual (?P<new>.*\))",
         "{name} is another kind of tensor ({new}, not {old})",
     ),
     (
         "type",
-        rf"expected type of '{_SOURCE}' to be a tensor type, ' but found <class '(?P<new>torch\.Tensor|.*Parameter)'>",
+        rf"expected type of '{_SOURCE}' to be a tensor type, ' but found <class "
+        rf"'(?P<new>torch\.Tensor|.*Parameter)'>",
         "{name} is a tensor of another class now: {new}",
     ),
     (
@@ -221,7 +226,8 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ),
     (
         "marked",
-        r"_has_dynamo_dim_marking|_dynamo_(?:weak_)?(?:dynamic|unbacked|strict_unbacked|static)_indices",
+        r"_has_dynamo_dim_marking|_dynamo_(?:weak_)?(?:dynamic|unbacked|strict_unbacked"
+        r"|static)_indices",
         "a tensor has other marks (mark_dynamic, mark_static …) than the one compiled for",
     ),
     (
@@ -332,7 +338,9 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ("size", rf"^{_SIZE} == (?P<old>\d+)", f"size {{index}} of {_WAS}"),
     (
         "relation",
-        rf"^{_SIZE} == {_SIZE.replace('P<source>', 'P<other>').replace('P<index>', 'P<other_index>')}.*duck sizing",
+        rf"^{_SIZE} == "
+        rf"{_SIZE.replace('P<source>', 'P<other>').replace('P<index>', 'P<other_index>')}.*duck "
+        rf"sizing",
         (
             "size {index} of {name} and size {other_index} of {other} were equal, and the "
             "compiled code takes them for one size"

@@ -25,7 +25,8 @@ def operation_names(
     if stage:
         graphs = "SELECT id FROM graph WHERE stage=?"
         values.append(stage)
-    return reader.column(  # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
+    # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
+    return reader.column(
         "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON node.id = "
         f"wanted.value WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
         *values,

@@ -298,7 +298,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.bench_program(),
             "does compiling pay?",
             (
-                "Measure the program in eager mode, and compiled by each backend, mode and batch size "
+                "Measure the program in eager mode, and compiled by each backend, mode and "
+                "batch size "
                 "you name, and compare the results."
             ),
         ),

@@ -99,8 +99,8 @@ STAGE_COLUMNS = (
     replace(COLUMNS[2], priority=1),
     *COLUMNS[3:],
 )
-"""The columns with a column for what happened to each node in a stage. In a narrow pane the value is
-left out.
+"""The columns with a column for what happened to each node in a stage. In a narrow pane the value
+is left out.
 """
 
 

@@ -58,12 +58,14 @@ MISSING: dict[Slot, str] = {
     ),
     "dynamo": "No graph of Dynamo's was recorded for this compilation yet.",
     "forward": "No forward graph was recorded for this compilation.",
-    "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
+    "backward": "There is no backward graph: this is inference, or the backward was never "
+    "compiled.",
     "joint": (
         "There is no joint graph: only training has one, when AOTAutograd is part of the backend."
     ),
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
-    "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
+    "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, "
+    "or gave it up.",
     "": "Nothing is shown here.",
     **{
         name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all."

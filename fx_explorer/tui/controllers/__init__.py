@@ -214,7 +214,8 @@ class CommandRuns:
             "explorer": explorer,
             "lines": self.app.focused or explorer,
         }
-        await self.app.run_action(textual_action(command), namespaces[command.scope])  # type: ignore[arg-type]
+        namespace = namespaces[command.scope]
+        await self.app.run_action(textual_action(command), namespace)  # type: ignore[arg-type]
 
     def _is_listed(self, command: AppCommand) -> bool:
         if command.id == "app.palette" or command.scope in ON_TOP:

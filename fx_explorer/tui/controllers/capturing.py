@@ -265,7 +265,8 @@ class Capturing:
         live, waiting = captures.live, captures.waiting
         asked = (live, waiting)
         if live and live.has_ended:
-            self._stepping.abort_compile()  # another variant: the program is through, and stays at hand
+            # another variant: the program is through, and stays at hand
+            self._stepping.abort_compile()
         elif self._stop_asked != asked:
             self._stop_asked = asked
             what = "reading" if captures.reads_log else "capture"

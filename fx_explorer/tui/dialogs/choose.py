@@ -1,6 +1,6 @@
 """This module lets the user choose one of many by typing: documents, links, places in the session.
-Slow searches run in the background, so that keys are answered. The lists of documents for a pane, of
-regions for the graphs and of variants to compare are made here too.
+Slow searches run in the background, so that keys are answered. The lists of documents for a pane,
+of regions for the graphs and of variants to compare are made here too.
 """
 
 from __future__ import annotations
@@ -315,7 +315,8 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
         documents = documents_of(reader, compilation)
         for document in documents:
             noun = "node" if document.kind == "graph" else "line"
-            detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
+            length = counted(document.line_count, noun)
+            detail = f"{document.direction} {document.kind} · {length}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
         for document in _graphs_in_other_forms(documents):
             detail = f"{document.direction} graph · {counted(document.line_count, 'node')}".strip()

@@ -38,7 +38,8 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
     Textual's ``Screen.dismiss`` (8.2) pops whatever screen is on top then.
     """
 
-    def render(self) -> RenderResult:  # type: ignore[override]  # Screen narrows what Widget may give
+    # Screen narrows what Widget may give
+    def render(self) -> RenderResult:  # type: ignore[override]
         below = super().render()
         if isinstance(below, BackgroundScreen):
             return ScreenBelow(below.screen, below.color)
@@ -63,7 +64,10 @@ class Ask(Dialog[str]):
 
     DEFAULT_CSS = """
     Ask { align: center middle; }
-    Ask > Vertical { width: 80%; max-width: 90; height: 3; background: $surface; border: round $border; padding: 0 1; }
+    Ask > Vertical {
+        width: 80%; max-width: 90; height: 3; background: $surface; border: round $border;
+        padding: 0 1;
+    }
     Ask Input { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
@@ -103,7 +107,10 @@ class Consent(Dialog[bool]):
 
     DEFAULT_CSS = """
     Consent { align: center middle; }
-    Consent > Vertical { width: 80%; max-width: 90; height: auto; background: $surface; border: round $border; padding: 0 1; }
+    Consent > Vertical {
+        width: 80%; max-width: 90; height: auto; background: $surface; border: round $border;
+        padding: 0 1;
+    }
     Consent Label { width: 1fr; margin: 1 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
@@ -138,7 +145,10 @@ class Keeping(Dialog[Keep]):
 
     DEFAULT_CSS = """
     Keeping { align: center middle; }
-    Keeping > Vertical { width: 80%; max-width: 90; height: auto; background: $surface; border: round $border; padding: 0 1; }
+    Keeping > Vertical {
+        width: 80%; max-width: 90; height: auto; background: $surface; border: round $border;
+        padding: 0 1;
+    }
     Keeping Label { width: 1fr; margin: 1 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()

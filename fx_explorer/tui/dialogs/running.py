@@ -145,7 +145,9 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
 
     DEFAULT_CSS = """
     MeasuringScreen { align: center middle; }
-    MeasuringScreen > Vertical { width: 80%; max-width: 90; height: auto; background: $surface; border: round $border; }
+    MeasuringScreen > Vertical {
+        width: 80%; max-width: 90; height: auto; background: $surface; border: round $border;
+    }
     MeasuringScreen Label { width: 1fr; padding: 0 1; }
     MeasuringScreen #what { color: $text-muted; }
     """

@@ -83,7 +83,9 @@ class SettingsDialog(TryingDialog):
     }
     SettingsDialog Input { background: $surface; margin-bottom: 1; }
     SettingsDialog RowList { height: 1fr; min-height: 4; background: $surface; }
-    SettingsDialog VerticalScroll { height: 45%; min-height: 3; max-height: 22; border-top: solid $border; }
+    SettingsDialog VerticalScroll {
+        height: 45%; min-height: 3; max-height: 22; border-top: solid $border;
+    }
     SettingsDialog.-tried VerticalScroll { height: 60%; max-height: 40; }
     SettingsDialog Static { color: $foreground; }
     SettingsDialog OneLine { padding: 0; color: $text-muted; }

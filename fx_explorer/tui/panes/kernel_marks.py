@@ -187,7 +187,10 @@ class KernelMarks:
         line_heat = self.lines_of(place.document).get(place.line)
         if line_heat is None or not self.heat.measure:
             return ""
-        return f"{counted(len(line_heat.parts), 'kernel')}, {percent(line_heat.share)} of the {self.heat.measure}"
+        return (
+            f"{counted(len(line_heat.parts), 'kernel')}, {percent(line_heat.share)} of the "
+            f"{self.heat.measure}"
+        )
 
     def _take(self, heat: SourceHeat) -> None:
         if heat != self.heat:

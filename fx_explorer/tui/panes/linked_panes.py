@@ -252,7 +252,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if event.widget is not self.screen.focused:
-            return  # the focus has gone on since: news of two panes come by two ways, and the older may come last
+            # the focus has gone on since: news of two panes come by two ways, and the older may
+            # come last
+            return
         for index, pane in enumerate(self.panes):
             if pane in event.widget.ancestors and index != self._active:
                 self._active = index

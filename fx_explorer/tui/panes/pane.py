@@ -467,6 +467,7 @@ class Pane(TellsUnreadable, Vertical):
             return Content("")
         if self.picture and self.picture.neighbourhood:
             return Content(
-                f"{len(self.picture.neighbourhood.nodes) - 1:,} around {self.picture.neighbourhood.centre.name}"
+                f"{len(self.picture.neighbourhood.nodes) - 1:,} around "
+                f"{self.picture.neighbourhood.centre.name}"
             )
         return position_text(self.body, document, self._region, len(self._lit), len(self.lit))

@@ -73,7 +73,9 @@ class Explorer(TellsUnreadable, Screen[None]):
     Explorer.-few-rows > PipelineBar, Explorer.-few-rows > Separator { display: none; }
     Explorer.-few-rows > InspectorLine, Explorer.-few-rows TablePane > TableNotes { display: none; }
     Explorer.-few-rows .pane-title, Explorer.-few-rows .pane-tabs { display: none; }
-    Explorer.-few-rows TablePane > .totals, Explorer.-few-rows TablePane > .detail { height: 0; border: none; }
+    Explorer.-few-rows TablePane > .totals, Explorer.-few-rows TablePane > .detail {
+        height: 0; border: none;
+    }
     """
     AUTO_FOCUS = ""
     BINDINGS = bindings_of("explorer")
@@ -244,7 +246,8 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.set_focus(self.views.body, scroll_visible=False)
         self.views.hide_others()
         if name == "source" and self.linked.active:
-            # Textual leaves the title of a pane that is mounted just now as it was before the focus.
+            # Textual leaves the title of a pane that is mounted just now as it was before the
+            # focus.
             self.app.stylesheet.update_nodes(self.linked.active.walk_children(with_self=True))
         if self.table:
             self.table.resume()

@@ -273,7 +273,10 @@ class Help(Dialog[None]):
 
     DEFAULT_CSS = """
     Help { align: center middle; }
-    Help > Vertical { width: 94%; max-width: 120; height: 90%; background: $surface; border: round $border; padding: 0 1; }
+    Help > Vertical {
+        width: 94%; max-width: 120; height: 90%; background: $surface; border: round $border;
+        padding: 0 1;
+    }
     Help Label { width: 1fr; padding: 0 1 1 1; }
     Help RowList { height: 1fr; background: $surface; }
     """

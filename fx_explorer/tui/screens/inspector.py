@@ -36,7 +36,9 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
 
     DEFAULT_CSS = """
     Inspector { align: center middle; }
-    Inspector > Vertical { width: 94%; height: 90%; background: $surface; border: round $border; padding: 0 1; }
+    Inspector > Vertical {
+        width: 94%; height: 90%; background: $surface; border: round $border; padding: 0 1;
+    }
     Inspector RowList { height: 1fr; background: $surface; }
     Inspector Static { height: auto; max-height: 4; }
     Inspector OneLine { padding: 0; color: $text-muted; }

@@ -333,8 +333,8 @@ def _width(states: Sequence[StepState], bar: Bar) -> int:
 
 
 class PipelineBar(Cached):
-    """Shows ``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible. A click
-    on a step shows what it did.
+    """Shows ``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible. A
+    click on a step shows what it did.
     """
 
     DEFAULT_CSS = """

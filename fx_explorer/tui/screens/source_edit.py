@@ -36,7 +36,9 @@ class SourceEditScreen(Dialog[None]):
 
     DEFAULT_CSS = """
     SourceEditScreen { align: center middle; }
-    SourceEditScreen > Vertical { width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    SourceEditScreen > Vertical {
+        width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1;
+    }
     SourceEditScreen Label { width: 1fr; color: $text-warning; padding: 0 1; }
     SourceEditScreen DiffView { height: 1fr; background: $surface; }
     SourceEditScreen OneLine { padding: 0; color: $text-muted; }

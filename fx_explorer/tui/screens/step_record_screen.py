@@ -68,7 +68,9 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
 
     DEFAULT_CSS = """
     StepScreen { align: center middle; }
-    StepScreen > Vertical { width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    StepScreen > Vertical {
+        width: 100%; height: 96%; background: $surface; border: round $border; padding: 0 1;
+    }
     StepScreen #code { width: 3fr; }
     StepScreen #source { height: 1fr; background: $surface; }
     StepScreen #bytecode { height: 2fr; background: $surface; }

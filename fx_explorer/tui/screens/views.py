@@ -1,8 +1,8 @@
 """This module holds the views to the right of the outline: which one is on screen, and which of its
 parts has the focus. The outline is read in the background, and gets the room that the views leave.
 
-``Cursor`` knows what the cursor is on: a place, a break, a region or a configuration, in any focused
-widget; the line at the bottom describes it.
+``Cursor`` knows what the cursor is on: a place, a break, a region or a configuration, in any
+focused widget; the line at the bottom describes it.
 """
 
 from __future__ import annotations

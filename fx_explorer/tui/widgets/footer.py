@@ -45,7 +45,10 @@ class FooterLine(Cached):
     """
 
     DEFAULT_CSS = """
-    FooterLine { dock: bottom; height: auto; width: 1fr; background: $panel; color: $text-muted; padding: 0 0 0 1; }
+    FooterLine {
+        dock: bottom; height: auto; width: 1fr; background: $panel; color: $text-muted;
+        padding: 0 0 0 1;
+    }
     """
 
     def __init__(self, keymap: Keymap) -> None:

@@ -519,6 +519,7 @@ def paint_after_messages(app: App[object]) -> None:
         else:
             hold.close()
             if app.is_running:
-                app.screen.check_idle()  # the app went idle while the frame was held, and would not look again by itself
+                # the app went idle while the frame was held, and would not look again by itself
+                app.screen.check_idle()
 
     release(HOPS)

@@ -468,7 +468,8 @@ def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
         wide = caller.in_dtype(dtype)
         state = NetworkState(wide.target.network, original=caller.target.network)
         return [observed(caller, state) for caller in (wide, wide.with_other_values())], ""
-    except Exception as error:  # noqa: BLE001 - the program was not written for it: any error of its own
+    except Exception as error:  # noqa: BLE001
+        # the program was not written for it: any error of its own
         why = one_line(error)
     if is_on_gpu(caller):
         torch.cuda.empty_cache()

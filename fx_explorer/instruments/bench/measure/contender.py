@@ -51,7 +51,8 @@ def main(notices: int, commands: int) -> None:
             cell = _ready(task, send)
             for line in lines:
                 send(cell.answer(line.strip()))
-        except BaseException as error:  # noqa: BLE001 - whatever the program raises is told, and the process ends
+        except BaseException as error:  # noqa: BLE001
+            # whatever the program raises is told, and the process ends
             send(news_of_failure(error))
     os._exit(0)  # no thread of the program keeps it, and torch takes a second to release a GPU
 

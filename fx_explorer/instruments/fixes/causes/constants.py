@@ -62,7 +62,8 @@ def fixes_of_constants(
 
 
 _VARIES = re.compile(
-    r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(getpid|getppid|times|urandom|getrandom)$"
+    r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(getpid|getppid|times|urandom"
+    r"|getrandom)$"
 )
 """Matches calls whose result varies from call to call: the time, random numbers, the process."""
 
@@ -144,7 +145,8 @@ def _kept(opaque: OpaqueCall, text: str) -> str:
 # Whether an expression can give something else at another call.
 
 _GIVES_ANOTHER = re.compile(
-    r"(time|random|secrets|uuid|datetime|socket|subprocess|gc|threading|getpass|tempfile|glob|shutil|"
+    r"(time|random|secrets|uuid|datetime|socket|subprocess|gc|threading|getpass|tempfile|glob"
+    r"|shutil|"
     r"urllib|http|sqlite3|select|platform|resource|locale|numpy\.random|torch\.rand\w*)(\.|$)|"
     r"(os|sys)\.(?!path\.(join|basename|dirname|splitext|normpath)$)|"
     r"(open|input|id|globals|locals|vars|next|eval|exec|getattr|hash)$"
@@ -154,7 +156,8 @@ program's own values.
 """
 
 _READS = re.compile(
-    r"(read\w*|load|load_\w+|\w*from_?file|loadtxt|genfromtxt|imread|fetch\w*|recv\w*|now|today|exists|is_file|"
+    r"(read\w*|load|load_\w+|\w*from_?file|loadtxt|genfromtxt|imread|fetch\w*|recv\w*|now|today"
+    r"|exists|is_file|"
     r"is_dir|stat|getenv|glob|iterdir|pop|popitem|send|seed)$"
 )
 """Matches last parts of function names for reading a file or other source, and for methods that

@@ -366,7 +366,8 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
         return []
     call = _backward(code, lines[at], site.line)
     assert call is not None
-    loss, inner = code.source(call.func.value), texts(code, lines[:at])  # type: ignore[attr-defined]
+    loss = code.source(call.func.value)  # type: ignore[attr-defined]
+    inner = texts(code, lines[:at])
     outer = texts(code, lines[at:])
     results = given_on(code, lines[:at], lines[at:])
     # The loss has no name yet by which the new function could return it.

@@ -399,7 +399,9 @@ def _is_item(node: cst.CSTNode) -> bool:
 
 
 def _without_item(code: Code, value: cst.BaseExpression) -> str:
-    return code.source(value.func.value) if _is_item(value) else code.source(value)  # type: ignore[attr-defined]
+    if _is_item(value):
+        return code.source(value.func.value)  # type: ignore[attr-defined]
+    return code.source(value)
 
 
 def _split(moved: _MovedPrint) -> SplitLines:

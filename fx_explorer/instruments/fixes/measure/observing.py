@@ -149,7 +149,8 @@ class Observer:
                 output["the output"] = self._call(
                     function, call.arguments, needs_gradients=bool(call.unlike_example)
                 )
-        except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
+        except Exception as error:  # noqa: BLE001
+            # the program may raise anything; both have to raise the same
             seen.raised, seen.message = raised(error)
         seen.reached = self._look(call.arguments, output)
         return seen

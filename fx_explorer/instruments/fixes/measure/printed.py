@@ -147,7 +147,8 @@ class _Heard:
             return
         try:
             message = record.getMessage()
-        except Exception as error:  # noqa: BLE001 - the program's texts do not fit together; its handlers tell it
+        except Exception as error:  # noqa: BLE001
+            # the program's texts do not fit together; its handlers tell it
             message = f"{record.msg!r} cannot be written: {type(error).__name__}"
         self._told += message.splitlines()
         self._add(f"{record.levelname} {record.name}: {message}")

@@ -36,7 +36,9 @@ class OtherPrograms:
     """All programs of one comparison. As a context manager it ends them all with the block."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
-        UsersCode().modules()  # that torch's files are none of the user's is found out once, and known in each of the children
+        # that torch's files are none of the user's is found out once, and known in each of the
+        # children
+        UsersCode().modules()
         self.original = OriginalProgram(place, request)
         """The original, which begins at once. The others begin when ``begin`` is called."""
         self.uncompiled = UncompiledProgram(place, request, self.original)

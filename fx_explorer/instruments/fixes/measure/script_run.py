@@ -13,6 +13,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
@@ -246,8 +247,10 @@ def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest
     """
     assert place.file is not None
     with contextlib.suppress(Exception, SystemExit):
-        seen.run(lambda: loading.run_script(place.file, request.target, request.arguments))  # type: ignore[arg-type]
-    import torch  # noqa: F401 - the changed script's process has it too, and looking at globals needs it
+        script = partial(loading.run_script, place.file, request.target, request.arguments)
+        seen.run(script)
+    # the changed script's process has it too, and looking at globals needs it
+    import torch  # noqa: F401
 
 
 def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitStack) -> str:

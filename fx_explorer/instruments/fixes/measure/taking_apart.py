@@ -61,7 +61,8 @@ def parts_of(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     except Exception as error:  # noqa: BLE001 - it is told with what was not compared
         return ObjectParts(
             {"type": type_name(value)},
-            unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is looked "
+            unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is "
+            f"looked "
             "at",
         )
 

@@ -163,7 +163,8 @@ def main(notices: int, commands: int) -> None:
                 for _ in range(2):  # the first of a kind may take what its library keeps for good
                     size_bytes = _beyond_results(prepared(call), torch.device(call.device))
             answer = {"size_bytes": size_bytes}
-        except Exception as error:  # noqa: BLE001 - told: whatever the call raises, the others are made
+        except Exception as error:  # noqa: BLE001
+            # told: whatever the call raises, the others are made
             answer = {"problem": f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST]}
         os.write(notices, json.dumps(answer).encode() + b"\n")
         if GPU_IS_LOST in str(answer.get("problem", "")):

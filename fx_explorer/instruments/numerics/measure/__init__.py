@@ -1,3 +1,3 @@
-"""This package runs the program and its graphs in the user's interpreter, and compares the values of
-their nodes.
+"""This package runs the program and its graphs in the user's interpreter, and compares the values
+of their nodes.
 """

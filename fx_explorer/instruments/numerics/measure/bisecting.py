@@ -43,7 +43,10 @@ def bisected(
     with contextlib.redirect_stdout(io.StringIO()):
         result = bisector.do_bisect(trial)
     if result is None:
-        return f"CompilerBisector finds nothing: every backend gives eager's results ({trials} trials)."
+        return (
+            f"CompilerBisector finds nothing: every backend gives eager's results ({trials} "
+            f"trials)."
+        )
     parts = [f"backend {result.backend}"]
     if result.subsystem:
         parts.append(f"subsystem {result.subsystem}")

@@ -1,5 +1,6 @@
-"""This module looks for the reason why generated code differs at a node, by trials: each compiles the
-graph once more with something changed, or calls it with something else around its inputs in memory.
+"""This module looks for the reason why generated code differs at a node, by trials: each compiles
+the graph once more with something changed, or calls it with something else around its inputs in
+memory.
 """
 
 from __future__ import annotations

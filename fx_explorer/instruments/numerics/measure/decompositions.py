@@ -1,6 +1,6 @@
-"""This module compares each operator of the program with its decomposition: Inductor replaces operators
-by others before it compiles (``select_decomp_table`` in torch/_inductor/decomposition.py), and a
-program may add to that table.
+"""This module compares each operator of the program with its decomposition: Inductor replaces
+operators by others before it compiles (``select_decomp_table`` in
+torch/_inductor/decomposition.py), and a program may add to that table.
 """
 
 from __future__ import annotations

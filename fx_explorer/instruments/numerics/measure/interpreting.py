@@ -1,9 +1,9 @@
-"""This module runs the graphs of one compiled call node by node: in eager mode, and in float64 as the
-judge of both eager mode and compiled code.
+"""This module runs the graphs of one compiled call node by node: in eager mode, and in float64 as
+the judge of both eager mode and compiled code.
 
 torch's own way to the judge is ``cast_to_fp64`` (torch/_dynamo/debug_utils.py), which rewrites the
-graph. Here the graph stays: an interpreter widens constants, inputs and the dtypes that are named in
-calls. Random operators cannot be repeated in float64, so the judge takes eager's numbers.
+graph. Here the graph stays: an interpreter widens constants, inputs and the dtypes that are named
+in calls. Random operators cannot be repeated in float64, so the judge takes eager's numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Values = dict[str, Any]
 """Name of a node → its value."""
 
 BIT_PATTERNS = ("view.dtype", "bitcast")
-"""Parts of the names of operators that read the bits of numbers, which have no meaning in float64."""
+"""Parts of the names of operators that read the bits of numbers, which have no meaning in float64.
+"""
 
 
 def copied_graph(graph_module: fx.GraphModule) -> fx.GraphModule:

@@ -1,10 +1,11 @@
 """This module finds the first operator that differs in one compiled call: which graph, which group
 of passes, or which node of the graph that was lowered.
 
-Each graph's compiled code is compared with the same graph in eager mode, on the inputs that the code
-was given, so a difference in one graph is not counted to the next. Inside a graph, values of single
-nodes are seen by compiling it once more with these nodes among its outputs. That may change what is
-fused; where the difference goes away by it, the graph is cut off after one node at a time instead.
+Each graph's compiled code is compared with the same graph in eager mode, on the inputs that the
+code was given, so a difference in one graph is not counted to the next. Inside a graph, values of
+single nodes are seen by compiling it once more with these nodes among its outputs. That may change
+what is fused; where the difference goes away by it, the graph is cut off after one node at a time
+instead.
 """
 
 from __future__ import annotations
@@ -58,15 +59,18 @@ from fx_explorer.program.explaining import one_line
 Say = Callable[[str], object]
 
 MOST_EXTRA_OUTPUTS = 60
-"""Largest number of nodes whose values are made outputs at once: compiling takes longer with each."""
+"""Largest number of nodes whose values are made outputs at once: compiling takes longer with each.
+"""
 
 ALL_OUTPUTS = (
-    "Values of single nodes are those of the same graph compiled with all of them as outputs, which "
+    "Values of single nodes are those of the same graph compiled with all of them as outputs, "
+    "which "
     "can change what is fused; the result of the graph still differs so."
 )
 
 CUT_OFF = (
-    "With all values as outputs the difference goes away, since other kernels are fused then. So the "
+    "With all values as outputs the difference goes away, since other kernels are fused then. "
+    "So the "
     "graph was compiled up to one node at a time, and this is the first node at which it differs."
 )
 
@@ -146,7 +150,7 @@ def config_patches(request: CaptureRequest) -> dict[str, Any] | None:
 
 
 def locate(record: RecordedProgram, say: Say) -> NumericsFinding | None:
-    """Return the first operator that differs; None where every graph computes what eager mode does."""
+    """Return the first operator that differs; None where graphs compute what eager mode does."""
     all_births: list[NumericsBirth] = []
     for position, graph in enumerate(record.graphs):
         for call in graph.calls:
@@ -224,7 +228,8 @@ def _of_rewriting(
         line.code,
         reasons=tuple(rewritten.sentences),
         method=(
-            "The graph was run by an interpreter before and after the passes, in eager mode, on the "
+            "The graph was run by an interpreter before and after the passes, in eager mode, on "
+            "the "
             "same inputs."
         ),
         nodes=tuple(rewritten.comparison.rows()),
@@ -408,7 +413,7 @@ class _InCode:
             return as_list(compiled(copied_inputs(self._call.inputs)))
 
     def _cut_off(self) -> tuple[fx.Node | None, Any]:
-        """Return the first node at which the graph, compiled up to there, differs, and its value."""
+        """Return the first node at which the graph, compiled so far, differs, and its value."""
         nodes = self._ancestors_of_wrong_output()
         low, high = 0, len(nodes) - 1
         found: tuple[fx.Node | None, Any] = (None, None)

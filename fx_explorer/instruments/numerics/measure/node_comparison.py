@@ -1,5 +1,5 @@
-"""This module compares the values of nodes between two runs of a graph, with a run in float64 as the
-judge, and finds the first node whose inputs agree and whose output differs.
+"""This module compares the values of nodes between two runs of a graph, with a run in float64 as
+the judge, and finds the first node whose inputs agree and whose output differs.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class NodeComparison:
         return list(sources)
 
     def _differs_by_itself(self, node: fx.Node) -> bool:
-        """Return whether a node differs from what eager mode and float64 make of the same inputs."""
+        """Return whether a node differs from what eager and float64 make of the same inputs."""
         if not is_repeatable(node) or not callable(node.target):
             return True
         known = {**self.eager, **self.results}
@@ -211,7 +211,8 @@ class NodeComparison:
                 args = fx.node.map_arg(node.args, lambda given: widened(value_of(given)))
                 kwargs = fx.node.map_arg(node.kwargs, lambda given: widened(value_of(given)))
                 exact = call_in_float64(node.target, args, kwargs)
-        except Exception:  # noqa: BLE001 - an operator that cannot be called by itself is not excused
+        except Exception:  # noqa: BLE001
+            # an operator that cannot be called by itself is not excused
             return True
         return differs(self.results[node.name], eager, exact, self.precision)
 

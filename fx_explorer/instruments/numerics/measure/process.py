@@ -1,5 +1,5 @@
-"""This module is a process like the worker that does one task of ``numerics``, in a process of its own,
-because what is compiled may hang or end it.
+"""This module is a process like the worker that does one task of ``numerics``, in a process of its
+own, because what is compiled may hang or end it.
 
 Its first line of input is a ``NumericsTask``. It answers with one ``BenchNews`` of the kind
 ``compared``, whose ``cell`` has what was learned, or ``failed``.
@@ -37,7 +37,8 @@ def main(notices: int, commands: int) -> None:
         task = NumericsTask.from_json(lines.readline())
         try:
             send(BenchNews("compared", cell=_answer(task, say)))
-        except BaseException as error:  # noqa: BLE001 - whatever the program raises is told, and the process ends
+        except BaseException as error:  # noqa: BLE001
+            # whatever the program raises is told, and the process ends
             send(news_of_failure(error))
         lines.readline()
     os._exit(0)  # no thread of the program keeps it

@@ -248,8 +248,8 @@ Passes = Callable[..., Any]
 
 
 def _outermost(record: RecordedProgram, note: Callable[..., None]) -> Callable[[Any], Passes]:
-    """Return what makes a replacement of a group of passes: ``note`` is called with the graph before
-    it and its result, for whole graphs and not for those within them.
+    """Return what makes a replacement of a group of passes: ``note`` is called with the graph
+    before it and its result, for whole graphs and not for those within them.
     """
 
     def make(original: Any) -> Passes:

@@ -1,5 +1,5 @@
-"""This module says where a group of passes changed what a graph computes. A pass keeps the names of the
-nodes that it leaves alone, so the graph before and after it is compared by name.
+"""This module says where a group of passes changed what a graph computes. A pass keeps the names of
+the nodes that it leaves alone, so the graph before and after it is compared by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """This module writes the smallest program that still differs, as a target file: the operator that
-differs with its inputs as they were; where it does not differ alone, with the operators before it, a
-layer more at each try.
+differs with its inputs as they were; where it does not differ alone, with the operators before it,
+a layer more at each try.
 
 torch's own minifier (``torch._dynamo.repro``) starts from the whole graph and asks for an accuracy
 check of its own. Here the operator is known, so a few tries from the other end are enough.

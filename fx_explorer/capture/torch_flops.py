@@ -119,7 +119,7 @@ def _count(node: torch.fx.Node) -> int | torch.SymInt | None:
     formula = formulas().get(getattr(node.target, "overloadpacket", None))
     if formula is None:
         return count_flops_fx(node)
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta.get("val"))
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda given: given.meta.get("val"))
     return formula(*args, **kwargs, out_val=node.meta.get("val"))
 
 

@@ -421,7 +421,9 @@ def _like(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """Return ``value`` as a new tensor with the strides of ``tensor``, requiring grad where
     ``tensor`` does.
     """
-    is_strided = all(one.layout == torch.strided and not one.is_nested for one in (value, tensor))
+    is_strided = all(
+        given.layout == torch.strided and not given.is_nested for given in (value, tensor)
+    )
     if is_strided and value.shape == tensor.shape and value.stride() != tensor.stride():
         value = torch.empty_like(tensor, requires_grad=False).copy_(value)
     made = value.detach().clone()

@@ -49,8 +49,8 @@ class Arguments:
             case (tuple() | list(), dict()):
                 return (
                     "a tuple and a dict are two arguments; to pass the tuple's elements by "
-                    "position "
-                    "and the dict by name, let fx_explorer_target() return (callable, args, kwargs)"
+                    "position and the dict by name, let fx_explorer_target() return (callable, "
+                    "args, kwargs)"
                 )
             case (None,):
                 return "None is the one argument; a function must return the inputs"

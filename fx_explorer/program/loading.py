@@ -148,9 +148,9 @@ def parameters_of(path: Path, name: str) -> list[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     own = [statement for statement in body if isinstance(statement, ast.ClassDef | ast.FunctionDef)]
-    found = next((one for one in own if one.name == name), None)
+    found = next((statement for statement in own if statement.name == name), None)
     if isinstance(found, ast.ClassDef):
-        methods = [one for one in found.body if isinstance(one, ast.FunctionDef)]
+        methods = [member for member in found.body if isinstance(member, ast.FunctionDef)]
         found = next((function for function in methods if function.name == "forward"), None)
         skipped = 1
     else:

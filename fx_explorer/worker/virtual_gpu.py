@@ -84,8 +84,7 @@ class VirtualGpu:
             for question in list(self._emulation.questions)[:1]:
                 text = (
                     f"{Path(question.file).name}:{question.line} asks {question.what}, which is "
-                    f"answered "
-                    "otherwise on the GPU"
+                    "answered otherwise on the GPU"
                 )
                 self._progress.note(f"{text}; --no-weights captures it as there")
 

@@ -231,8 +231,8 @@ class WatchedCalls:
         still held.
         """
         forward = self._forward
-        tensors = {node: one for node, one in inputs.items() if isinstance(one, torch.Tensor)}
-        storages = [forward.numbers.of(one) for one in tensors.values()]
+        tensors = {node: value for node, value in inputs.items() if isinstance(value, torch.Tensor)}
+        storages = [forward.numbers.of(tensor) for tensor in tensors.values()]
         forward.calls.append((compilation, list(tensors), storages))
         forward.has_new_graph |= compilation not in self._known
         if len(forward.calls) > MOST_CALLS:

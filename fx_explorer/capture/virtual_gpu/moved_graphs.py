@@ -81,7 +81,7 @@ def _read_inputs_on_the_gpu() -> None:
     def tensor(
         self: Any, storage: Any, shape: Any, stride: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        if not any(storage is one for one in on_gpu):
+        if not any(storage is moved for moved in on_gpu):
             return read_tensor(self, storage, shape, stride, *args, **kwargs)
         dtype = kwargs.get("dtype") or torch.float32
         made = torch.empty(shape, dtype=dtype, device=GPU_DEVICE)

@@ -253,17 +253,17 @@ def support_table(reader: SessionReader) -> ViewTable:
 
 def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
     colours = RegionColours()
-    for one, (name, count, flops, takes, gives, made_of) in zip(
+    for shown, (name, count, flops, takes, gives, made_of) in zip(
         graph.parts, part_table(graph), strict=True
     ):
         where = f"{graph.document.title} [{graph.compilation}]"
         cells = (name, count, flops, "", "", takes, gives, f"{where}: {made_of}")
-        if one.nodes:
-            place = Place(graph.document, one.nodes[0].node.position)
+        if shown.nodes:
+            place = Place(graph.document, shown.nodes[0].node.position)
         else:
             place = None
-        kind = colours.kind(name) if one.part.segment else "warning"
-        yield TableRow(cells, place, partial(_part_detail, graph, one), kind)
+        kind = colours.kind(name) if shown.part.segment else "warning"
+        yield TableRow(cells, place, partial(_part_detail, graph, shown), kind)
 
 
 def _part_detail(graph: GraphSupport, shown: ShownPart) -> Detail:

@@ -171,7 +171,7 @@ def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart |
     times = stage_times(reader)
     done = sorted(
         ((STAGE_IN_WORDS.get(stage, stage), spent) for stage, spent in times.by_stage.items()),
-        key=lambda one: -one[1],
+        key=lambda pair: -pair[1],
     )
     asked = {answer.compilation.id for answer in answers}
     return WarmStart(len(found), len(asked), _saved(answers), tuple(done), times.total_s)

@@ -286,7 +286,8 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
     graphs with as many operations.
     """
     counts, others = (
-        (one.graph_breaks, one.eager_functions, one.graph_break_hits) for one in (before, after)
+        (figures.graph_breaks, figures.eager_functions, figures.graph_break_hits)
+        for figures in (before, after)
     )
     cuts_less = (
         others == counts and after.graphs < before.graphs and after.operations >= before.operations

@@ -224,9 +224,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("export",),
         r"not a known type|pytree|Unsupported (input|output) type|Expected .*output",
-        "The model takes or returns an object that is not a tensor, number, list, tuple or "
-        "dict, and "
-        "torch.export must take it apart.",
+        "The model takes or returns an object that is not a tensor, number, list, tuple or dict, "
+        "and torch.export must take it apart.",
         (
             "return tensors, or register the class with torch.export.register_dataclass or "
             "register_pytree_node"

@@ -140,7 +140,7 @@ def barred(listed: ModuleList) -> str:
 def _table(listed: ModuleList, width: int) -> list[Table | str]:
     with_bar = barred(listed)
     shown = _fitting(listed, with_bar, width)
-    room = width - BAR_CELLS - GAP - sum(_cells_of(listed, *one) + GAP for one in shown)
+    room = width - BAR_CELLS - GAP - sum(_cells_of(listed, *column) + GAP for column in shown)
     table = Table(
         box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True
     )

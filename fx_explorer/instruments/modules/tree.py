@@ -232,7 +232,7 @@ def _difference(members: list[_Module]) -> str:
     parts += [_range(members, "calls", "kernel calls"), _range(members, "saved_bytes", "saved")]
     if len({module.shape for module in members}) > 1:
         parts.append("the modules in them")
-    return listed([one for one in parts if one], limit=5)
+    return listed([part for part in parts if part], limit=5)
 
 
 def _range(members: list[_Module], figure: str, name: str) -> str:

@@ -239,9 +239,13 @@ def search(settings: Sequence[Setting], typed: str, chosen: Collection[str] = ()
     words = typed.casefold().split()
     found = [(_rank(setting, words), setting) for setting in settings]
     matching = [(rank, setting) for rank, setting in found if rank < _NO_MATCH]
-    matching.sort(
-        key=lambda one: (one[1].full_name not in chosen, not is_changed(one[1]), *_how_likely(*one))
-    )
+
+    def order(match: tuple[int, Setting]) -> tuple[object, ...]:
+        rank, setting = match
+        is_chosen = setting.full_name in chosen
+        return (not is_chosen, not is_changed(setting), *_how_likely(rank, setting))
+
+    matching.sort(key=order)
     return [setting for _, setting in matching]
 
 

@@ -34,8 +34,7 @@ ARGUMENTS: dict[str, OptionWords] = {
     "compile.dynamic": OptionWords(
         "Whether the compiled code specializes sizes.",
         "A specialized size costs one recompile for each new value; a dynamic one costs some "
-        "speed of "
-        "the kernels. mark_dynamic is the choice for one dimension of one input.",
+        "speed of the kernels. mark_dynamic is the choice for one dimension of one input.",
         {
             "null": "specialized at first; a size that has changed is dynamic from the "
             "recompile on",

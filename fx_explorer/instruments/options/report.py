@@ -65,7 +65,7 @@ def option_text(option: ExplainedOption, width: int | None = None) -> str:
     if not option.in_force:
         values = as_python(option.values)
         lines += [Hanging("  value      ", f"{value}: when the capture began") for value in values]
-    lines += [Hanging("  default    ", one) for one in as_python((option.setting.default,))]
+    lines += [Hanging("  default    ", text) for text in as_python((option.setting.default,))]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)
     lines += _side_by_side("  choice     ", as_python(choices), [*means])

@@ -119,7 +119,7 @@ class ProfileFigures:
         sums: dict[model.OutsideKind, float] = {}
         for other in self.others:
             sums[other.kind] = sums.get(other.kind, 0.0) + other.seconds
-        return dict(sorted(sums.items(), key=lambda one: -one[1]))
+        return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
 
     @property
     def idle_s(self) -> float:

@@ -378,7 +378,11 @@ class _Finding:
         for event, number in enumerate(thread.names):
             if number == self._forward and thread.sequence[event] != NONE:
                 around = next(
-                    (one for one in thread.outwards(event) if thread.names[one] in self._is_region),
+                    (
+                        outer
+                        for outer in thread.outwards(event)
+                        if thread.names[outer] in self._is_region
+                    ),
                     NONE,
                 )
                 if around != NONE:
@@ -439,11 +443,11 @@ class _Finding:
     def _place(self, thread: int, graph: int) -> tuple[str, bool]:
         """Return the name of the compiled function, and whether it is its backward."""
         events = self._trace.threads[thread]
-        for one in events.outwards(graph):
-            if events.names[one] == self._backward:
-                return self._by_sequence.get((events.process, events.sequence[one]), ""), True
-            if events.names[one] in self._is_region:
-                return compilation_of(self._trace.name(events.names[one])), False
+        for outer in events.outwards(graph):
+            if events.names[outer] == self._backward:
+                return self._by_sequence.get((events.process, events.sequence[outer]), ""), True
+            if events.names[outer] in self._is_region:
+                return compilation_of(self._trace.name(events.names[outer])), False
         return "", False
 
     def _ran(self, call: ProfiledGraphCall, thread: int, top: int, kernel: str) -> Ran:
@@ -467,8 +471,8 @@ class _Finding:
 def around(trace: Trace, thread: int, event: int) -> Iterator[str]:
     """Yield the names of an event and of all around it, the innermost first."""
     if thread != NONE:
-        for one in trace.threads[thread].outwards(event):
-            yield trace.name(trace.threads[thread].names[one])
+        for outer in trace.threads[thread].outwards(event):
+            yield trace.name(trace.threads[thread].names[outer])
 
 
 # Which graph of the session a call is of.

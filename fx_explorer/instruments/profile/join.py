@@ -352,7 +352,8 @@ class _Joining:
             return ""
         events = self._trace.threads[thread]
         known = (
-            self._trace.stacks.get((thread, events.starts[one])) for one in events.outwards(event)
+            self._trace.stacks.get((thread, events.starts[outer]))
+            for outer in events.outwards(event)
         )
         return next((stack[0] for stack in known if stack and stack[0]), "")
 
@@ -448,7 +449,7 @@ class _Joining:
         if self._has_other_code:
             yield OTHER_CODE
         if trace.unclear:
-            unclear = sum(one in trace.unclear for one in trace.gpu.correlation)
+            unclear = sum(launch in trace.unclear for launch in trace.gpu.correlation)
             yield SEVERAL_PROCESSES.format(
                 processes=len({thread.process for thread in trace.threads}),
                 works=counted(unclear, "GPU event"),

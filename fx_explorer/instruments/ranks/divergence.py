@@ -123,9 +123,8 @@ class _Comparison:
     def _missing(self, compilation: CompilationSummary, position: int) -> RankFinding:
         if self._is_part(compilation):
             words = (
-                f"{self._those} compiled {_function(compilation)} for a part of the model that "
-                f"is not "
-                f"on {self._these}"
+                f"{self._those} compiled {_function(compilation)} for a part of the model that is "
+                f"not on {self._these}"
             )
             return self._finding("parts", position, words, reference=compilation)
         again = " again" if _is_recompile(compilation) else ""
@@ -137,9 +136,8 @@ class _Comparison:
     def _extra(self, compilation: CompilationSummary, position: int) -> RankFinding:
         if self._is_part(compilation):
             words = (
-                f"{self._these} compiled {_function(compilation)} for a part of the model that "
-                f"is not "
-                f"on {self._those}"
+                f"{self._these} compiled {_function(compilation)} for a part of the model that is "
+                f"not on {self._those}"
             )
             return self._finding("parts", position, words, other=compilation)
         verb = "recompiled" if _is_recompile(compilation) else "compiled"

@@ -375,7 +375,7 @@ def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
     differing = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
     if differing is None:
         return None
-    names = [one.partition(" ")[0] for one in differing]
+    names = [text.partition(" ")[0] for text in differing]
     if names[0] != names[1]:
         what = f"{names[0]} and {names[1]} stand at the same place"
     else:

@@ -58,23 +58,26 @@ def _by_function(
     """Pair compilations of one function whose graphs differ. Compilations that only one rank has
     are paired with None.
     """
-    for one in reference:
-        compilation = next((two for two in other if _function(two) == _function(one)), None)
-        if compilation is not None:
-            other.remove(compilation)
-        yield Pair(one, compilation)
-    yield from (Pair(None, two) for two in other)
+    for compilation in reference:
+        function = _function(compilation)
+        match = next((theirs for theirs in other if _function(theirs) == function), None)
+        if match is not None:
+            other.remove(match)
+        yield Pair(compilation, match)
+    for compilation in other:
+        yield Pair(None, compilation)
 
 
 def _same(
     lacking: Sequence[CompilationSummary], extra: Sequence[CompilationSummary]
 ) -> Iterator[tuple[CompilationSummary, CompilationSummary]]:
     left = list(extra)
-    for one in lacking:
-        compilation = next((two for two in left if _key(two) == _key(one)), None)
-        if compilation is not None:
-            left.remove(compilation)
-            yield one, compilation
+    for compilation in lacking:
+        key = _key(compilation)
+        match = next((theirs for theirs in left if _key(theirs) == key), None)
+        if match is not None:
+            left.remove(match)
+            yield compilation, match
 
 
 def _key(compilation: CompilationSummary) -> str:

@@ -348,7 +348,9 @@ class _Compilations:
 
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
         """Return all compilations of the same function up to this one, since the last reset."""
-        same = [one for one in self._by_frame[compilation.frame] if one.id <= compilation.id]
+        same = [
+            earlier for earlier in self._by_frame[compilation.frame] if earlier.id <= compilation.id
+        ]
         first = max(
             (i for i, compilation in enumerate(same) if compilation.recompile == 0), default=0
         )
@@ -360,7 +362,9 @@ class _Compilations:
         """
         if compilation is None or compilation.function:
             return compilation
-        return next((one for one in self.siblings(compilation) if one.function), compilation)
+        return next(
+            (sibling for sibling in self.siblings(compilation) if sibling.function), compilation
+        )
 
 
 def _differing(before: dict[str, str], now: dict[str, str]) -> set[str]:

@@ -238,8 +238,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "measure a kernel",
             (
                 "Run the kernel under the cursor alone, again and again, on this machine's GPU: "
-                "its "
-                "time, GB/s and TFLOP/s."
+                "its time, GB/s and TFLOP/s."
             ),
         ),
         Declaration(
@@ -298,9 +297,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.bench_program(),
             "does compiling pay?",
             (
-                "Measure the program in eager mode, and compiled by each backend, mode and "
-                "batch size "
-                "you name, and compare the results."
+                "Measure the program in eager mode, and compiled by each backend, mode and batch "
+                "size you name, and compare the results."
             ),
         ),
         Declaration(
@@ -320,8 +318,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "where does a call's time go?",
             (
                 "Build the program and account for the time of a call, step by step, beside the "
-                "same "
-                "call in eager mode."
+                "same call in eager mode."
             ),
         ),
     )

@@ -151,8 +151,9 @@ def _reduced(value: object, held: tuple[Child, ...]) -> ObjectParts:
             reduced = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001 - it cannot be pickled, which is told
         return ObjectParts(facts, held, unreadable="what it keeps inside")
-    parts = reduced[1:] if isinstance(reduced, tuple) else ()
-    return ObjectParts(facts, (*held, *((".__reduce__", one) for one in [parts] if parts)))
+    if isinstance(reduced, tuple) and reduced[1:]:
+        held = (*held, (".__reduce__", reduced[1:]))
+    return ObjectParts(facts, held)
 
 
 def _of_numpy(value: Any) -> ObjectParts:

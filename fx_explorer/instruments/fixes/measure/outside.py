@@ -136,7 +136,7 @@ def _describe_event(event: str, arguments: tuple[Any, ...]) -> str:
         if _writes(arguments):
             return f"opens {_short(arguments[0])} for writing"
         return f"{READS}{_short(arguments[0])}"
-    shown = ", ".join(_short(one) for one in arguments[:2] if not callable(one))
+    shown = ", ".join(_short(argument) for argument in arguments[:2] if not callable(argument))
     return f"calls {event}({shown})"
 
 

@@ -250,7 +250,8 @@ def _overlapping(tensors: list[tuple[str, torch.Tensor]]) -> Iterator[tuple[str,
     Tensors that lie side by side in one storage share none.
     """
     extents = sorted(
-        filter(None, (_extent(name, tensor) for name, tensor in tensors)), key=lambda one: one[:2]
+        filter(None, (_extent(name, tensor) for name, tensor in tensors)),
+        key=lambda extent: extent[:2],
     )
     open_ones: list[tuple[str, int, int, str]] = []
     for extent in extents:

@@ -191,7 +191,7 @@ def _descriptor(value: Any) -> ObjectParts:
     held = [(f".{name}", getattr(value, name, None)) for name in names]
     return ObjectParts(
         {"type": type_name(value)},
-        tuple(one for one in held if one[1] is not None),
+        tuple(part for part in held if part[1] is not None),
         has_identity=False,
     )
 

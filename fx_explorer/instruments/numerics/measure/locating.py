@@ -64,14 +64,13 @@ MOST_EXTRA_OUTPUTS = 60
 
 ALL_OUTPUTS = (
     "Values of single nodes are those of the same graph compiled with all of them as outputs, "
-    "which "
-    "can change what is fused; the result of the graph still differs so."
+    "which can change what is fused; the result of the graph still differs so."
 )
 
 CUT_OFF = (
-    "With all values as outputs the difference goes away, since other kernels are fused then. "
-    "So the "
-    "graph was compiled up to one node at a time, and this is the first node at which it differs."
+    "With all values as outputs the difference goes away, since other kernels are fused then. So "
+    "the graph was compiled up to one node at a time, and this is the first node at which it "
+    "differs."
 )
 
 
@@ -229,8 +228,7 @@ def _of_rewriting(
         reasons=tuple(rewritten.sentences),
         method=(
             "The graph was run by an interpreter before and after the passes, in eager mode, on "
-            "the "
-            "same inputs."
+            "the same inputs."
         ),
         nodes=tuple(rewritten.comparison.rows()),
         error=worst.error,

@@ -103,33 +103,33 @@ def _made_for(node: fx.Node, old: dict[str, fx.Node]) -> list[fx.Node]:
     made = set()
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        is_new = one.name not in old or old[one.name].target != one.target
-        if is_new and one.op == "call_function":
-            made.add(one)
-        if is_new or one is node:
-            waiting += [given for given in one.all_input_nodes if given not in made]
-    return [one for one in node.graph.nodes if one in made]
+        source = waiting.pop()
+        is_new = source.name not in old or old[source.name].target != source.target
+        if is_new and source.op == "call_function":
+            made.add(source)
+        if is_new or source is node:
+            waiting += [given for given in source.all_input_nodes if given not in made]
+    return [source for source in node.graph.nodes if source in made]
 
 
 def _taken_away(node: fx.Node, before: fx.GraphModule, after: fx.GraphModule) -> fx.Node | None:
     """Return the node of the graph before the passes that ``node`` stands for: one that is gone and
     has the same inputs, or else the same users.
     """
-    left = {one.name: one.target for one in after.graph.nodes}
+    left = {other.name: other.target for other in after.graph.nodes}
     gone = [
-        one
-        for one in before.graph.nodes
-        if one.op == "call_function" and left.get(one.name) != one.target
+        other
+        for other in before.graph.nodes
+        if other.op == "call_function" and left.get(other.name) != other.target
     ]
     inputs = {given.name for given in node.all_input_nodes}
     users = {user.name for user in node.users}
-    for one in gone:
-        if inputs and {given.name for given in one.all_input_nodes} == inputs:
-            return one
-    for one in gone:
-        if users & {user.name for user in one.users}:
-            return one
+    for other in gone:
+        if inputs and {given.name for given in other.all_input_nodes} == inputs:
+            return other
+    for other in gone:
+        if users & {user.name for user in other.users}:
+            return other
     return None
 
 

@@ -72,7 +72,10 @@ def _parts(node: fx.Node) -> list[set[fx.Node]]:
     layers = [set(part)]
     while True:
         before = {
-            given for one in part for given in one.all_input_nodes if given.op == "call_function"
+            given
+            for member in part
+            for given in member.all_input_nodes
+            if given.op == "call_function"
         }
         if before <= part:
             break
@@ -99,28 +102,28 @@ class _Program:
         copies: dict[fx.Node, fx.Node] = {}
         given = []
         inputs = [
-            one
-            for one in lowered.graph.nodes
-            if one not in part and any(user in part for user in one.users)
+            other
+            for other in lowered.graph.nodes
+            if other not in part and any(user in part for user in other.users)
         ]
-        sizes = {one: _size_of_input(one, inputs) for one in inputs}
-        for one in inputs:
-            if sizes[one] is None:
-                given.append(one)
-                copies[one] = graph.placeholder(one.name)
-        for one, size in sizes.items():
+        sizes = {source: _size_of_input(source, inputs) for source in inputs}
+        for source in inputs:
+            if sizes[source] is None:
+                given.append(source)
+                copies[source] = graph.placeholder(source.name)
+        for source, size in sizes.items():
             if size is not None:
                 tensor, dim = size
                 target = torch.ops.aten.sym_size.int
-                copies[one] = graph.call_function(target, (copies[tensor], dim))
-        for one in lowered.graph.nodes:
-            if one in part:
-                if not _is_writable(one):
+                copies[source] = graph.call_function(target, (copies[tensor], dim))
+        for member in lowered.graph.nodes:
+            if member in part:
+                if not _is_writable(member):
                     return None
-                copies[one] = graph.node_copy(one, lambda old: copies[old])
+                copies[member] = graph.node_copy(member, lambda old: copies[old])
         graph.output((copies[node],))
         module = fx.GraphModule(torch.nn.Module(), graph)
-        return cls(module, [values[one.name] for one in given], node)
+        return cls(module, [values[source.name] for source in given], node)
 
     def differs(self, dynamic: bool | None) -> bool:
         """Return whether the program, compiled alone, differs from eager mode."""

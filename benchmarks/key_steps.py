@@ -23,7 +23,7 @@ from types import FrameType
 from textual.pilot import Pilot
 
 from benchmarks.common import ROOT
-from fx_explorer.command_line.app import app_for
+from fx_explorer.command_line.starting_app import app_for
 from fx_explorer.commands import explore
 from fx_explorer.tui.config import Config
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from fx_explorer.client import forked_workers
-from fx_explorer.client.process import WorkerProcess
+from fx_explorer.client.worker_process import WorkerProcess
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.guard_latency import leave_out_guard_latency
 from tests.quick import note_durations, skip_when_time_is_up

@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.recording.stage_events import REGIONAL
 from fx_explorer.capture.torch_compat.private_names import (
     dynamo_config,
     functorch_config,

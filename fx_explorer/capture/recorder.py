@@ -75,7 +75,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "names of resume functions": ("dynamo.bytecode_listing", "resume_name_hook"),
     "the names of arguments": ("dynamo.argument_names", "argument_hook"),
     "guards": ("dynamo.guard_rows", "guard_hook"),
-    "what changed before a recompile": ("dynamo.recompiles", "recompile_hook"),
+    "what changed before a recompile": ("dynamo.failed_guards", "recompile_hook"),
     "where graph breaks are in their lines": ("dynamo.break_hooks", "extent_hook"),
     "resume functions": ("dynamo.resume_functions", "resume_hook"),
     "from where a function is not compiled": ("dynamo.break_hooks", "skipped_rest_hook"),

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fx_explorer.capture.compile_time import LineClock
+from fx_explorer.capture.dynamo.failed_guards import count_failed
 from fx_explorer.capture.dynamo.fallbacks import add_break, callers
-from fx_explorer.capture.dynamo.recompiles import count_failed
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
-from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording import stage_events
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import being_compiled, is_wrapper, qualified_name
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
@@ -191,7 +191,7 @@ class _Records:
             duration_s=max(
                 0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s
             ),
-            missing_stages=stages.missing(recording, name, status, error),
+            missing_stages=stage_events.missing(recording, name, status, error),
         )
         self.spans.flush()
 
@@ -383,8 +383,8 @@ def _first_line(text: str) -> str:
 
 
 def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
-    """Add rows for the failed guards that the hook recorded (recompiles.py). Without them, add rows
-    for torch's report: a text or a list of texts, returned by ``payload``.
+    """Add rows for the failed guards that the hook recorded (failed_guards.py). Without them, add
+    rows for torch's report: a text or a list of texts, returned by ``payload``.
     """
     noted = recording.recompiles.failed_guards.pop(name, None)
     if noted is None:

@@ -19,11 +19,10 @@ from pathlib import Path
 
 from fx_explorer import __version__
 from fx_explorer.client import session_files
-from fx_explorer.client.children import add_children
+from fx_explorer.client.child_sessions import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import describe_descendants
 from fx_explorer.client.forked_workers import ForkServer
-from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
 from fx_explorer.client.process_outcomes import (
     IMPORTING_TORCH,
     EndedWorker,
@@ -32,6 +31,7 @@ from fx_explorer.client.process_outcomes import (
     with_problem,
 )
 from fx_explorer.client.session_files import files_of, place_session, session_file
+from fx_explorer.client.worker_process import GRACE_S, WorkerProcess, next_line
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.model.checked_json import checked

@@ -26,7 +26,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fx_explorer.client.children import without_mark
+from fx_explorer.client.child_sessions import without_mark
 from fx_explorer.client.descendants import MARK, OWN_MARK, adopting
 from fx_explorer.process_status import can_follow_processes, status_of
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fx_explorer.command_line.app import add_theme_argument, explore
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.outputs import add_force_argument
 from fx_explorer.command_line.profile_files import add_profile_argument
+from fx_explorer.command_line.starting_app import add_theme_argument, explore
 
 EPILOG = """\
 examples:

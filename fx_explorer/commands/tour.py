@@ -8,8 +8,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fx_explorer.command_line.app import add_theme_argument, run_app
 from fx_explorer.command_line.given_logs import is_on_terminal
+from fx_explorer.command_line.starting_app import add_theme_argument, run_app
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Pause
 

@@ -24,8 +24,8 @@ even while C code runs.
 
 
 STOP_FILE = "stop"
-"""File beside the session that the client leaves before it sends SIGTERM (client/process.py). A
-SIGTERM without it is the program's own.
+"""File beside the session that the client leaves before it sends SIGTERM
+(client/worker_process.py). A SIGTERM without it is the program's own.
 """
 
 _stop_file: Path | None = None

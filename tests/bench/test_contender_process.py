@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fx_explorer.client.process import WorkerProcess
+from fx_explorer.client.worker_process import WorkerProcess
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.model import BenchNews
 

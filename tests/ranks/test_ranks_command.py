@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.command_line.app import describe_compared
 from fx_explorer.command_line.given_logs import is_of_ranks
+from fx_explorer.command_line.starting_app import describe_compared
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.ranks.compared import FEW_BYTES, SameProcess, engine
-from fx_explorer.instruments.ranks.finding import RankFinding
+from fx_explorer.instruments.ranks.rank_finding import RankFinding
 from fx_explorer.instruments.ranks.reading import read_file
 from fx_explorer.instruments.ranks.sentences import MOST_FURTHER, further
 from tests.ranks.logs_of_ranks import H200

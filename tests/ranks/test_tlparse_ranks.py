@@ -15,8 +15,8 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
-from fx_explorer.instruments.ranks.finding import Aspect
 from fx_explorer.instruments.ranks.groups import agreement
+from fx_explorer.instruments.ranks.rank_finding import Aspect
 from fx_explorer.instruments.ranks.reading import Texts, opened
 from tests.ranks.logs_of_ranks import TLPARSE
 

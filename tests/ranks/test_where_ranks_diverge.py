@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
-from fx_explorer.instruments.ranks.finding import waits
+from fx_explorer.instruments.ranks.rank_finding import waits
 from fx_explorer.instruments.ranks.report import ranks_text
 from fx_explorer.output.formats import text_lines
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank

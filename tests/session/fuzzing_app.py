@@ -51,7 +51,7 @@ def app_problem(session: Path, chance: random.Random) -> str:
     keys = [chance.choice(KEYS) for _ in range(KEYS_EACH)]
     try:
         with limited():
-            SessionReader(session).close()  # as command_line/app.py does
+            SessionReader(session).close()  # as command_line/starting_app.py does
             return asyncio.run(_went_through(session, keys))
     except SessionError:
         return ""

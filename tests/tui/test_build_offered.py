@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.command_line.app import app_for
+from fx_explorer.command_line.starting_app import app_for
 from fx_explorer.commands import explore
 from fx_explorer.model import Outcome
 from fx_explorer.tui.config import Config

@@ -83,7 +83,7 @@ async def _refuse_all(*_: object, **__: object) -> AsyncIterator[Any]:
 def _nothing_leaves_the_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No editor opens, no worker starts, and files are written to a folder of the test's."""
     monkeypatch.setattr("fx_explorer.tui.controllers.navigation.open_in_editor", lambda *_: None)
-    monkeypatch.setattr("fx_explorer.client.process.WorkerProcess.run", _refuse)
+    monkeypatch.setattr("fx_explorer.client.worker_process.WorkerProcess.run", _refuse)
     monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda *_: _NoBuilds()))
     monkeypatch.chdir(tmp_path)
 

@@ -130,7 +130,7 @@ def test_without_a_terminal_the_overview_is_printed(
 
 
 def test_the_file_of_a_target_is_watched(tmp_path: Path) -> None:
-    from fx_explorer.command_line.app import watched_files
+    from fx_explorer.command_line.starting_app import watched_files
 
     file = tmp_path / "a:b.py"
     file.write_text("")

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer.client import forked_workers
 from fx_explorer.client.forked_workers import ForkServer
-from fx_explorer.command_line import app
+from fx_explorer.command_line import starting_app
 from fx_explorer.commands import explore
 from fx_explorer.model import Notice
 from fx_explorer.tui.start_times import (
@@ -146,11 +146,11 @@ def test_torch_is_imported_while_textual_is_where_the_program_does_not_import_it
     monkeypatch.setattr(server, "prepare", prepared.append)
     monkeypatch.setattr(forked_workers, "fork_server", lambda: server)
     arguments = explore_arguments(str(target), *extra)
-    assert app._begin_importing(arguments) == text.splitlines()
+    assert starting_app._begin_importing(arguments) == text.splitlines()
     assert prepared == [arguments.python] * prepares
 
 
 def test_what_cannot_be_read_shows_no_text_and_imports_nothing(tmp_path: Path) -> None:
     for name in ("package.module:model", str(tmp_path / "missing.py"), str(tmp_path)):
         arguments = explore_arguments(name)
-        assert app._begin_importing(arguments) == []
+        assert starting_app._begin_importing(arguments) == []

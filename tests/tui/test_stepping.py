@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.command_line.app import pause_wanted
+from fx_explorer.command_line.starting_app import pause_wanted
 from fx_explorer.commands import explore
 from fx_explorer.model import Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionWriter

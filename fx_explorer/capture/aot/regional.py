@@ -31,7 +31,7 @@ from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.node_links import traced_links
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.recording.stage_events import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (

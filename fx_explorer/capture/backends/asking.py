@@ -28,7 +28,7 @@ from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.graphs import CALLS, target_name
-from fx_explorer.capture.recording.stages import REGIONAL
+from fx_explorer.capture.recording.stage_events import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Direction, NodeSupport, Span, Support, SupportReport

@@ -25,7 +25,7 @@ from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.users_backend import backend_name
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording import stage_events
 from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import forward_of_call, qualified_name
@@ -153,7 +153,7 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
     with recording.noting("how a function that is compiled ahead ended"):
         name = recording.compilation_name()
         recording.of(name).backend = backend
-        missing = stages.missing(recording, name, "ok")
+        missing = stage_events.missing(recording, name, "ok")
         spent_s = time.perf_counter() - began_s
         recording.change_compilation(
             name, backend=backend, duration_s=spent_s, missing_stages=missing
@@ -309,7 +309,7 @@ def _part(recording: Recording, backend: str) -> Iterator[None]:
         raise
     with recording.noting("how a phase of Precompile ended"):
         spent_s = recording.row(name).duration_s + time.perf_counter() - began_s
-        missing = stages.missing(recording, name, "ok")
+        missing = stage_events.missing(recording, name, "ok")
         if not _LOWERED & recording.of(name).seen_stages:
             missing = dict.fromkeys(missing or {}, _NOT_LOWERED) or None
         used = recording.of(name).backend if backend else ""
@@ -331,7 +331,7 @@ def _failed(recording: Recording, name: str, error: Exception, backend: str) -> 
         text,
     )
     recording.writer.add(row)
-    missing = stages.missing(recording, name, "failed")
+    missing = stage_events.missing(recording, name, "failed")
     recording.change_compilation(
         name, status="failed", backend=backend, error=message, missing_stages=missing
     )

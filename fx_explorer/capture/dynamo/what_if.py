@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.dynamo.recompiles import GuardScope, tensor_source
+from fx_explorer.capture.dynamo.failed_guards import GuardScope, tensor_source
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.live_guards import LiveTree
 from fx_explorer.capture.recording.state import Recording

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Literal
 
-from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording import stage_events
 from fx_explorer.capture.recording.boundary import StraightThrough
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.sources import Sources
@@ -120,7 +120,7 @@ def nobody_steps(recording: Recording) -> Iterator[None]:
 
 def _end(recording: Recording, name: str, compiler: Compiler, duration_s: float) -> None:
     recording.segment()  # it has one, also where no graph was made
-    missing = stages.missing(recording, name, "ok") or {}
+    missing = stage_events.missing(recording, name, "ok") or {}
     called = {
         "inductor": "Inductor itself",
         "aot": "AOTAutograd itself",
@@ -137,5 +137,5 @@ def _end(recording: Recording, name: str, compiler: Compiler, duration_s: float)
 def _failed(recording: Recording, name: str, error: Exception) -> None:
     message = one_line(f"{type(error).__name__}: {error}")
     recording.add_failure("compiler", recording.stage, error, message)
-    missing = stages.missing(recording, name, "failed")
+    missing = stage_events.missing(recording, name, "failed")
     recording.change_compilation(name, status="failed", error=message, missing_stages=missing)

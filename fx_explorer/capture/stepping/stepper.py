@@ -20,7 +20,7 @@ from fx_explorer.capture import option_settings
 from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.users_backend import backend_name
 from fx_explorer.capture.option_settings import SETTING, Compiler, DynamicShapes, compiler_for
-from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording import stage_events
 from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.described import one_line
@@ -128,7 +128,9 @@ class Stepper:
                 yield
         except LeftAtGate:
             self.rows.leave(variant, "the user aborted the backward")
-            missing = stages.missing(self.recording, self.recording.compilation_name(), "left")
+            missing = stage_events.missing(
+                self.recording, self.recording.compilation_name(), "left"
+            )
             self.rows.change(variant, missing_stages=missing or None)
             raise
         except Exception as error:
@@ -362,7 +364,7 @@ class VariantRows:
         first = kept.variants[0]
         first.is_finished = True
         self.leave(first, "the user chose another variant")
-        self.change(first, missing_stages=stages.missing(self._recording, kept.name, "left"))
+        self.change(first, missing_stages=stage_events.missing(self._recording, kept.name, "left"))
 
     def fail(self, variant: Variant, error: Exception) -> None:
         message = one_line(f"{type(error).__name__}: {error}")
@@ -382,7 +384,7 @@ class VariantRows:
     def add_time(self, variant: Variant) -> None:
         """Add the time for which a first variant was compiled after Dynamo had ended its row."""
         row = self._recording.row(variant.row.name)
-        missing = stages.missing(self._recording, row.name, row.status)
+        missing = stage_events.missing(self._recording, row.name, row.status)
         self.change(
             variant, duration_s=row.duration_s + variant.spent_now_s(), missing_stages=missing
         )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from fx_explorer.client.forked_workers import ForkServer
-from fx_explorer.client.process import WorkerProcess, next_line
+from fx_explorer.client.worker_process import WorkerProcess, next_line
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import BenchNews, BenchTask, CellState, NumericsTask
 

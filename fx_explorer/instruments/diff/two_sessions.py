@@ -162,7 +162,7 @@ def _text(value: _Value | None) -> str:
 
 FROM_A_CACHE = "taken from torch's cache"
 """Beginning of the stored reason for missing stages of a compilation whose graph came from a cache
-(capture/recording/stages.py).
+(capture/recording/stage_events.py).
 """
 
 

@@ -23,7 +23,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from fx_explorer.client.process import WorkerProcess, next_line
+from fx_explorer.client.worker_process import WorkerProcess, next_line
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import (
     NVDISASM_OPTIONS,

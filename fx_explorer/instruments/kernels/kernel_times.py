@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fx_explorer.client.process import WorkerProcess, next_line
+from fx_explorer.client.worker_process import WorkerProcess, next_line
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.instruments.kernels.gpu_limits import microseconds, number_kind, roofline
 from fx_explorer.model import (

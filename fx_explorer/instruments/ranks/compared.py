@@ -26,7 +26,6 @@ from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.instruments.ranks.divergence import differing_ranks, findings, first_divergence
 from fx_explorer.instruments.ranks.divergence_reasons import explained
-from fx_explorer.instruments.ranks.finding import RankFinding
 from fx_explorer.instruments.ranks.groups import RankGroup, alike, without_differing_records
 from fx_explorer.instruments.ranks.rank_files import (
     FoundFile,
@@ -37,6 +36,7 @@ from fx_explorer.instruments.ranks.rank_files import (
     rank_in_name,
     split_by_rank,
 )
+from fx_explorer.instruments.ranks.rank_finding import RankFinding
 from fx_explorer.instruments.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.session import SessionReader

@@ -8,13 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fx_explorer.analysis.naming import RESUME, called_function
 from fx_explorer.analysis.words import listed, seconds
-from fx_explorer.instruments.ranks.finding import (
-    ASPECTS,
-    Aspect,
-    RankFinding,
-    describe_others,
-    format_ranks,
-)
 from fx_explorer.instruments.ranks.groups import (
     Pair,
     RankGroup,
@@ -24,6 +17,13 @@ from fx_explorer.instruments.ranks.groups import (
     is_other_part,
     may_be_a_part,
     noted_parts,
+)
+from fx_explorer.instruments.ranks.rank_finding import (
+    ASPECTS,
+    Aspect,
+    RankFinding,
+    describe_others,
+    format_ranks,
 )
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.session.file_names import in_file

@@ -15,12 +15,17 @@ from fx_explorer import model
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.naming import called_function, plain_code
 from fx_explorer.analysis.words import listed, value_text
-from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, describe_others, format_ranks
 from fx_explorer.instruments.ranks.path_taken import (
     OtherPath,
     nodes_of,
     other_path,
     path_of_another_part,
+)
+from fx_explorer.instruments.ranks.rank_finding import (
+    Aspect,
+    RankFinding,
+    describe_others,
+    format_ranks,
 )
 from fx_explorer.instruments.ranks.reading import Texts
 from fx_explorer.instruments.ranks.summary import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fx_explorer.instruments.ranks.finding import ASPECTS, NOTED, Aspect
+from fx_explorer.instruments.ranks.rank_finding import ASPECTS, NOTED, Aspect
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.model.bounded_matching import BoundedMatcher
 

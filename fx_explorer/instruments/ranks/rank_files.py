@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError, UsageError
-from fx_explorer.instruments.ranks.finding import format_ranks, rank_numbers
+from fx_explorer.instruments.ranks.rank_finding import format_ranks, rank_numbers
 from fx_explorer.instruments.ranks.reading import ReadFile
 from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.readers.torch_log_text import rank_printed

@@ -12,8 +12,8 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, describe_cache
-from fx_explorer.instruments.ranks.finding import RankFinding, Wait, rank_numbers, waits
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
+from fx_explorer.instruments.ranks.rank_finding import RankFinding, Wait, rank_numbers, waits
 from fx_explorer.instruments.ranks.sentences import (
     agreed,
     as_sentence,

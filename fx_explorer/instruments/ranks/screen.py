@@ -23,8 +23,8 @@ from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.ranks.compared import ComparedRanks
-from fx_explorer.instruments.ranks.finding import rank_numbers
 from fx_explorer.instruments.ranks.groups import RankGroup
+from fx_explorer.instruments.ranks.rank_finding import rank_numbers
 from fx_explorer.instruments.ranks.report import group_text
 from fx_explorer.instruments.ranks.sentences import (
     describe_group,

@@ -8,14 +8,14 @@ from itertools import groupby
 
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
-from fx_explorer.instruments.ranks.finding import (
+from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
+from fx_explorer.instruments.ranks.rank_finding import (
     ASPECTS,
     RankFinding,
     describe_others,
     format_ranks,
     rank_numbers,
 )
-from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.instruments.ranks.summary import began_together
 from fx_explorer.session.file_names import in_file
 

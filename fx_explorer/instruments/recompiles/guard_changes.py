@@ -440,7 +440,7 @@ KEYWORDS = "kwargs"
 
 def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     """Describe a change of keys. ``old`` and ``new`` are the keys that only one side has, or all
-    where their order differs (capture/dynamo/recompiles.py).
+    where their order differs (capture/dynamo/failed_guards.py).
     """
     name, where = plain_name(source or reported), _where(source or reported)
     text = f"the global {name}" if where == "global" else name

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.fx.traceback import annotate
 
-from fx_explorer.capture.recording.stages import NOTHING_ANNOTATED
+from fx_explorer.capture.recording.stage_events import NOTHING_ANNOTATED
 from fx_explorer.model import Artifact, Compilation, Failure, Graph, Kernel, Node, RegionLowering
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.capture.dynamo import recompiles as capture
+from fx_explorer.capture.dynamo import failed_guards as capture
 from fx_explorer.instruments.guards.guard_tree import explained_checks
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.recompiles.causes import causes, recompiles

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.capture.dynamo.recompiles import MOST_NAMED, keys_change
+from fx_explorer.capture.dynamo.failed_guards import MOST_NAMED, keys_change
 from fx_explorer.capture.recording.described import described
 from fx_explorer.instruments.recompiles.causes import causes
 from tests.capture.recorded import Compile, failures, record

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.capture.dynamo.recompiles import looked_at, tensor_source
+from fx_explorer.capture.dynamo.failed_guards import looked_at, tensor_source
 from fx_explorer.capture.recording.described import LONGEST_VALUE, described
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, limit_hits, recompiles
 from fx_explorer.model import Compilation, Recompile

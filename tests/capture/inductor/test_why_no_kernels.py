@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.recording.stages import COMPUTES_NOTHING, ONLY_VIEWS
+from fx_explorer.capture.recording.stage_events import COMPUTES_NOTHING, ONLY_VIEWS
 from fx_explorer.model import Compilation, Kernel
 from fx_explorer.overview.overview import overview
 from tests.capture.recorded import record

@@ -25,7 +25,7 @@ from fx_explorer.instruments.numerics.measure.node_comparison import (
     operation_of,
     precision_of,
 )
-from fx_explorer.instruments.numerics.measure.recorded_graphs import RecordedCall, RecordedGraph
+from fx_explorer.instruments.numerics.measure.recorded_graphs import LoweredGraph, RecordedCall
 from fx_explorer.program.explaining import one_line
 
 PAD = 4096
@@ -61,7 +61,7 @@ class CodeReasons:
 
     def __init__(
         self,
-        graph: RecordedGraph,
+        graph: LoweredGraph,
         call: RecordedCall,
         node: fx.Node,
         comparison: NodeComparison,

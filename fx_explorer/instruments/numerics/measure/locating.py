@@ -39,9 +39,9 @@ from fx_explorer.instruments.numerics.measure.node_comparison import (
     precision_of,
 )
 from fx_explorer.instruments.numerics.measure.recorded_graphs import (
+    LoweredGraph,
     PassGroup,
     RecordedCall,
-    RecordedGraph,
     RecordedProgram,
     recording,
     recording_backend,
@@ -78,7 +78,7 @@ CUT_OFF = (
 class ComparedCall:
     """One call of a graph: its compiled code beside the same graph in eager mode and float64."""
 
-    graph: RecordedGraph
+    graph: LoweredGraph
     call: RecordedCall
     eager: Values
     exact: Values
@@ -86,7 +86,7 @@ class ComparedCall:
     exact_outputs: list[Any]
 
     @classmethod
-    def of(cls, graph: RecordedGraph, call: RecordedCall) -> ComparedCall:
+    def of(cls, graph: LoweredGraph, call: RecordedCall) -> ComparedCall:
         with call.random_numbers():
             eager, eager_outputs = eager_values(graph.before, call.inputs)
         exact, exact_outputs = wide_values(graph.before, call.inputs, eager)
@@ -287,7 +287,7 @@ class _InCode:
     def __init__(
         self,
         position: int,
-        graph: RecordedGraph,
+        graph: LoweredGraph,
         call: RecordedCall,
         eager: Values,
         exact: Values,

@@ -72,7 +72,7 @@ class WrittenKernel:
 
 
 @dataclass
-class RecordedGraph:
+class LoweredGraph:
     """One graph that Inductor compiled."""
 
     name: str
@@ -142,7 +142,7 @@ class RecordedProgram:
     """The graphs of a program, in the order in which they were compiled."""
 
     dynamo: list[DynamoGraph] = field(default_factory=list)
-    graphs: list[RecordedGraph] = field(default_factory=list)
+    graphs: list[LoweredGraph] = field(default_factory=list)
     passes: list[PassGroup] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
     """What could not be run by itself while the operator was looked for, a sentence each."""
@@ -217,7 +217,7 @@ def _recording_compile(record: RecordedProgram) -> Callable[..., Any]:
             direction = "backward"
         elif options.get("is_inference"):
             direction = "inference"
-        graph = RecordedGraph(
+        graph = LoweredGraph(
             f"{_compile_name()} {direction}",
             copied_graph(graph_module),
             list(example_inputs),

@@ -10,8 +10,8 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
-from fx_explorer.client.children import DIRECTORY as CHILDREN
-from fx_explorer.client.children import HOOK, without_mark
+from fx_explorer.client.child_sessions import DIRECTORY as CHILDREN
+from fx_explorer.client.child_sessions import HOOK, without_mark
 from fx_explorer.client.descendants import MARK, OWN_MARK, Descendant, Descendants, UnknownProcess
 from fx_explorer.client.forked_workers import WORKER, ForkedWorker, ForkServer, watched
 from fx_explorer.client.process_outcomes import StopReason

@@ -20,6 +20,8 @@ class Fault:
     """Part of a reason that must be given."""
     options: tuple[str, ...] = ()
     """Options of the command line."""
+    kernel_code: str = ""
+    """Part of the kernel's line that must be shown."""
 
     @property
     def line(self) -> int:
@@ -194,6 +196,78 @@ def model(x, y):
     "aten.cos.default",
     "z = z.cos()",
     "With aten.cos.default called in eager mode",
+    kernel_code="sin",
+)
+
+LARGE_RESULT = Fault(
+    """import torch
+from torch._inductor import lowering
+from torch._inductor.virtualized import ops
+
+lower_sum = lowering.lowerings[torch.ops.aten.sum.dim_IntList]
+
+def wrong(x, axis=None, keepdims=False, *, dtype=None):
+    def element(value):
+        return ops.mul(value, ops.constant(0.9, torch.float32))
+    return lower_sum(lowering.make_pointwise(element)(x), axis, keepdims, dtype=dtype)
+
+lowering.lowerings[torch.ops.aten.sum.dim_IntList] = wrong
+
+def model(x, y):
+    z = (x * 3 + y).sin()
+    z = z.sum(-1)
+    return z.exp()
+
+example_inputs = (
+    torch.linspace(-2, 2, 4096).view(64, 64), torch.linspace(1, 3, 4096).view(64, 64)
+)
+""",
+    "code",
+    "aten.sum.dim_IntList",
+    "z = z.sum(-1)",
+    "With aten.sum.dim_IntList called in eager mode and the rest compiled",
+)
+"""A later result is so large that the rounding of its size would hide the wrong sum."""
+
+TRITON_TEXT = Fault(
+    """import torch
+from torch._inductor.codegen import triton
+
+triton.TritonKernelOverrides.cos = staticmethod(lambda x: f"tl_math.sin({x})")
+
+def model(x, y):
+    z = x * 3 + y
+    z = z.cos()
+    return (z * 2).sum(-1)
+"""
+    + TWO_INPUTS,
+    "code",
+    "aten.cos.default",
+    "z = z.cos()",
+    "With aten.cos.default called in eager mode",
+    kernel_code="tl_math.sin(",
+)
+
+TRITON_MAXIMUM = Fault(
+    """import torch
+from torch._inductor.codegen import triton
+
+def wrong(a, b):
+    return f"triton_helpers.minimum({a}, {b})"
+
+triton.TritonKernelOverrides.maximum = staticmethod(wrong)
+
+def model(x, y):
+    z = x * 3
+    z = torch.maximum(z, y)
+    return z + 1
+"""
+    + TWO_INPUTS,
+    "code",
+    "aten.maximum.default",
+    "z = torch.maximum(z, y)",
+    "With aten.maximum.default called in eager mode",
+    kernel_code="triton_helpers.minimum(",
 )
 
 BACKWARD = Fault(
@@ -276,7 +350,14 @@ FAULTS = {
     "kernel text": KERNEL_TEXT,
     "backward": BACKWARD,
     "cast left out": CAST_LEFT_OUT,
+    "large result": LARGE_RESULT,
 }
 """Name of a fault → its program. The first four are tried in each run of the tests."""
 
 QUICKEST = 4
+
+GPU_FAULTS = {name: fault for name, fault in FAULTS.items() if name != "kernel text"} | {
+    "Triton text": TRITON_TEXT,
+    "Triton maximum": TRITON_MAXIMUM,
+}
+"""The same for a GPU, whose kernels are in Triton: ``python -m benchmarks.faults_on_gpu``."""

@@ -47,3 +47,4 @@ def test_a_fault_is_located_to_its_operator_and_line(
     if fault.stage == "code":
         assert finding["kernel"].startswith("cpp_fused_")
         assert finding["kernel_code"]
+        assert fault.kernel_code in finding["kernel_code"]

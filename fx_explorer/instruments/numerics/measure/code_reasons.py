@@ -6,6 +6,7 @@ memory.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,8 +80,8 @@ class CodeReasons:
         """Why the inputs could not be put amid other numbers; empty where they were."""
 
     def kernel(self) -> KernelPlace:
-        """Return the kernel's line that computes the node, and among several that which reads an
-        input.
+        """Return the kernel's line that computes the node: the last of its lines that is no store.
+        Where the kernel reads outside its inputs, the line that reads an input.
         """
         self._reads_outside = self._is_reading_outside()
         for kernel in self._graph.kernels:
@@ -92,7 +93,10 @@ class CodeReasons:
             if self._reads_outside:
                 loads = _loads_of(text)
                 shown = loads or shown
-            for line, code in shown.items():
+                for line, code in shown.items():
+                    return KernelPlace(kernel.name, line, code)
+            computing = {line: code for line, code in shown.items() if not _STORES.search(code)}
+            for line, code in reversed((computing or shown).items()):
                 return KernelPlace(kernel.name, line, code)
         return self._kernel_of_loads()
 
@@ -219,12 +223,17 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
 
 
+_STORES = re.compile(r"\btl\.store\(|\.store\(|^(?:in_)?out_ptr")
+"""Matches a line of a kernel that writes a result to memory, in Triton and in C++."""
+
+
 def _loads_of(text: Sequence[str]) -> dict[int, str]:
     """Return the lines of a kernel's text that read an input, by number."""
+    is_triton = any("tl.load(" in line for line in text)
+    load = "tl.load(" if is_triton else "in_ptr"
     loads = {}
     for number, line in enumerate(text, 1):
-        is_load = "in_ptr" in line or "tl.load" in line
-        if is_load and "=" in line and "void kernel" not in line:
+        if load in line and "=" in line and "void kernel" not in line:
             loads[number] = line.strip()
     return loads
 

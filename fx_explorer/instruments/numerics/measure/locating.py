@@ -37,6 +37,7 @@ from fx_explorer.instruments.numerics.measure.node_comparison import (
     line_near,
     operation_of,
     precision_of,
+    precisions_by_node,
 )
 from fx_explorer.instruments.numerics.measure.recorded_graphs import (
     LoweredGraph,
@@ -304,13 +305,11 @@ class _InCode:
         self._exact_outputs = exact_outputs
         self._say = say
         self._lowered = graph.lowered
-        self._precision = precision_of(eager.values())
+        self._precisions = precisions_by_node(graph.lowered, eager)
 
     def locate(self) -> NumericsFinding:
         values, method = self._values()
-        comparison = NodeComparison(
-            self._lowered, self._eager, self._exact, values, self._precision
-        )
+        comparison = NodeComparison(self._lowered, self._eager, self._exact, values)
         node = comparison.first_differing()
         if node is None:
             node, value = self._cut_off()
@@ -432,7 +431,8 @@ class _InCode:
         return None
 
     def _is_wrong(self, node: fx.Node, value: Any) -> bool:
-        return differs(value, self._eager[node.name], self._exact[node.name], self._precision)
+        precision = self._precisions[node.name]
+        return differs(value, self._eager[node.name], self._exact[node.name], precision)
 
     def _ancestors_of_wrong_output(self) -> list[fx.Node]:
         output = next(n for n in self._lowered.graph.nodes if n.op == "output")

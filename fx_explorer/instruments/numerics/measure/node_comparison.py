@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -81,6 +81,22 @@ def precision_of(values: Iterable[Any]) -> Precision:
     return Precision(rounding_of(tensors), group_size=max(sizes, default=0.0))
 
 
+def precisions_by_node(graph: fx.GraphModule, values: Values) -> dict[str, Precision]:
+    """Return the precision of each node, by name: as of all values, but the largest is the largest
+    among the node and those it is computed from. What comes later makes no rounding errors in it.
+    """
+    rounding = precision_of(values.values()).rounding
+    largest: dict[str, float] = {}
+    precisions = {}
+    for node in graph.graph.nodes:
+        size = precision_of(tree_leaves(values.get(node.name))).group_size
+        for given in node.all_input_nodes:
+            size = max(size, largest.get(given.name, 0.0))
+        largest[node.name] = size
+        precisions[node.name] = Precision(rounding, group_size=size)
+    return precisions
+
+
 def compare_values(
     result: Any, eager: Any, exact: Any, precision: Precision
 ) -> ResultDifference | None:
@@ -116,7 +132,10 @@ class NodeComparison:
     exact: Values
     results: Values
     """The values of the run that is compared with eager mode, of the nodes that are known."""
-    precision: Precision
+    precisions: dict[str, Precision] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.precisions = precisions_by_node(self.graph, self.eager)
 
     def difference(self, node: fx.Node) -> ResultDifference | None:
         if node.name not in self.results:
@@ -125,7 +144,7 @@ class NodeComparison:
             self.results[node.name],
             self.eager.get(node.name),
             self.exact.get(node.name),
-            self.precision,
+            self.precisions[node.name],
         )
 
     def rows(self) -> list[NumericsNode]:
@@ -214,7 +233,7 @@ class NodeComparison:
         except Exception:  # noqa: BLE001
             # an operator that cannot be called by itself is not excused
             return True
-        return differs(self.results[node.name], eager, exact, self.precision)
+        return differs(self.results[node.name], eager, exact, self.precisions[node.name])
 
 
 def first_tensor(value: Any) -> torch.Tensor | None:

@@ -18,7 +18,6 @@ from fx_explorer.instruments.numerics.measure.interpreting import (
 from fx_explorer.instruments.numerics.measure.node_comparison import (
     NodeComparison,
     operation_of,
-    precision_of,
 )
 
 
@@ -40,7 +39,7 @@ def rewritten_node(
     eager, _ = eager_values(before, inputs)
     exact, _ = wide_values(before, inputs, eager)
     results, _ = eager_values(after, inputs)
-    comparison = NodeComparison(after, eager, exact, results, precision_of(eager.values()))
+    comparison = NodeComparison(after, eager, exact, results)
     old = {node.name: node for node in before.graph.nodes}
     differing = _first_differing(after, comparison)
     if differing is None:

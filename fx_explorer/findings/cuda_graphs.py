@@ -5,6 +5,7 @@ are not had: graphs that torch does not record, records in part, or records agai
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs, skip_reason
 from fx_explorer.analysis.documents import Place, place_of_path
@@ -22,6 +23,69 @@ FEWER_SIZES = (
     Remedy("Pad to a few sizes."),
     Remedy("Set torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True."),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a reason of torch's means, and what to do."""
+
+    begins: str
+    """How torch's words begin."""
+    explanation: str
+    remedies: tuple[Remedy, ...] = ()
+
+
+ON_THE_GPU = Remedy(
+    "Make the tensor on the GPU (device=…), once and before the call; a scalar tensor may become "
+    "a number of Python's."
+)
+
+REASONS = (
+    _Words(
+        "mutated inputs",
+        "torch copies the inputs of a CUDA graph to memory of its own, so what is written into "
+        "them would not reach the program. Parameters, buffers and results of other CUDA graphs "
+        "are not copied, and may be written into.",
+        (
+            Remedy("Return the new value, and assign it outside of the compiled function."),
+            Remedy(
+                "Where it is the same tensor in each call, make it a buffer of the module, or "
+                "call torch._dynamo.mark_static_address(tensor) before the first call."
+            ),
+        ),
+    ),
+    _Words(
+        "cpu ops",
+        "An operator computes with a tensor on the CPU, which no CUDA graph can record. torch "
+        "records what comes before and after it.",
+        (ON_THE_GPU,),
+    ),
+    _Words(
+        "DeviceCopy ops",
+        "A tensor is copied between the CPU and the GPU in each call, which no CUDA graph of "
+        "torch's records.",
+        (ON_THE_GPU,),
+    ),
+    _Words("cpu device", "The graph has tensors on the CPU.", (ON_THE_GPU,)),
+    _Words(
+        "unbacked binding ops",
+        "The size of a result depends on the values, so it is known only when the operator has "
+        "run. torch records what comes before and after it.",
+        (
+            Remedy(
+                "Use an operator whose result has a fixed size, such as torch.where with a mask."
+            ),
+        ),
+    ),
+)
+"""torch's reasons (torch/_inductor/cudagraph_utils.py; scheduler.py, should_partition)."""
+
+
+def _words_for(reason: Reason) -> _Words:
+    for words in REASONS:
+        if reason.text.startswith(words.begins):
+            return words
+    return _Words("", "")
 
 
 def find_cuda_graphs(reader: SessionReader) -> Iterator[Finding]:
@@ -65,6 +129,7 @@ def _by_reason(
             names.setdefault(reason, []).append(graph.name)
     for reason, graph_names in names.items():
         sentence = text.format(graphs=listed(graph_names), why=f"{reason.text}{_where(reason)}")
+        words = _words_for(reason)
         yield Finding(
             kind="CUDA graph",
             text=sentence,
@@ -72,6 +137,8 @@ def _by_reason(
             topic="call",
             place=_place(reader, reason),
             evidence=(reason.code,) if reason.code else (),
+            explanation=words.explanation,
+            remedies=words.remedies,
             count=len(graph_names),
         )
 

@@ -14,14 +14,19 @@ from fx_explorer.findings.environment import find_missing_tools
 from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
 from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
+from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
 from fx_explorer.findings.placement import find_placement
 from fx_explorer.findings.recompiles import find_limits, find_recompiles
 from fx_explorer.findings.repeated_blocks import find_repeated_blocks
+from fx_explorer.findings.settings_without_effect import find_settings_without_effect
+from fx_explorer.findings.slow_kernels import find_slow_kernels
 from fx_explorer.findings.slow_operators import find_slow_operators
 from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_trials
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
+from fx_explorer.findings.waiting_gpu import find_waiting_gpu
 from fx_explorer.findings.wrong_results import find_wrong_results
+from fx_explorer.instruments.kernels.launched import last_profile
 from fx_explorer.instruments.numerics.figures import numerics_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
@@ -41,6 +46,12 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("repeated blocks", "repeated blocks", find_repeated_blocks, "graphs"),
     FindingKind("slow operators", "slow operators", find_slow_operators, "kernels"),
     FindingKind("CUDA graphs", "skipped CUDA graphs", find_cuda_graphs, "kernels"),
+    FindingKind("slow kernels", "slow kernels", find_slow_kernels, "a profile"),
+    FindingKind("waiting GPU", "a GPU that waits", find_waiting_gpu, "a profile"),
+    FindingKind(
+        "overwritten outputs", "overwritten outputs", find_overwritten_outputs, "a capture"
+    ),
+    FindingKind("settings", "settings without effect", find_settings_without_effect, "kernels"),
     FindingKind("warnings", "warnings of torch", find_torch_warnings, "a capture"),
 )
 
@@ -85,6 +96,8 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
         case "--try":
             is_compared = reader.count(model.CacheComparison) > 0
             return is_compared if kind.name == "compile caches" else bool(numerics_of(reader))
+        case "a profile":
+            return last_profile(reader) is not None
         case "kernels":
             # At a pause, and with a backend that generates no code, there are none to look at.
             return reader.count(model.Kernel) > 0

@@ -117,7 +117,7 @@ class FindingKind:
     looked_for: str
     """What is looked for, as a noun: ``unrolled loops``."""
     find: Find
-    needs: Subject | Literal["a capture", "--try"]
+    needs: Subject | Literal["a capture", "--try", "a profile"]
     """What a session must have for it: a subject that a log of text may lack, a capture in place of
-    a log, or the trials of ``diagnose --try``.
+    a log, the trials of ``diagnose --try``, or a profile of torch.profiler.
     """

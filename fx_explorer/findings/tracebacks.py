@@ -76,6 +76,11 @@ def parse_compiler_traceback(text: str) -> CompilerTraceback:
     return CompilerTraceback(error, stage, raised_in["file"] if raised_in else "", user_frames)
 
 
+def parse_frames(text: str) -> list[TracebackFrame]:
+    """Return the frames of a traceback of Python, outermost first, wherever a line has them."""
+    return [_frame(match) for match in _FRAME.finditer(text[-MAX_TRACEBACK:])]
+
+
 def _frame(match: re.Match[str]) -> TracebackFrame:
     code = match["code"].strip()
     return TracebackFrame(match["file"], int(match["line"]), match["function"], code)

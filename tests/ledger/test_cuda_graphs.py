@@ -181,3 +181,21 @@ def test_what_torch_does_with_a_graph_is_heard_while_recording(
     assert [(one.name, one.state, one.parts) for one in found] == [
         ("a graph forward", "skipped", 2)
     ]
+
+
+@pytest.mark.parametrize(
+    ("skip", "explained", "remedies"),
+    [
+        (MUTATED, "copies the inputs of a CUDA graph", 2),
+        ("skipping cudagraphs due to cpu device (arg1_1)", "tensors on the CPU", 1),
+        ("skipping cudagraphs due to a reason of a later release", "", 0),
+    ],
+)
+def test_a_reason_that_is_known_has_an_explanation_and_remedies(
+    skip: str, explained: str, remedies: int, tmp_path: Path
+) -> None:
+    row: Row = (0, "cudagraph_skip", {"cudagraph_skip_reason": skip, "graph": "[0/0] inference"})
+    with session(tmp_path / "s.fxs", (1, "cudagraph_handed_over", HANDED_OVER), row) as reader:
+        (finding,) = find_cuda_graphs(reader)
+    assert explained in finding.explanation
+    assert len(finding.remedies) == remedies

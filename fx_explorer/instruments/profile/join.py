@@ -59,6 +59,13 @@ MOST_STEPS = 20_000
 PYTHON = "Python, or what the profile does not record"
 LATENCY = "it was launched already: the GPU had not begun it"
 CUT = "more, which was not read"
+COMPILES = "torch compiles"
+"""Beginning of the phrase for it; the function may follow."""
+GUARDS = "guards: which compiled version fits is looked up"
+IN_FUNCTION = "Python in the compiled function"
+"""Beginning of the phrase for it; the name of the compilation follows."""
+BETWEEN_KERNELS = "generated code between its kernels"
+AROUND_GRAPH = "around a compiled graph: bytecode, AOTAutograd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,31 +175,28 @@ def _describe_activity(names: Sequence[str]) -> str:
     region = region_of(names)
     if any(name in COMPILING for name in names):
         if region:
-            return f"torch compiles, called from [{region}]"
-        return "torch compiles"
+            return f"{COMPILES}, called from [{region}]"
+        return COMPILES
     if not names:
         return PYTHON
     if "TorchDynamo Cache Lookup" in names:
-        return "guards: which compiled version fits is looked up"
+        return GUARDS
     if is_region(names[0]):
-        if region:
-            function = f"the compiled function [{region}]"
-        else:
-            function = "a compiled function"
-        return f"Python in {function}, between its graphs"
+        name = f" [{region}]" if region else ""
+        return f"{IN_FUNCTION}{name}, between its graphs"
     optimizers = (name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER))
     optimizer = next(optimizers, "")
     if optimizer:
         operator = f": {names[0]}" if "::" in names[0] else ""
         return f"optimizer {optimizer}{operator}"
     if "Call CompiledFxGraph" in names[0]:
-        return "generated code between its kernels"
+        return BETWEEN_KERNELS
     if names[0] in (
         "Pregraph bytecode",
         "AOTDispatcher Runtime Wrapper Prologue",
         "CompiledFunction",
     ):
-        return "around a compiled graph: bytecode, AOTAutograd"
+        return AROUND_GRAPH
     return names[0]
 
 

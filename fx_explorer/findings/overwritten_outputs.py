@@ -1,0 +1,93 @@
+"""Results of CUDA graphs that the program reads after a later call has overwritten them: with
+mode="reduce-overhead" a result lies in memory that the next call uses again. torch raises an error
+at the line that reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.findings.tracebacks import TracebackFrame, parse_frames
+from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_TRACEBACK
+from fx_explorer.session.file_names import in_file
+
+OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
+"""Part of torch's message (torch/_inductor/cudagraph_trees.py). The stack behind it is that of the
+line that computed the result.
+"""
+
+_MESSAGE = re.compile(rf"^[^\n]*{OVERWRITTEN}[^\n]{{0,40}}?Stack trace: ?", re.M)
+_ADVICE = ". To prevent overwriting"
+"""Beginning of torch's advice, on the last line of that stack."""
+
+REMEDIES = (
+    Remedy(
+        "Clone what you keep, outside of the compiled function: output = step(x).clone(). That "
+        "copies the result once a call."
+    ),
+    Remedy(
+        "Where each call is a step of its own whose earlier results are no longer read, call "
+        "torch.compiler.cudagraph_mark_step_begin() before it. It tells torch that a new step "
+        "begins; it keeps no results."
+    ),
+)
+
+
+def find_overwritten_outputs(reader: SessionReader) -> Iterator[Finding]:
+    """Yield that the program ended because it read a result that a later call had overwritten."""
+    for failure in reader.rows(model.Failure, where="program"):
+        if OVERWRITTEN in failure.message:
+            text = reader.text(failure.text) if failure.text else failure.message
+            yield _overwritten(reader, text[-MAX_TRACEBACK:])
+            return
+
+
+def _overwritten(reader: SessionReader, traceback: str) -> Finding:
+    message = _MESSAGE.search(traceback)
+    reading, computing = traceback, ""
+    if message:
+        reading = traceback[: message.start()]
+        computing = traceback[message.end() :].partition(_ADVICE)[0]
+    lines = SourceLines(reader)
+    read = _of_users(lines, parse_frames(reading))
+    computed = _of_users(lines, parse_frames(computing))
+    where = in_file(read.file, read.line) if read else "The program"
+    result = f"the result of {in_file(computed.file, computed.line)}" if computed else "a result"
+    place: Place | None = place_of_path(reader, read.file, read.line) if read else None
+    evidence = []
+    if read and read.code:
+        evidence.append(f"It is read here: {read.code}")
+    if computed and computed.code:
+        evidence.append(f"It was computed here: {computed.code}")
+    return Finding(
+        kind="overwritten output",
+        text=(
+            f"{where} reads {result} after a later call has overwritten it: it is the output of a "
+            "CUDA graph."
+        ),
+        urgency="failed",
+        topic="run",
+        place=place,
+        view="console",
+        evidence=tuple(evidence),
+        explanation=(
+            "A CUDA graph writes its results to the same memory in each call. torch notices that "
+            "the program still reads the result of an earlier call, and raises an error. In the "
+            "default mode, without CUDA graphs, each call has results of its own."
+        ),
+        remedies=REMEDIES,
+    )
+
+
+def _of_users(lines: SourceLines, frames: list[TracebackFrame]) -> TracebackFrame | None:
+    """Return the innermost frame in a file of the user's, else the innermost frame."""
+    for frame in reversed(frames):
+        if lines.is_users(frame.file):
+            return frame
+    return frames[-1] if frames else None

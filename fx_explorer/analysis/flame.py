@@ -137,8 +137,8 @@ def short_name(name: str) -> str:
 
 
 def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[FlameBlock]]:
-    """Return the rows of the chart of a frame, itself first, as wide as all of it. The blocks below
-    a block begin where it begins.
+    """Return the rows of a flame chart: first ``root`` in the full width, then what it calls, a
+    row for each depth. What a block calls begins below the beginning of the block.
     """
     cells_per_s = width / root.duration_s if root.duration_s > 0 else 0.0
     scale = _Scale(root.began_s, cells_per_s)

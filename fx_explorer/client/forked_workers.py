@@ -181,7 +181,7 @@ class ForkServer:
             self._end_server()
 
     def close(self) -> None:
-        """End the server. None is started any more."""
+        """End the server, and start none again."""
         self._is_closed = True
         self._end_server()
 

@@ -129,7 +129,9 @@ class WorkerProcess:
     async def _start(
         self, notices: int, commands: int, output: int, errors: int
     ) -> asyncio.subprocess.Process | ForkedWorker:
-        """Raises OSError when it cannot start."""
+        """Start the worker: as a fork of the server, else as a fresh process. Raises OSError when
+        neither starts.
+        """
         if self._fork_server is not None:
             descriptors = (notices, commands, output, errors)
             worker = await self._fork_server.fork(

@@ -117,7 +117,9 @@ _SUBJECTS: dict[str, Subject] = {
 
 
 def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
-    """Return a failed condition because the text that was given does not have the figure."""
+    """Return a condition as not met where the log does not have its figure, with the reason; None
+    where it has.
+    """
     if condition not in _SUBJECTS:
         return None
     why = why_not_in_text(reader, _SUBJECTS[condition])

@@ -176,7 +176,9 @@ def _wanted(program: Any) -> str:
 def find_any_target(
     place: TargetPlace, request: CaptureRequest, say: Callable[[str], None]
 ) -> Target:
-    """Return the target. Raises TargetError, and whatever the user's code raises."""
+    """Return the target of a place: an exported program from its file, else what the user's code
+    offers. Raises TargetError, and whatever the user's code raises.
+    """
     if place.is_exported:
         return load_exported_target(place, request, say)
     return find_target(place, request, say)

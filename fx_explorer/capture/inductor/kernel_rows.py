@@ -177,7 +177,7 @@ class _KernelRows:
         return self._writer.add(artifact)
 
     def _add_kernel(self, kernel: GeneratedKernel, *, first_line: int, artifact: int) -> int:
-        """Add the row of a kernel after those before it, and return its id."""
+        """Add a row for a kernel, in the order of the generated code, and return the row's id."""
         row = Kernel(
             id=0,
             compilation=self._recording.variant_id(),

@@ -475,8 +475,8 @@ def _reduction_prefix(
 
 
 def _move_code(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep the nodes of lines in the tail of a vectorised loop, each of which is rewritten with
-    another variable inside ``for (…) { }``.
+    """Give the lines of a vectorised loop's tail the nodes of the lines that they repeat: Inductor
+    rewrites each with another variable, inside ``for (…) { }``.
     """
 
     def move_code_under_inner_loop(code: Any, *args: Any, **kwargs: Any) -> Any:

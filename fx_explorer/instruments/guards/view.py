@@ -79,8 +79,8 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
 
 
 def _columns(reader: SessionReader) -> tuple[TableColumn, ...]:
-    """Return the columns. The sum of the cost says what it is the sum of: a call checks the guards
-    of one compilation.
+    """Return the columns of the table. With several compilations the sum of the costs says that it
+    is over all of them, since a call checks the guards of one.
     """
     checked = {check.compilation for check in reader.rows(model.GuardCheck)}
     if len(checked) < 2:

@@ -300,7 +300,9 @@ class EarlierSessions:
         self._retain([(capture, earlier) for capture, earlier in self._before if capture is shown])
 
     def _retain(self, before: list[tuple[CaptureLike, Earlier]]) -> None:
-        """Remove the copies of all others."""
+        """Keep the earlier captures that the user can return to, and remove the copies of all other
+        sessions.
+        """
         self._before = before
         needed = {earlier.session.parent for _, earlier in self._before}
         for directory in [path for path in self._copies if path not in needed]:

@@ -130,7 +130,7 @@ class EarlierGraph:
     # which of them a later node came from
 
     def made_from(self, node: torch.fx.Node) -> Rows:
-        """Return the row of the earlier node that ``meta["from_node"]`` names; empty without one."""
+        """Return the row of the node that ``meta["from_node"]`` names; empty without one."""
         for source in _sources(node):
             graph = self._by_number.get(source.graph_id)
             if graph is not None and source.name in graph.by_name:

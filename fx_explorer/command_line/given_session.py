@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from fx_explorer.client import Capture, session_files
@@ -251,3 +251,17 @@ def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) 
             f"{session} was not captured by you on this machine, so nothing of it is run unasked. "
             f"{consequence} If you trust whoever made it, add --trust."
         )
+
+
+def refuse_options_of_measuring(arguments: argparse.Namespace, allowed: Collection[str]) -> None:
+    """Raise UsageError for an option that is not ``allowed``, because X is a session with what the
+    command would measure.
+    """
+    given = sorted(set(arguments.given) - set(allowed))
+    if not given:
+        return
+    if given[0] == "output":
+        option_name = "-o"
+    else:
+        option_name = f"--{given[0].replace('_', '-')}"
+    raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")

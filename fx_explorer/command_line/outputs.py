@@ -1,5 +1,5 @@
-"""This module has the output files of commands: ``-o``, ``--force``, and a separate name for each
-rank of a distributed run.
+"""This module has the output of commands: ``--format``, ``-o``, ``--force``, and a separate name
+for the file of each rank of a distributed run.
 """
 
 from __future__ import annotations
@@ -33,6 +33,15 @@ def add_force_argument(parser: argparse._ActionsContainer) -> None:
         "--force",
         action="store_true",
         help="overwrite a file that fx-explorer did not write (never the target itself)",
+    )
+
+
+def add_format_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
 
 

@@ -7,6 +7,8 @@ them in a log: so the standard library alone is needed, and no torch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 LONGEST_LINE = 4_000
 """Maximum number of characters of a line, or of a sentence of torch's, that are read. torch's are
 shorter; a stranger's text may have millions, and the time of a regular expression can grow with the
@@ -19,3 +21,16 @@ def bounded(line: str) -> str:
     expression.
     """
     return line[:LONGEST_LINE]
+
+
+def complete_path(shortened: str, paths: Iterable[str]) -> str:
+    """Return the full path of a file whose beginning torch cut off in a guard's text, if exactly
+    one of ``paths`` ends so; else the text unchanged.
+    """
+    if not shortened:
+        return shortened
+    ending = shortened.lstrip("./")
+    candidates = [path for path in paths if path.endswith(ending)]
+    if len(candidates) == 1:
+        return candidates[0]
+    return shortened

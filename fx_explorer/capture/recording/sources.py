@@ -23,6 +23,7 @@ import torch
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Frame, SourceFile, Stack
 from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts import complete_path
 from fx_explorer.torch_texts.reports import parse_stack
 
 _OWN = (f"{Path(__file__).parents[2]}{os.sep}", "<frozen")
@@ -138,16 +139,8 @@ class Sources:
                 )
 
     def complete(self, shortened: str) -> str:
-        """Return the full path of a file whose beginning torch cut off in a guard's text, if
-        exactly one known file ends so; else the text unchanged.
-        """
-        if not shortened:
-            return shortened
-        ending = shortened.lstrip("./")
-        candidates = [path for path in self._files if path.endswith(ending)]
-        if len(candidates) == 1:
-            return candidates[0]
-        return shortened
+        """Return the full path of a recorded file whose beginning torch cut off."""
+        return complete_path(shortened, self._files)
 
     def stack(self, frames: Iterable[Frame]) -> int:
         """Return the id of the Stack with these frames, without our own worker's; 0 without

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.outputs import add_force_argument, add_format_argument, session_output
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted, width_for
 
@@ -40,12 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
     group = parser.add_argument_group("what to tell")
-    group.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(group)
     group.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
     )

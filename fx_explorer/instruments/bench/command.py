@@ -22,9 +22,14 @@ from fx_explorer.command_line.capture_options import (
     add_setting_argument,
     add_worker_arguments,
 )
-from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.given_session import is_session, refuse_options_of_measuring
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.command_line.outputs import (
+    add_force_argument,
+    add_format_argument,
+    session_output,
+    text_output,
+)
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.instruments.bench.plan import (
     add_bench_arguments,
@@ -89,12 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_setting_argument(what)
     add_bench_arguments(parser)
     group = parser.add_argument_group("what to write")
-    group.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(group)
     group.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="keep the bench as a session in this file"
     )
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot or svg:
         check_libraries(svg=bool(svg), plot=arguments.plot)
     if is_session(arguments.target):
-        _check_saved(arguments)
+        refuse_options_of_measuring(arguments, OF_TELLING)
         with SessionReader(arguments.target) as reader:
             return _print_bench(reader, arguments, svg)
     return asyncio.run(_measure(arguments, svg))
@@ -126,17 +126,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 OF_TELLING = ("target", "format", "svg", "plot", "force")
 """Options with which a saved bench can be printed."""
-
-
-def _check_saved(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for options of measuring, since the given bench is measured already."""
-    given = sorted(set(arguments.given) - {*OF_TELLING})
-    if given:
-        if given[0] == "output":
-            option_name = "-o"
-        else:
-            option_name = f"--{given[0].replace('_', '-')}"
-        raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
 
 
 def _print_bench(

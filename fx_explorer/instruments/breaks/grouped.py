@@ -484,8 +484,8 @@ def break_in_torch(
 
 
 def _part(reader: SessionReader, path: str) -> str:
-    """Return the path of a file of torch's within torch, such as ``torch/optim/optimizer.py``; empty
-    for any other file, also of the user's in a folder of that name.
+    """Return the path of a file of torch's within torch, such as ``torch/optim/optimizer.py``;
+    empty for any other file, also of the user's in a folder of that name.
     """
     match = _IN_TORCH.search(path)
     known = reader.rows(model.SourceFile, path=path, limit=1)

@@ -22,7 +22,12 @@ from fx_explorer.command_line.capture_options import (
 )
 from fx_explorer.command_line.given_session import answer_from, is_session
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.command_line.outputs import (
+    add_force_argument,
+    add_format_argument,
+    session_output,
+    text_output,
+)
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
 from fx_explorer.output.terminal import print_fitted, terminal_width, width_for
@@ -71,12 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_call_arguments(what)
     add_compile_arguments(parser, build=True)
     group = parser.add_argument_group("what to tell")
-    group.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(group)
     group.add_argument(
         "--steps",
         action="store_true",

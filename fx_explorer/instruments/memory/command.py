@@ -19,7 +19,7 @@ from fx_explorer.command_line.capture_options import (
 )
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.command_line.outputs import add_force_argument, add_format_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.memory.verdict import TENSORS
 from fx_explorer.output.terminal import width_for
@@ -55,12 +55,7 @@ for every command
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
-    parser.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(parser)
     parser.add_argument(
         "--measure",
         action="store_true",

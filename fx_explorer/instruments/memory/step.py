@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
@@ -41,19 +41,7 @@ inside one graph. ``workspace``: used by a library call while it runs. ``optimiz
 an optimizer, where one is named.
 """
 
-
-KINDS: tuple[MemoryKind, ...] = (
-    "parameter",
-    "buffer",
-    "input",
-    "optimizer",
-    "activation",
-    "output",
-    "tangent",
-    "gradient",
-    "temporary",
-    "workspace",
-)
+KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from fx_explorer.analysis.words import bar
 from fx_explorer.argument_types import count
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.outputs import add_force_argument, add_format_argument, session_output
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.modules.report import (
@@ -59,12 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
     shown = parser.add_argument_group("what to show")
-    shown.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(shown)
     shown.add_argument(
         "--all",
         dest="every",

@@ -20,9 +20,9 @@ from fx_explorer.command_line.capture_options import (
     add_setting_argument,
     add_worker_arguments,
 )
-from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.given_session import is_session, refuse_options_of_measuring
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.command_line.outputs import add_force_argument, add_format_argument, session_output
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.instruments.numerics.driving import DEFAULT_BUDGET_S
 from fx_explorer.model import CaptureRequest
@@ -68,12 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_setting_argument(how)
     group = parser.add_argument_group("what to tell")
-    group.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(group)
     group.add_argument(
         "--nodes",
         action="store_true",
@@ -118,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.nodes and arguments.format != "text":
         raise UsageError(f"--nodes is for text: {arguments.format} has every node already")
     if is_session(arguments.target):
-        _check_saved(arguments)
+        refuse_options_of_measuring(arguments, OF_TELLING)
         with SessionReader(arguments.target) as reader:
             return _print_saved(reader, arguments)
     if arguments.mode and arguments.option:
@@ -127,14 +122,6 @@ def run(arguments: argparse.Namespace) -> int:
             "give the mode's entries with --option"
         )
     return asyncio.run(_measure(arguments))
-
-
-def _check_saved(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for options of measuring, since the session's numerics are there already."""
-    given = sorted(set(arguments.given) - {*OF_TELLING})
-    if given:
-        name = "-o" if given[0] == "output" else f"--{given[0].replace('_', '-')}"
-        raise UsageError(f"{name} is for targets: {arguments.target} is measured already")
 
 
 def _print_saved(reader: SessionReader, arguments: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share
 from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.outputs import add_format_argument
 from fx_explorer.command_line.profile_files import FOR_SESSIONS, session_with_profile
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.modules.tree import ModuleRow
@@ -83,12 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what torch.profiler wrote with export_chrome_trace (.json, .json.gz); default: "
         "the profile that X has",
     )
-    parser.add_argument(
-        "--format",
-        choices=["text", "json", "csv", "markdown"],
-        default="text",
-        help="text (default), or another",
-    )
+    add_format_argument(parser)
     parser.add_argument(
         "--all",
         dest="every",

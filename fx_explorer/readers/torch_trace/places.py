@@ -11,6 +11,7 @@ from typing import Any
 from fx_explorer.model import Frame, SourceFile, Stack
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts import complete_path
 
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen")
 
@@ -90,16 +91,8 @@ class Places:
         return next(reversed(outside or known), None)
 
     def complete(self, shortened: str) -> str:
-        """Return the full path of a file whose end torch's texts show, if exactly one known file
-        ends so.
-        """
-        if not shortened:
-            return shortened
-        ending = shortened.lstrip("./")
-        candidates = [path for path in self._files if path.endswith(ending)]
-        if len(candidates) == 1:
-            return candidates[0]
-        return shortened
+        """Return the full path of a file of the log whose beginning torch cut off."""
+        return complete_path(shortened, self._files)
 
 
 def is_library(path: str) -> bool:

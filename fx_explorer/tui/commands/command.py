@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from fx_explorer.tui.controllers import Controllers
@@ -42,19 +42,7 @@ Group = Literal[
     "Ranks",
 ]
 
-GROUPS: tuple[Group, ...] = (
-    "Views",
-    "Linked panes",
-    "Moving",
-    "Finding",
-    "Selection",
-    "Stepping",
-    "Capture",
-    "Dialogs",
-    "Application",
-    "Tour",
-    "Ranks",
-)
+GROUPS: tuple[Group, ...] = get_args(Group)
 
 Keymap = Mapping[str, Sequence[str]]
 """Command id → the keys the user's config file gives it."""

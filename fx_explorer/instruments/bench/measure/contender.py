@@ -39,12 +39,19 @@ IS_A_SCRIPT = (
 )
 
 
-def main(notices: int, commands: int) -> None:
+def news_sender(notices: int) -> Send:
+    """Return a function that writes news to a pipe, whole: one write may take a part of it."""
+
     def send(news: BenchNews) -> None:
         line = news.to_json().encode() + b"\n"
         while line:
             line = line[os.write(notices, line) :]
 
+    return send
+
+
+def main(notices: int, commands: int) -> None:
+    send = news_sender(notices)
     with os.fdopen(commands, encoding="utf-8") as lines:
         task = BenchTask.from_json(lines.readline())
         try:

@@ -122,7 +122,7 @@ class CodeReasons:
         return KernelPlace()
 
     def sentences(self) -> Iterator[str]:
-        """Yield what was tried and showed something, and what could not be tried, a sentence each."""
+        """Yield what was tried and showed something, and what could not be tried, as sentences."""
         if self._reads_outside:
             yield (
                 "The kernel reads outside its inputs: an index is out of range. Its result changes "

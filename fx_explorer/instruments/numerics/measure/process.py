@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from fx_explorer.instruments.bench.measure.contender import caller_of, news_of_failure
+from fx_explorer.instruments.bench.measure.contender import caller_of, news_of_failure, news_sender
 from fx_explorer.model import BenchNews, NumericsTask
 from fx_explorer.model.numerics import BY_TF32
 from fx_explorer.program.usable_torch import import_compiler, import_torch
@@ -25,10 +25,7 @@ Say = Callable[[str], None]
 
 
 def main(notices: int, commands: int) -> None:
-    def send(news: BenchNews) -> None:
-        line = news.to_json().encode() + b"\n"
-        while line:
-            line = line[os.write(notices, line) :]
+    send = news_sender(notices)
 
     def say(text: str) -> None:
         send(BenchNews("doing", text=text))

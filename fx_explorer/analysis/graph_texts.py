@@ -139,7 +139,7 @@ def write_text(reader: SessionReader, form: GraphForm, graph: model.Graph) -> Gr
 
 
 def is_kept(reader: SessionReader, form: GraphForm, graph: model.Graph) -> bool:
-    """Return whether ``graph_text`` costs a look-up."""
+    """Return whether the text of a graph is written already, so that ``graph_text`` looks it up."""
     return (form, graph) in _written.get(reader, ())
 
 

@@ -162,7 +162,7 @@ def is_module(region: Region) -> bool:
 
 
 def path_of(region: Region) -> ModulePath:
-    """Return the module that a region is."""
+    """Return the path of the module that a region stands for."""
     key, value = region
     root = key.removeprefix(_KEY)
     if not root:

@@ -88,7 +88,7 @@ class Phases:
         running.append(OpenPhase(name, time_s, variant))
 
     def end(self, name: str, time_s: float) -> OpenPhase | None:
-        """Return the phase of this name that began last on this thread; None without one."""
+        """End the phase of this name that began last on this thread, and return it, if any."""
         running = self._open.get(threading.get_ident(), [])
         open_phase = next((phase for phase in reversed(running) if phase.name == name), None)
         if open_phase is None:

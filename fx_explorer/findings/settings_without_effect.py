@@ -15,8 +15,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 REDUCE_OVERHEAD = "reduce-overhead"
-"""The mode whose only setting is triton.cudagraphs (torch/_inductor/__init__.py, list_mode_options).
-The modes that also autotune do something on a CPU, too.
+"""The mode whose only setting is triton.cudagraphs (torch/_inductor/__init__.py,
+list_mode_options). The modes that also autotune do something on a CPU, too.
 """
 
 FREEZING = "freezing"

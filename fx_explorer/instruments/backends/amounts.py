@@ -268,7 +268,7 @@ def _unit(member: tuple[int, int]) -> Unit:
 
 
 def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> dict[Unit, set[Unit]]:
-    """Return the units that each unit takes results of."""
+    """Return, for each unit, the units whose results it takes."""
     needed: dict[Unit, set[Unit]] = defaultdict(set)
     for producer, consumer in edges:
         if producer in segments and consumer in segments:

@@ -138,8 +138,8 @@ class LeastSharing:
         """Seconds; 0 when the least time is not known."""
 
     def begin(self, cell: BenchCell) -> None:
-        """Look up the measurements of earlier benches with the same threads and torch as
-        ``cell``.
+        """Look up the least time that earlier benches measured on this processor, with the threads
+        and the torch of ``cell``.
         """
         self._key = f"{self._processor}, {cell.threads} threads, torch {cell.torch}"
         seconds, _ = self._kept().get(self._key, (0.0, 0.0))

@@ -436,7 +436,9 @@ def kernel_seconds(call: Call, is_gpu: bool, call_s: float) -> float:
 
 
 def _in_calls(ticks: list[Tick], clock: WrapperClock) -> float:
-    """Return the seconds between the ticks that begin a call and the ticks that follow them."""
+    """Return the seconds that a wrapper spends in the calls it makes: each lasts from its tick to
+    the next tick.
+    """
     # A wrapper that another one calls begins right behind the call: what it does is its own.
     times_s = []
     for (earlier, kind, part), (later, following, _) in pairwise(ticks):

@@ -183,7 +183,9 @@ class CallsOfTheOriginal:
         is_uncompiled: bool = False,
         of_original: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> Comparison:
-        """Compare the observed calls with the original's, or with ``of_original``."""
+        """Compare the calls of the changed program (``seen``) with those of the original:
+        ``of_original`` if given, else those observed before.
+        """
         if of_original is None:
             before = self.before
         else:

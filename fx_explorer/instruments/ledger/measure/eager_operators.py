@@ -221,7 +221,7 @@ class _Lines:
 
 
 def _middle(calls: list[list[EagerOperator]]) -> list[EagerOperator]:
-    """Return the operators of a call with the medians of all calls."""
+    """Return the operators of one call, each with the median of its times over all calls."""
     operators = []
     for same in zip(*calls, strict=True):
         host_s = median(operator.host_s for operator in same)

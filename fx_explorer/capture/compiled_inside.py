@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import nn
 
+from fx_explorer.capture.torch_compat.private_names import OptimizedModule
 from fx_explorer.errors import TargetError
 
 
@@ -30,6 +31,18 @@ def compile_inside(
         for module in _modules_at(compiled, path):
             module._compiled_call_impl = compile_function(module._call_impl, **arguments)
     return compiled
+
+
+def is_compiled(function: object) -> bool:
+    """Return whether calling ``function`` calls compiled code: what torch.compile returned, or a
+    module whose ``compile()`` was called.
+    """
+    if isinstance(function, nn.Module):
+        is_wrapper = isinstance(function, OptimizedModule)
+        return is_wrapper or function._compiled_call_impl is not None
+    # torch.compiler.disable leaves the original in the same place.
+    is_disabled = getattr(function, "_torchdynamo_disable", False)
+    return hasattr(function, "_torchdynamo_orig_callable") and not is_disabled
 
 
 def _modules_at(compiled: Any, path: str) -> Iterator[nn.Module]:

@@ -96,6 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--expect-graphs", metavar="N", type=_count, help="exactly this number of graphs"
     )
+    asked.add_argument(
+        "--max-findings", metavar="N", type=_count, help="problems that fx-explorer diagnose names"
+    )
     allowed = parser.add_argument_group("what every check requires, and may be configured to allow")
     for name, what in ALLOWED.items():
         allowed.add_argument(

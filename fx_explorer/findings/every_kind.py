@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import is_log, not_in_text
 from fx_explorer.findings.cache_faults import find_cache_faults
+from fx_explorer.findings.checkpoints import find_checkpoints
 from fx_explorer.findings.compiler_errors import find_compiler_errors
 from fx_explorer.findings.cuda_graphs import find_cuda_graphs
 from fx_explorer.findings.environment import find_missing_tools
@@ -16,11 +17,13 @@ from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
 from fx_explorer.findings.placement import find_placement
+from fx_explorer.findings.precision_casts import find_precision_casts
 from fx_explorer.findings.recompiles import find_limits, find_recompiles
 from fx_explorer.findings.repeated_blocks import find_repeated_blocks
 from fx_explorer.findings.settings_without_effect import find_settings_without_effect
 from fx_explorer.findings.slow_kernels import find_slow_kernels
 from fx_explorer.findings.slow_operators import find_slow_operators
+from fx_explorer.findings.tiny_graphs import find_tiny_graphs
 from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_trials
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
@@ -52,6 +55,9 @@ KINDS: tuple[FindingKind, ...] = (
         "overwritten outputs", "overwritten outputs", find_overwritten_outputs, "a capture"
     ),
     FindingKind("settings", "settings without effect", find_settings_without_effect, "kernels"),
+    FindingKind("checkpoints", "checkpoints without effect", find_checkpoints, "a capture"),
+    FindingKind("precision casts", "repeated casts of weights", find_precision_casts, "kernels"),
+    FindingKind("tiny graphs", "too little compiled", find_tiny_graphs, "kernels"),
     FindingKind("warnings", "warnings of torch", find_torch_warnings, "a capture"),
 )
 

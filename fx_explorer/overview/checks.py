@@ -21,6 +21,8 @@ from fx_explorer.analysis.whole_session import (
     why_not_in_text,
 )
 from fx_explorer.analysis.words import counted, first_line, listed
+from fx_explorer.findings import every_kind
+from fx_explorer.findings.finding import Finding
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits
@@ -253,6 +255,19 @@ def _at_most(
     return Check(condition, limit, amount, tuple(findings), is_met=False)
 
 
+def _findings(reader: SessionReader, limit: int) -> Check:
+    problems = [finding for finding in every_kind.findings(reader) if finding.severity == "problem"]
+    measured = counted(len(problems), "finding")
+    return _at_most("max-findings", limit, len(problems), measured, map(_of_finding, problems))
+
+
+def _of_finding(finding: Finding) -> CheckFinding:
+    place = finding.place
+    if place is None:
+        return CheckFinding("", 0, finding.text)
+    return CheckFinding(place.document.title, place.line + 1, finding.text)
+
+
 CONDITIONS: dict[str, Judge] = {
     "max-graph-breaks": _graph_breaks,
     "max-break-sites": _break_sites,
@@ -260,6 +275,7 @@ CONDITIONS: dict[str, Judge] = {
     "max-guards": _guards,
     "no-skipped-frames": _skipped_frames,
     "expect-graphs": _graphs,
+    "max-findings": _findings,
 }
 """Name → the function that judges the condition."""
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import torch
 
+from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.capture.torch_compat.versions import stances
@@ -355,21 +356,6 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
         target.callable, **with_guard_filter(compile_arguments(job.request))
     )
     return compiled
-
-
-def is_compiled(function: object) -> bool:
-    """Return whether a function was made by ``torch.compile``, or is a module whose ``compile()``
-    was called.
-    """
-    if isinstance(function, torch.nn.Module):
-        return (
-            isinstance(function, private_names.OptimizedModule)
-            or function._compiled_call_impl is not None
-        )
-    # torch.compiler.disable leaves the original in the same place.
-    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
-        function, "_torchdynamo_disable", False
-    )
 
 
 def go_backward(target: Target, output: object, job: CallingJob) -> None:

@@ -32,6 +32,8 @@ from fx_explorer.instruments.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.instruments.ledger.figures import ledger_figures
 from fx_explorer.instruments.ledger.report import ledger_object
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
+from fx_explorer.instruments.numerics.figures import numerics_of
+from fx_explorer.instruments.numerics.report import numerics_object
 from fx_explorer.instruments.options.explained_options import explained_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
@@ -156,6 +158,7 @@ def json_report(reader: SessionReader) -> Json:
             "bytecode_run": bytecode_run(reader),
             "backends": backends_of_report(reader),
             "bench": _bench(reader),
+            "numerics": _numerics(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
             "cuda_graphs": cuda_graphs_of_report(reader),
@@ -173,6 +176,12 @@ def _links(reader: SessionReader) -> dict[str, Json]:
         if coverage.direction:
             links[coverage.direction] = linked(coverage)
     return links
+
+
+def _numerics(reader: SessionReader) -> Json | None:
+    """Return the session's comparison with eager mode; None without one."""
+    numerics = numerics_of(reader)
+    return numerics_object(numerics) if numerics else None
 
 
 def _bench(reader: SessionReader) -> Json | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.findings.every_kind import findings
 from fx_explorer.overview.checks import CONDITIONS, Check, CheckFinding, checks, relative_to
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
@@ -85,6 +86,15 @@ def test_a_limit_is_met_up_to_the_number_there_is(
     assert [(found.file, found.line) for found in missed.findings] == [
         ("/p/m.py", line) for line in lines
     ]
+
+
+def test_findings_are_limited_and_each_problem_is_named(troubled: SessionReader) -> None:
+    problems = [row for row in findings(troubled) if row.severity == "problem"]
+    met = judge(troubled, "max-findings", len(problems))
+    missed = judge(troubled, "max-findings", len(problems) - 1)
+    assert (met.is_met, missed.is_met) == (True, False)
+    assert [row.text for row in missed.findings] == [row.text for row in problems]
+    assert {row.line for row in missed.findings} >= {12, 15}
 
 
 def test_guards_are_limited_by_compilation_and_each_that_has_more_is_named(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.errors import TargetError
 from fx_explorer.instruments.bench.measure import call_timing
 from fx_explorer.instruments.bench.measure.agreement import (
@@ -31,7 +32,6 @@ from fx_explorer.instruments.bench.measure.calls import (
 )
 from fx_explorer.instruments.bench.measure.path_while_compiling import answering_as_compiled
 from fx_explorer.model import InputDim, InputSize
-from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program.calling import call_target, is_compiled, on_device
+from fx_explorer.program.calling import call_target, on_device
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target

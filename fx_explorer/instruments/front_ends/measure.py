@@ -30,12 +30,12 @@ from typing import Any, cast
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Recording, unrecorded
 from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
-from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.calling_again import state_kept
 from fx_explorer.program.fresh_inputs import copied
 from fx_explorer.program.inputs import Arguments

@@ -1,4 +1,4 @@
-"""This module has the queries that findings ask: what a graph repeats."""
+"""This module has the queries that findings ask: what a graph repeats, and what it casts."""
 
 from __future__ import annotations
 
@@ -47,3 +47,20 @@ def modules_of_stacks(
     )
     stacks = {row.id: row.frames for row in reader.by_ids(model.Stack, {row[1] for row in rows})}
     return [(module, stacks[stack]) for module, stack in rows if stack in stacks]
+
+
+CASTS = ("prims.convert_element_type.default", "aten._to_copy.default")
+
+
+def casts_of_inputs(reader: SessionReader, compilation: int) -> list[tuple[int, int]]:
+    """Return (input, cast) for each input that an inference graph of Inductor's casts to another
+    dtype, as ids of nodes.
+    """
+    rows = reader.query(
+        "SELECT given.id, node.id FROM graph JOIN node ON node.graph = graph.id JOIN edge ON "
+        "edge.consumer = node.id JOIN node AS given ON given.id = edge.producer WHERE "
+        "graph.compilation=? AND graph.stage='post_grad' AND graph.direction='inference' AND "
+        "node.target IN (?, ?) AND given.op='placeholder' ORDER BY node.id",
+        (compilation, *CASTS),
+    )
+    return [(given, cast) for given, cast in rows]

@@ -294,8 +294,8 @@ def _are_guards(value: Any) -> bool:
 
 
 def _are_calls(value: Any) -> bool:
-    """Return whether these are calls of torch.compile whose results are never called: the name of
-    what was given, file, line, and a description.
+    """Return whether these are calls in the program: the name of what was given, file, line, and a
+    description.
     """
     return isinstance(value, list) and all(_is_call(call) for call in value)
 
@@ -319,6 +319,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "left_out": _are_texts,
     "built_to_save": _are_texts,
     "never_called": _are_calls,
+    "selective_checkpoints": _are_calls,
     "capture_summaries": _are_summaries,
     "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),

@@ -19,12 +19,12 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.capture.recorder import compile_arguments
 from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.capture.torch_compat.private_names import is_traceable_wrapper_subclass
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, InputDim, InputSize
-from fx_explorer.program import calling
 from fx_explorer.program.calling import find_loss, use_backend
 from fx_explorer.program.file_functions import with_guard_filter
 from fx_explorer.program.fresh_inputs import copied
@@ -268,7 +268,7 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that the target passed to torch.compile, if the target itself is compiled
     already.
     """
-    if not calling.is_compiled(function):
+    if not is_compiled(function):
         return function
     if isinstance(function, private_names.OptimizedModule):
         original: Callable[..., Any] = function._orig_mod

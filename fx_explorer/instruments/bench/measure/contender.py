@@ -198,6 +198,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
 def caller_of(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
     """Build the target, and return its caller with notes for the user."""
+    from fx_explorer.capture.compiled_inside import is_compiled
     from fx_explorer.instruments.bench.measure.calls import (
         Caller,
         compiled,
@@ -205,7 +206,7 @@ def caller_of(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list
         uncompiled,
         with_sizes,
     )
-    from fx_explorer.program.calling import is_compiled, on_device, prepare_training
+    from fx_explorer.program.calling import on_device, prepare_training
     from fx_explorer.program.exported_program import find_any_target
 
     request = task.request

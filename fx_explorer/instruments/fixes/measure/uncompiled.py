@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.instruments.fixes.measure.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
@@ -174,7 +175,7 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
         "hidden": list(hidden.found),
         "not reached": coverage.not_taken(),
         "lookups": lookups.count,
-        "is_compiled": calling.is_compiled(target.callable),
+        "is_compiled": is_compiled(target.callable),
     }
 
 

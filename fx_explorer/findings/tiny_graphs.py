@@ -20,6 +20,9 @@ OF_PYTORCH = ("aten.", "prims.")
 its own.
 """
 
+MOST_CALLS = 20
+"""Number of calls, views among them, from which on a graph is not looked at: it is no tiny one."""
+
 
 def find_tiny_graphs(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding where a single operation is all that was compiled of the program."""
@@ -59,6 +62,8 @@ def _single_operation(reader: SessionReader, compilation: model.Compilation) -> 
     for graph in reader.rows(model.Graph, compilation=compilation.id, stage="post_grad"):
         if graph.direction == "backward":
             continue
+        if graph.call_count > MOST_CALLS:
+            return ""
         for node in reader.rows(model.Node, graph=graph.id):
             if node.op.startswith("call_") and not node.is_view:
                 operations.append(node.target)

@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
@@ -206,7 +205,7 @@ def test_a_junit_file_that_cannot_be_written_is_told(
 
 
 def test_a_program_that_raised_ends_with_3_even_where_all_conditions_are_met(
-    tmp_path: Path, warm_python: str
+    tmp_path: Path, warm_python: str, fx_explorer: list[str]
 ) -> None:
     target, kept = tmp_path / "raises.py", tmp_path / "kept.fxs"
     target.write_text(
@@ -215,9 +214,7 @@ def test_a_program_that_raised_ends_with_3_even_where_all_conditions_are_met(
         "example_inputs = (torch.ones(2),)\n"
     )
     command = [
-        sys.executable,
-        "-m",
-        "fx_explorer",
+        *fx_explorer,
         "check",
         str(target),
         "--backend",

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -42,12 +41,11 @@ def test_a_capture_without_compilations_ends_with_2(
     tmp_path: Path,
     warm_python: str,
     capture_environment: dict[str, str],
+    fx_explorer: list[str],
 ) -> None:
     (tmp_path / "left.py").write_text(PROGRAM)
     arguments = [
-        sys.executable,
-        "-m",
-        "fx_explorer",
+        *fx_explorer,
         command,
         "left.py",
         *extra,

@@ -2,12 +2,12 @@
 a worker is ready in 0.1 s instead of 4.
 
 ``warm_python.py serve NAME FIFO`` imports and waits, for as long as somebody has the FIFO open to
-write; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with the arguments,
+write; ``warm_start.py NAME FILE …`` then stands for ``python FILE …``, with the arguments,
 variables, directory and descriptors that it was given. ``serve NAME FIFO gpu`` is for virtual GPUs:
 it loads the C++ part before torch, and imports nothing of torch's compiler, which must find the GPU
 when it is imported. ``serve NAME FIFO h100`` has set up a virtual H100 and imported the compiler
 after it, for workers that are asked for that GPU. ``serve NAME FIFO bare`` imports torch, and nothing
-of fx-explorer.
+of fx-explorer; ``serve NAME FIFO commands`` the command line, and not torch.
 
 What a test claims of a process itself (what it imports and when, how it dies), or of variables that
 torch reads when it is imported, is to be seen with a real Python. One such variable, which many
@@ -19,14 +19,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
+import marshal
 import os
 import select
 import signal
 import socket
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from warm_start import address
 
 MODULES = (
     "torch",
@@ -72,6 +75,8 @@ def serve(name: str, fifo: str, kind: str = "") -> None:
         _set_up_an_h100()
     elif kind == "bare":
         importlib.import_module("torch")
+    elif kind == "commands":
+        _import_commands()
     else:
         _import_with_compiler()
     gc.set_threshold(
@@ -81,18 +86,96 @@ def serve(name: str, fifo: str, kind: str = "") -> None:
     frozen = gc.get_freeze_count()
     # Asked at the end of each compile, it counts them one by one. More or none is all that matters.
     gc.get_freeze_count = lambda: frozen
-    with _socket() as waiting:
-        waiting.bind(_address(name))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waiting:
+        waiting.bind(address(name))
         waiting.listen()
         print("ready", flush=True)
-        while waiting in select.select([waiting, alive], [], [])[0]:
-            connection, _ = waiting.accept()
-            if os.fork() == 0:
-                waiting.close()
-                os.close(alive)
-                _supervise(connection)
+        _Processes(waiting, alive).supervise()
+
+
+@dataclass(frozen=True)
+class _Forked:
+    """A process, and who asked for it."""
+
+    pid: int
+    ended: int
+    """A descriptor that can be read when the process has ended."""
+    connection: socket.socket
+
+    def close(self) -> None:
+        os.close(self.ended)
+        self.connection.close()
+
+
+class _Processes:
+    """The forked processes that have not ended. The server itself supervises them: to fork a
+    supervisor for each took as long as to fork the process.
+    """
+
+    def __init__(self, waiting: socket.socket, alive: int) -> None:
+        self._waiting = waiting
+        self._alive = alive
+        self._running: dict[object, _Forked] = {}
+        """By either thing that is waited for: its end, or the end of who asked for it."""
+
+    def supervise(self) -> None:
+        """Fork what is asked for; report how each process ended; end it, and its group, when its
+        starter is gone.
+        """
+        while True:
+            ready = select.select([self._waiting, self._alive, *self._running], [], [])[0]
+            for descriptor in ready:
+                if descriptor in self._running:
+                    self._end(self._running[descriptor])
+            if self._waiting in ready:
+                self._fork(self._waiting.accept()[0])
+            elif self._alive in ready:
+                break
+        for forked in set(self._running.values()):
+            self._end(forked)
+
+    def _fork(self, connection: socket.socket) -> None:
+        message, descriptors, _, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
+        if not message:  # whoever asked is gone already
             connection.close()
-            _forget_the_ended()
+            return
+        pid = os.fork()
+        if pid == 0:
+            self._forget_all()
+            connection.close()
+            _become(marshal.loads(message), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        forked = _Forked(pid, os.pidfd_open(pid), connection)
+        self._running[forked.ended] = self._running[connection] = forked
+        with contextlib.suppress(BrokenPipeError):
+            connection.send(str(pid).encode())
+
+    def _forget_all(self) -> None:
+        """Close what belongs to the server, in a forked process."""
+        self._waiting.close()
+        os.close(self._alive)
+        for forked in set(self._running.values()):
+            forked.close()
+
+    def _end(self, forked: _Forked) -> None:
+        del self._running[forked.ended], self._running[forked.connection]
+        for kill in (os.killpg, os.kill):  # the group is there when the process has begun
+            with contextlib.suppress(ProcessLookupError):
+                kill(forked.pid, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(forked.pid, 0)[1])
+        with contextlib.suppress(BrokenPipeError):
+            forked.connection.send(str(status).encode())
+        forked.close()
+
+
+def _import_commands() -> None:
+    """Of the command line, without the app and without torch."""
+    cli = importlib.import_module("fx_explorer.cli")
+    for command in cli.COMMANDS:
+        if command != "explore":
+            importlib.import_module(cli.module_of(command))
+    assert "torch" not in sys.modules
 
 
 def _import_with_compiler() -> None:
@@ -149,49 +232,6 @@ def _set_up_an_h100() -> None:
     importlib.import_module("fx_explorer.worker.virtual_gpu").install = install
 
 
-def start(name: str, arguments: list[str]) -> NoReturn:
-    """Be the process that the caller started: signals are passed on, and it ends as the forked one
-    does.
-    """
-    numbers = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_open(number)]
-    message = {
-        "arguments": arguments,
-        "environment": dict(os.environ),
-        "directory": os.getcwd(),
-        "numbers": numbers,
-    }
-    with _socket() as connection:
-        connection.connect(_address(name))
-        socket.send_fds(connection, [json.dumps(message).encode()], numbers)
-        pid = int(connection.recv(32))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda got, _: os.kill(pid, got))
-        status = int(connection.recv(32))
-    if status < 0:
-        with contextlib.suppress(OSError):  # SIGKILL has no handler
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    os._exit(status)
-
-
-def _supervise(connection: socket.socket) -> NoReturn:
-    """Report how the process ended; end it, and its group, when its starter is gone."""
-    message, descriptors, _, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
-    pid = os.fork()
-    if pid == 0:
-        connection.close()
-        _become(json.loads(message), descriptors)
-    for descriptor in descriptors:
-        os.close(descriptor)
-    connection.send(str(pid).encode())
-    select.select([os.pidfd_open(pid), connection], [], [])
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    with contextlib.suppress(BrokenPipeError):
-        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
-    os._exit(0)
-
-
 def _become(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """``python FILE …`` in a session of its own, to its end."""
     import runpy
@@ -203,12 +243,20 @@ def _become(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os.chdir(message["directory"])
     _read_anew(os.environ)
     sys.argv = message["arguments"]
+    status = 0
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001 - what python does with one that nobody caught
         sys.excepthook(*sys.exc_info())
-        os._exit(1)
-    os._exit(0)
+        status = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            stream.flush()
+    os._exit(status)
 
 
 def _read_anew(variables: Mapping[str, str]) -> None:
@@ -234,33 +282,5 @@ def _put(descriptors: list[int], numbers: list[int]) -> None:
         os.close(descriptor)
 
 
-def _forget_the_ended() -> None:
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def _is_open(number: int) -> bool:
-    """The directory that was listed is not, any more."""
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
-def _address(name: str) -> str:
-    """Return an address outside the file system: a path may be too long for a socket."""
-    return f"\0fx-explorer-tests-{name}"
-
-
-def _socket() -> socket.socket:
-    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-
 if __name__ == "__main__":
-    action, *others = sys.argv[1:]
-    if action == "serve":
-        serve(*others)
-    else:
-        start(others[0], others[1:])
+    serve(*sys.argv[2:])

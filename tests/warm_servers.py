@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.shared_files import digest, locked
 
 SERVER = Path(__file__).with_name("warm_python.py")
+START = Path(__file__).with_name("warm_start.py")
 
 
 @contextlib.contextmanager
@@ -32,7 +33,7 @@ def served(folder: Path, environment: dict[str, str], *kind: str) -> Iterator[st
                 command = [sys.executable, str(SERVER), "serve", name, str(alive), *kind]
                 held = _started(command, alive, environment, stack)
                 python.write_text(
-                    f'#!/bin/sh\nexec "{sys.executable}" -ISE "{SERVER}" start {name} "$@"\n'
+                    f'#!/bin/sh\nexec "{sys.executable}" -ISE "{START}" {name} "$@"\n'
                 )
                 python.chmod(0o755)
         stack.callback(os.close, held)

@@ -5,7 +5,6 @@ writes.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,19 +40,11 @@ def captured_program(
 
 
 @pytest.fixture
-def fix(warm_python: str) -> FixCommand:
+def fix(warm_python: str, fx_explorer: list[str]) -> FixCommand:
     """``fix("session.fxs", "--try", answer="y\\n")``: the command, as it ended."""
 
     def run(*arguments: object, answer: str = "") -> subprocess.CompletedProcess[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "fx_explorer",
-            "fix",
-            *map(str, arguments),
-            "--python",
-            warm_python,
-        ]
+        command = [*fx_explorer, "fix", *map(str, arguments), "--python", warm_python]
         return subprocess.run(
             command, input=answer, capture_output=True, text=True, timeout=300, check=False
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,7 +58,10 @@ MeasuredLedger = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def measured(
-    shared_folder: Path, warm_python: str, capture_environment: dict[str, str]
+    shared_folder: Path,
+    warm_python: str,
+    capture_environment: dict[str, str],
+    fx_explorer: list[str],
 ) -> MeasuredLedger:
     """``measured(target, *options)`` → the session that ``fx-explorer ledger`` keeps, and beside it
     what it prints.
@@ -71,9 +73,7 @@ def measured(
         with locked(path.with_suffix(".lock")):
             if not path.exists():
                 command = [
-                    sys.executable,
-                    "-m",
-                    "fx_explorer",
+                    *fx_explorer,
                     "ledger",
                     str(file),
                     "--python",
@@ -94,7 +94,7 @@ def measured(
                     assert ended.returncode == 0, ended.stderr
                     _steady(path)
                     again = subprocess.run(
-                        [sys.executable, "-m", "fx_explorer", "ledger", str(path), "--steps"],
+                        [*fx_explorer, "ledger", str(path), "--steps"],
                         capture_output=True,
                         text=True,
                         timeout=120,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,13 +28,12 @@ def test_a_capture_has_its_stages_and_runs_and_nothing_fails(
     capture_environment: dict[str, str],
     runtime_cache: Path,
     warm_python: str,
+    fx_explorer: list[str],
     reader: OpenedReader,
 ) -> None:
     session = tmp_path / "mlp.fxs"
     command = [
-        sys.executable,
-        "-m",
-        "fx_explorer",
+        *fx_explorer,
         "capture",
         "sample_models/mlp.py",
         "-o",

@@ -8,7 +8,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,14 +37,14 @@ example_inputs = torch.randn({ROWS}, {INNER}, dtype=torch.bfloat16), torch.randn
 
 @pytest.fixture(scope="module")
 def reader(
-    tmp_path_factory: pytest.TempPathFactory, warm_python_for_h100: str
+    tmp_path_factory: pytest.TempPathFactory, warm_python_for_h100: str, fx_explorer: list[str]
 ) -> Iterator[SessionReader]:
     folder = tmp_path_factory.mktemp("choices")
     (folder / "product.py").write_text(PROGRAM)
     options = ["--gpu", "h100", "--mode", "max-autotune-no-cudagraphs", "-o", str(folder / "s.fxs")]
     options += ["--python", warm_python_for_h100]
     subprocess.run(
-        [sys.executable, "-m", "fx_explorer", "capture", str(folder / "product.py"), *options],
+        [*fx_explorer, "capture", str(folder / "product.py"), *options],
         env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)},
         check=True,
         capture_output=True,

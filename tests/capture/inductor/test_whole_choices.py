@@ -8,7 +8,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,17 +50,20 @@ Read = Callable[[int], SessionReader]
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory, warm_python_for_gpus: str) -> Iterator[Read]:
+def read(
+    tmp_path_factory: pytest.TempPathFactory, warm_python_for_h100: str, fx_explorer: list[str]
+) -> Iterator[Read]:
     """``read(n)``: the program's session, with choice ``n`` of Inductor's list in front."""
     folder = tmp_path_factory.mktemp("whole")
     opened: dict[int, SessionReader] = {}
 
-    def session(taken: int) -> SessionReader:
+    def read_session(taken: int) -> SessionReader:
         if taken not in opened:
-            opened[taken] = SessionReader(_capture(folder, taken, warm_python_for_gpus))
+            session = _capture(folder, taken, warm_python_for_h100, fx_explorer)
+            opened[taken] = SessionReader(session)
         return opened[taken]
 
-    yield session
+    yield read_session
     for reader in opened.values():
         reader.close()
 
@@ -70,7 +72,7 @@ LEFT_OUT = -1
 """In place of a choice's number: the first, and no choice is asked for."""
 
 
-def _capture(folder: Path, taken: int, python: str) -> Path:
+def _capture(folder: Path, taken: int, python: str, fx_explorer: list[str]) -> Path:
     script, session = folder / "product.py", folder / f"{taken}.fxs"
     script.write_text(PROGRAM.format(taken=max(taken, 0), is_left_out=taken == LEFT_OUT))
     options = [
@@ -84,7 +86,7 @@ def _capture(folder: Path, taken: int, python: str) -> Path:
         str(session),
     ]
     subprocess.run(
-        [sys.executable, "-m", "fx_explorer", "capture", str(script), *options],
+        [*fx_explorer, "capture", str(script), *options],
         env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)},
         check=True,
         capture_output=True,

@@ -4,7 +4,8 @@ shown as its own, and links never cross.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -121,22 +122,55 @@ def own_function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 Torchs = list[tuple[list[str], list[str], list[str]]]
 
 
-@pytest.fixture
-def partitioned(monkeypatch: pytest.MonkeyPatch) -> Torchs:
-    """Record what torch partitions while the test runs: (joint, forward, backward), each as lines
-    of code; the whole graph last.
+@dataclass(frozen=True)
+class Step:
+    """A training step as it was recorded, and what torch partitioned meanwhile: (joint, forward,
+    backward), each as lines of code; the whole graph last.
     """
-    found: Torchs = []
+
+    reader: SessionReader
+    partitioned: Torchs
+
+
+Record = Callable[..., Step]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Record]:
+    """``recorded(program, dynamic=…)`` → its training step, recorded the first time."""
+    folder = tmp_path_factory.mktemp("regions")
+    steps: dict[tuple[object, bool | None], Step] = {}
+
+    def record_once(program: Callable[..., Any], dynamic: bool | None = None) -> Step:
+        key = program, dynamic
+        if key not in steps:
+            steps[key] = record_step(folder / f"{len(steps)}.fxs", program, dynamic)
+        return steps[key]
+
+    yield record_once
+    for step in steps.values():
+        step.reader.close()
+
+
+def record_step(path: Path, program: Callable[..., Any], dynamic: bool | None) -> Step:
+    partitioned: Torchs = []
     original = compile_fx.partition_fn
 
     def partition_fn(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         before = _lines(joint)
         forward, backward = original(joint, *args, **kwargs)
-        found.append((before, _lines(forward), _lines(backward)))
+        partitioned.append((before, _lines(forward), _lines(backward)))
         return forward, backward
 
-    monkeypatch.setattr(compile_fx, "partition_fn", partition_fn)
-    return found
+    def train(compile_: Compile) -> None:
+        is_net = program is Net
+        compiled = compile_(Net() if is_net else program)
+        given = (torch.randn(4, 8),) if is_net else inputs()
+        compiled(*given).sum().backward()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile_fx, "partition_fn", partition_fn)
+        return Step(record(path, train, dynamic=dynamic), partitioned)
 
 
 def _lines(module: torch.fx.GraphModule) -> list[str]:
@@ -151,25 +185,18 @@ def _names(lines: list[str]) -> list[tuple[str, str]]:
     return [(line.split(" ")[0], line.split(" ")[1]) for line in lines]
 
 
-def step(make: Callable[[Compile], Any]) -> Callable[[Compile], None]:
-    return lambda compile_: make(compile_).sum().backward()
-
-
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
 
 
 @pytest.mark.parametrize("dynamic", with_others([None], [True]))
 def test_each_region_has_its_own_graphs_and_the_graph_around_it_its_own(
-    tmp_path: Path, partitioned: Torchs, dynamic: bool | None
+    recorded: Record, dynamic: bool | None
 ) -> None:
-    reader = record(
-        tmp_path / "r.fxs",
-        step(lambda compile_: compile_(Net())(torch.randn(4, 8))),
-        dynamic=dynamic,
-    )
+    step = recorded(Net, dynamic)
+    reader = step.reader
     assert not failures(reader)
-    *regions, whole = partitioned
+    *regions, whole = step.partitioned
     assert regions
     for number, stage in enumerate(("joint", "forward", "backward")):
         graphs = [graph for graph in reader.rows(Graph, stage=stage) if graph.name != AFTER_PASSES]
@@ -192,13 +219,14 @@ def _region_calls(forward: list[str]) -> int:
 
 
 def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
-    tmp_path: Path, partitioned: Torchs
+    recorded: Record,
 ) -> None:
     """torch 2.13 puts the first call, whose input needs no gradient, into the graph around it; 2.11
     compiles it for itself.
     """
-    reader = record(tmp_path / "n.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
-    *regions, (_, forward, _) = partitioned
+    step = recorded(Net)
+    reader = step.reader
+    *regions, (_, forward, _) = step.partitioned
     compiled, inlined = len(regions), 3 - _region_calls(forward)
     (use,) = region_uses(reader)
     assert (use.label, use.calls, use.compiled, use.inlined) == (
@@ -231,14 +259,14 @@ def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
             assert artifact.title.endswith(label or "fusion")
 
 
-PROGRAMS = with_others([region_in_region, branches, checkpointed], [two_regions, own_function])
+PROGRAMS = with_others([region_in_region, branches, checkpointed, two_regions], [own_function])
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_node_is_linked_to_the_line_it_came_from(
-    tmp_path: Path, program: Callable[..., torch.Tensor]
+    recorded: Record, program: Callable[..., torch.Tensor]
 ) -> None:
-    reader = record(tmp_path / "l.fxs", lambda compile_: compile_(program)(*inputs()).backward())
+    reader = recorded(program).reader
     assert not failures(reader)
     rows = {node.id: node for graph in reader.rows(Graph) for node in reader.nodes(graph)}
     stages = {graph.id: graph for graph in reader.rows(Graph)}
@@ -255,12 +283,8 @@ def test_every_node_is_linked_to_the_line_it_came_from(
     assert checked > 60
 
 
-def test_two_regions_with_the_same_operations_are_told_apart(
-    tmp_path: Path, partitioned: Torchs
-) -> None:
-    reader = record(
-        tmp_path / "t.fxs", lambda compile_: compile_(two_regions)(*inputs()).backward()
-    )
+def test_two_regions_with_the_same_operations_are_told_apart(recorded: Record) -> None:
+    reader = recorded(two_regions).reader
     assert sorted((use.label, use.calls) for use in region_uses(reader)) == [
         ("gate", 2),
         ("other", 2),
@@ -281,8 +305,8 @@ def test_two_regions_with_the_same_operations_are_told_apart(
         assert {node.graph for node in nodes} <= set(dynamo)
 
 
-def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None:
-    reader = record(tmp_path / "c.fxs", lambda compile_: compile_(branches)(*inputs()).backward())
+def test_a_conditional_and_a_region_are_no_library_calls(recorded: Record) -> None:
+    reader = recorded(branches).reader
     conditionals = [kernel for kernel in reader.rows(Kernel) if kernel.runs]
     assert {kernel.name for kernel in conditionals} == {"torch.cond"}
     for kernel in conditionals:
@@ -306,16 +330,17 @@ def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None
 
 
 def test_a_region_in_the_kernels_is_a_call_of_it_and_shared_kernels_count_once(
-    tmp_path: Path, partitioned: Torchs
+    recorded: Record,
 ) -> None:
-    reader = record(tmp_path / "k.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
+    step = recorded(Net)
+    reader = step.reader
     (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
     assert (
         totals(reader).kernels
         == sum(not kernel.runs for kernel in reader.rows(Kernel))
         < reader.count(Kernel)
     )
-    assert forward.control == ("call of a region",) * _region_calls(partitioned[-1][1])
+    assert forward.control == ("call of a region",) * _region_calls(step.partitioned[-1][1])
     (code, *_) = [
         reader.text(a.text) for a in reader.rows(Artifact, kind="output_code", direction="forward")
     ]

@@ -93,12 +93,18 @@ class Again:
         return []
 
 
+Seen = list[tuple[str, int, dict[str, str]]]
+"""For each instruction: function, offset, and the variables in short."""
+
+
 @dataclass
 class Recorded:
     state: Recording
     again: Again
     first: object
     path: Path
+    traced: Seen = field(default_factory=list)
+    """What Python's own tracing shows."""
 
     def steps(self) -> list[BytecodeStep]:
         with SessionReader(self.path) as reader:
@@ -168,77 +174,101 @@ PROGRAMS = [
 ]
 
 
+Stepped = Callable[..., Recorded]
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> Stepped:
+    """``stepped(function, *args)`` → its steps, recorded the first time, after the same call under
+    Python's own tracing.
+    """
+    folder = tmp_path_factory.mktemp("steps")
+    runs: dict[object, Recorded] = {}
+
+    def record_once(function: Callable[..., object], *args: object) -> Recorded:
+        if function not in runs:
+            with captured(folder / f"{len(runs)}.fxs", function, *args) as found:
+                found.traced = trace_opcodes(found)
+                record_steps(found.state)
+            runs[function] = found
+        return runs[function]
+
+    return record_once
+
+
+def trace_opcodes(found: Recorded) -> Seen:
+    """Call the compiled function again under a trace function of Python's."""
+    seen: Seen = []
+
+    def trace(frame: types.FrameType, event: str, _: object) -> Any:
+        if frame.f_code not in found.state.dynamo_bytecode.modified:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            variables = {name: in_short(value, {}) for name, value in frame.f_locals.items()}
+            seen.append((frame.f_code.co_name, frame.f_lasti, variables))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found.again.compiled(*found.again.args)
+    finally:
+        sys.settrace(before)
+    return seen
+
+
 @pytest.mark.parametrize(("function", "args"), PROGRAMS)
 def test_results_are_those_of_an_unrecorded_run(
-    tmp_path: Path, function: Callable[..., object], args: Any
+    stepped: Stepped, function: Callable[..., object], args: Any
 ) -> None:
-    with captured(tmp_path / "s.fxs", function, *args) as found:
-        record_steps(found.state)
-        assert torch.equal(found.again.results[-1], found.first)  # type: ignore[arg-type]
-        assert torch.equal(found.again.results[-1], function(*args))  # type: ignore[arg-type]
-        assert found.run().ended == "returned"
-        assert sys.gettrace() is None or "fx_explorer" not in str(sys.gettrace())
+    found = stepped(function, *args)
+    assert torch.equal(found.again.results[-1], found.first)  # type: ignore[arg-type]
+    assert torch.equal(found.again.results[-1], function(*args))  # type: ignore[arg-type]
+    assert found.run().ended == "returned"
+    assert sys.gettrace() is None or "fx_explorer" not in str(sys.gettrace())
 
 
 @pytest.mark.parametrize(("function", "args"), PROGRAMS)
 def test_steps_and_variables_are_those_that_python_s_own_tracing_shows(
-    tmp_path: Path, function: Callable[..., object], args: Any
+    stepped: Stepped, function: Callable[..., object], args: Any
 ) -> None:
-    with captured(tmp_path / "s.fxs", function, *args) as found:
-        expected: list[tuple[str, int, dict[str, str]]] = []
-
-        def trace(frame: types.FrameType, event: str, _: object) -> Any:
-            if frame.f_code not in found.state.dynamo_bytecode.modified:
-                return None
-            frame.f_trace_opcodes = True
-            if event == "opcode":
-                seen = {name: in_short(value, {}) for name, value in frame.f_locals.items()}
-                expected.append((frame.f_code.co_name, frame.f_lasti, seen))
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            found.again.compiled(*args)
-        finally:
-            sys.settrace(before)
-        record_steps(found.state)
-        steps = [step for step in found.steps() if step.kind == "instruction"]
-        assert [(step.function, step.offset) for step in steps] == [
-            (name, offset) for name, offset, _ in expected
-        ]
-        for step, (_, _, seen) in zip(steps, expected, strict=True):
-            shown = found.locals(step)
-            assert shown.keys() == seen.keys()
-            assert all(shown[name] == text for name, text in seen.items() if "resume" not in text)
+    found = stepped(function, *args)
+    steps = [step for step in found.steps() if step.kind == "instruction"]
+    assert [(step.function, step.offset) for step in steps] == [
+        (name, offset) for name, offset, _ in found.traced
+    ]
+    for step, (_, _, seen) in zip(steps, found.traced, strict=True):
+        shown = found.locals(step)
+        assert shown.keys() == seen.keys()
+        assert all(shown[name] == text for name, text in seen.items() if "resume" not in text)
 
 
 @pytest.mark.parametrize(("function", "args"), PROGRAMS)
 def test_the_stack_holds_what_dis_says_the_instruction_before_left_there(
-    tmp_path: Path, function: Callable[..., object], args: Any
+    stepped: Stepped, function: Callable[..., object], args: Any
 ) -> None:
-    with captured(tmp_path / "s.fxs", function, *args) as found:
-        record_steps(found.state)
-        checked = collections.Counter[str]()
-        last: dict[int, BytecodeStep] = {}
-        for step in found.steps():
-            before = last.get(step.call)
-            last[step.call] = step
-            if before is None or "raised" in (before.kind, step.kind):
-                continue
-            one = found.instruction(before)
-            if one.opname == "LOAD_FAST":
-                assert step.stack[-1] == found.locals(before)[one.argval]
-            elif one.opname == "LOAD_CONST" and isinstance(one.argval, int | str | type(None)):
-                assert step.stack[-1] == repr(one.argval)
-            elif one.opname == "STORE_FAST":
-                assert found.locals(step)[one.argval] == before.stack[-1]
-                assert step.stack == before.stack[:-1]
-            else:
-                continue
-            checked[one.opname] += 1
-        assert checked.keys() == {"LOAD_FAST", "LOAD_CONST", "STORE_FAST"}
-        assert all(step.is_stack_known for step in found.steps() if step.kind == "instruction")
+    found = stepped(function, *args)
+    checked = collections.Counter[str]()
+    last: dict[int, BytecodeStep] = {}
+    for step in found.steps():
+        before = last.get(step.call)
+        last[step.call] = step
+        if before is None or "raised" in (before.kind, step.kind):
+            continue
+        one = found.instruction(before)
+        if one.opname == "LOAD_FAST":
+            assert step.stack[-1] == found.locals(before)[one.argval]
+        elif one.opname == "LOAD_CONST" and isinstance(one.argval, int | str | type(None)):
+            assert step.stack[-1] == repr(one.argval)
+        elif one.opname == "STORE_FAST":
+            assert found.locals(step)[one.argval] == before.stack[-1]
+            assert step.stack == before.stack[:-1]
+        else:
+            continue
+        checked[one.opname] += 1
+    assert checked.keys() == {"LOAD_FAST", "LOAD_CONST", "STORE_FAST"}
+    assert all(step.is_stack_known for step in found.steps() if step.kind == "instruction")
 
 
 @pytest.fixture
@@ -271,25 +301,21 @@ def test_the_error_that_a_handler_gets_is_on_its_stack(failing: Recorded) -> Non
         assert steps[steps.index(handler) - 1].kind == "raised"
 
 
-def test_compiled_graphs_and_resume_functions_that_are_called_are_named(tmp_path: Path) -> None:
+def test_compiled_graphs_and_resume_functions_that_are_called_are_named(stepped: Stepped) -> None:
     line = breaks_twice.__code__.co_firstlineno
     resumed = [
         f"torch_dynamo_resume_in_breaks_twice_at_{line + 2}",
         f"torch_dynamo_resume_in_breaks_twice_at_{line + 5}",
     ]
-    with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
-        record_steps(found.state)
-        steps = found.steps()
-        calls = [
-            step.calls
-            for step in steps
-            if step.calls and not step.calls.startswith("__compiled_fn_")
-        ]
-        graphs = [step.calls for step in steps if step.calls.startswith("__compiled_fn_")]
-        assert calls == resumed
-        assert len(graphs) == len(set(graphs)) == 3
-        entered = {step.call: (step.function, step.parent) for step in steps}
-        assert list(entered.values()) == [("breaks_twice", 0), (resumed[0], 1), (resumed[1], 2)]
+    steps = stepped(breaks_twice, torch.ones(3), 2).steps()
+    calls = [
+        step.calls for step in steps if step.calls and not step.calls.startswith("__compiled_fn_")
+    ]
+    graphs = [step.calls for step in steps if step.calls.startswith("__compiled_fn_")]
+    assert calls == resumed
+    assert len(graphs) == len(set(graphs)) == 3
+    entered = {step.call: (step.function, step.parent) for step in steps}
+    assert list(entered.values()) == [("breaks_twice", 0), (resumed[0], 1), (resumed[1], 2)]
 
 
 def test_a_tensor_in_place_of_another_of_its_shape_is_a_change_and_so_is_one_written_in_place(
@@ -342,35 +368,33 @@ def test_where_nothing_was_compiled_it_says_why_none_ran(tmp_path: Path) -> None
         assert f"{NOTHING_RAN} {NOTHING_COMPILED}" in record_steps(found.state)
 
 
-def test_code_that_has_no_hash_is_recorded(tmp_path: Path) -> None:
-    with captured(tmp_path / "s.fxs", loops_on_a_value, torch.ones(3)) as found:
-        unhashable = [
-            code
-            for code in found.state.dynamo_bytecode.modified
-            if any(type(one) is dict for one in code.co_consts)
-        ]
-        if not unhashable:
-            pytest.skip("this torch makes no such code")
-        record_steps(found.state)
-        assert {code.co_name for code in unhashable} <= {step.function for step in found.steps()}
-        with SessionReader(tmp_path / "s.fxs") as reader:
-            assert failures(reader) == []
+def test_code_that_has_no_hash_is_recorded(stepped: Stepped) -> None:
+    found = stepped(loops_on_a_value, torch.ones(3))
+    unhashable = [
+        code
+        for code in found.state.dynamo_bytecode.modified
+        if any(type(constant) is dict for constant in code.co_consts)
+    ]
+    if not unhashable:
+        pytest.skip("this torch makes no such code")
+    assert {code.co_name for code in unhashable} <= {step.function for step in found.steps()}
+    with SessionReader(found.path) as reader:
+        assert failures(reader) == []
 
 
-def test_every_step_stands_on_its_instruction_of_the_listing(tmp_path: Path) -> None:
-    with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
-        record_steps(found.state)
-        steps = found.steps()
-        with SessionReader(tmp_path / "s.fxs") as reader:
-            texts = {
-                row.id: reader.text(row.text).splitlines()
-                for row in reader.rows(Artifact, kind="bytecode_modified")
-            }
-        assert {step.artifact for step in steps} == texts.keys()
-        for step in steps:
-            row = texts[step.artifact][step.line - 1].split()
-            assert row[0] == str(step.offset)
-            assert found.instruction(step).opname in row
+def test_every_step_stands_on_its_instruction_of_the_listing(stepped: Stepped) -> None:
+    found = stepped(breaks_twice, torch.ones(3), 2)
+    steps = found.steps()
+    with SessionReader(found.path) as reader:
+        texts = {
+            row.id: reader.text(row.text).splitlines()
+            for row in reader.rows(Artifact, kind="bytecode_modified")
+        }
+    assert {step.artifact for step in steps} == texts.keys()
+    for step in steps:
+        row = texts[step.artifact][step.line - 1].split()
+        assert row[0] == str(step.offset)
+        assert found.instruction(step).opname in row
 
 
 def test_a_release_without_the_debugger_is_named(

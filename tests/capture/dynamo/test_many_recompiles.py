@@ -2,7 +2,8 @@
 recompiles, not with their square.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from fx_explorer.instruments.recompiles.causes import causes, recompiles
 from fx_explorer.session import SessionReader, schema
 from fx_explorer.torch_texts.reports import what_failed
 from tests.capture.recorded import Compile, failures, record
+from tests.conftest import OpenedReader
 from tests.exhaustive import with_others
 
 Program = Callable[[Compile], None]
@@ -75,10 +77,28 @@ def texts(count: int) -> Program:
     return program
 
 
-@pytest.fixture(autouse=True)
-def no_limit() -> object:
+@pytest.fixture(autouse=True, scope="module")
+def no_limit() -> Iterator[None]:
     with torch._dynamo.config.patch(recompile_limit=10_000, accumulated_recompile_limit=10_000):
         yield
+
+
+@dataclass(frozen=True)
+class Recorded:
+    path: Path
+    values_looked_at: int
+
+
+@pytest.fixture(scope="module")
+def twenty(tmp_path_factory: pytest.TempPathFactory, no_limit: None) -> Recorded:
+    """A function that is compiled for twenty others, with how often a value was looked at."""
+    path = tmp_path_factory.mktemp("recompiles") / "20.fxs"
+    looked: list[object] = []
+    look = capture.guarded_value
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(capture, "guarded_value", lambda *given: looked.append(given) or look(*given))
+        record(path, functions(20), backend="eager").close()
+    return Recorded(path, len(looked))
 
 
 def rows(reader: SessionReader) -> int:
@@ -105,25 +125,15 @@ def test_twice_as_many_recompiles_are_twice_as_many_rows(
     assert failures(many) == []
 
 
-def test_a_value_is_looked_at_once_a_recompile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[object] = []
-    look = capture.guarded_value
-    monkeypatch.setattr(
-        capture, "guarded_value", lambda *given: looked.append(given) or look(*given)
-    )
-    record(tmp_path / "s.fxs", functions(20), backend="eager").close()
-    assert len(looked) == 19
+def test_a_value_is_looked_at_once_a_recompile(twenty: Recorded) -> None:
+    assert twenty.values_looked_at == 19
 
 
-def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path) -> None:
+def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path, twenty: Recorded) -> None:
     """2,000 are to stay below 20 MB."""
-    sizes = []
-    for count in (20, 40):
-        record(tmp_path / f"{count}.fxs", functions(count), backend="eager").close()
-        sizes.append((tmp_path / f"{count}.fxs").stat().st_size)
-    assert (sizes[1] - sizes[0]) / 20 < 7_000
+    forty = tmp_path / "40.fxs"
+    record(forty, functions(40), backend="eager").close()
+    assert (forty.stat().st_size - twenty.path.stat().st_size) / 20 < 7_000
 
 
 def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(
@@ -194,25 +204,27 @@ def test_guards_that_failed_on_the_same_are_known_by_torchs_words(
     assert (what_failed(one) == what_failed(other)) is is_same
 
 
-def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> None:
-    reader = record(tmp_path / "s.fxs", functions(10), backend="eager")
-    states = [check.code for check in reader.rows(model.GuardCheck, kind="GLOBAL_STATE")]
-    assert len(states) == 10
+def test_a_long_condition_is_stored_once_and_read_as_it_was(
+    twenty: Recorded, reader: OpenedReader
+) -> None:
+    session = reader(twenty.path)
+    states = [check.code for check in session.rows(model.GuardCheck, kind="GLOBAL_STATE")]
+    assert len(states) == 20
     assert all('"grad_mode":true' in code for code in states)
     stored = [
-        row[0] for row in reader.query("SELECT code FROM guard_check WHERE kind='GLOBAL_STATE'")
+        row[0] for row in session.query("SELECT code FROM guard_check WHERE kind='GLOBAL_STATE'")
     ]
     assert len(set(stored)) == 1
     assert isinstance(stored[0], int)
 
 
 def test_the_guards_of_every_version_are_asked_for_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    twenty: Recorded, reader: OpenedReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The view of 2,000 versions took a minute: for each of them the guards of all were read."""
-    reader = record(tmp_path / "s.fxs", functions(20), backend="eager")
+    session = reader(twenty.path)
     read = 0
-    query = reader._query
+    query = session._query
 
     def counting(sql: str, values: object = ()) -> object:
         nonlocal read
@@ -220,8 +232,8 @@ def test_the_guards_of_every_version_are_asked_for_once(
         read += len(found)
         return found
 
-    monkeypatch.setattr(reader, "_query", counting)
-    table = guards_table(reader)
-    checks = sum(1 for _ in explained_checks(reader))
+    monkeypatch.setattr(session, "_query", counting)
+    table = guards_table(session)
+    checks = sum(1 for _ in explained_checks(session))
     assert len(table.rows) > checks
     assert read < 12 * checks

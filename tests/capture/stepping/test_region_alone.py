@@ -99,19 +99,46 @@ def lowerings_begun(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return begun
 
 
+REFUSED = [
+    (alone("nope"), 'has no region "nope"; there are up, down'),
+    (Command("again", gate="dynamo", region="up"), "from the partition"),
+    (
+        alone("up", changes=Changes(settings={"compile.backend": "inductor"})),
+        "leave the region out",
+    ),
+]
+"""Commands that name a region, and what is said of them."""
+
+TANH_TO_SIN = """
+import torch
+
+def pass_(gm):
+    for node in gm.graph.nodes:
+        if node.target is torch.ops.aten.tanh.default:
+            node.target = torch.ops.aten.sin.default
+"""
+"""A pass that changes the region ``down``."""
+
+
 @pytest.fixture(scope="module")
 def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """``up`` alone (0/0~1), everything (0/0~2), ``down`` alone in the backward (0/0~3), ``down``
-    alone from 0/0~1 (0/0~4).
+    """What is refused; ``up`` alone (0/0~1), everything (0/0~2), ``down`` alone in the backward
+    (0/0~3), ``down`` alone from 0/0~1 (0/0~4), and ``up`` alone where a pass changed ``down`` in
+    the forward (0/0~5).
     """
-    path = tmp_path_factory.mktemp("alone") / "s.fxs"
+    folder = tmp_path_factory.mktemp("alone")
+    file = folder / "tanh_to_sin.py"
+    file.write_text(TANH_TO_SIN)
     further = Command("again", gate="partition", compilation="0/0~1", region="down")
+    passes = Changes(passes=(PassFile("partition", str(file), "forward"),))
     return regional(
-        path,
+        folder / "s.fxs",
+        *(command for command, _ in REFUSED),
         alone("up"),
         Command("again", gate="partition", changes=SCALAR),
         alone("down", "backward"),
         further,
+        alone("up", changes=passes),
     )
 
 
@@ -235,33 +262,19 @@ def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:
     }
 
 
-def test_a_region_that_a_pass_changed_is_not_given_again(tmp_path: Path) -> None:
-    file = tmp_path / "relu.py"
-    file.write_text(
-        "import torch\n\ndef pass_(gm):\n    for node in gm.graph.nodes:\n"
-        "        if node.target is torch.ops.aten.tanh.default:\n            node.target = torch.ops.aten.sin.default\n"
-    )
-    changes = Changes(passes=(PassFile("partition", str(file), "forward"),))
-    changed = regional(tmp_path / "s.fxs", alone("up", changes=changes))
-    assert lowered(changed, "0/0~1") == {("up", "forward"), ("up", "backward"), ("down", "forward")}
-    assert lowered(changed, "0/0~1", reused=True) == {("down", "backward")}
+def test_a_region_that_a_pass_changed_is_not_given_again(driven: Driven) -> None:
+    assert lowered(driven, "0/0~5") == {("up", "forward"), ("up", "backward"), ("down", "forward")}
+    assert lowered(driven, "0/0~5", reused=True) == {("down", "backward")}
 
 
-def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
-    of_a_backend = Changes(settings={"compile.backend": "inductor"})
-    refused = [
-        (alone("nope"), 'has no region "nope"; there are up, down'),
-        (Command("again", gate="dynamo", region="up"), "from the partition"),
-        (alone("up", changes=of_a_backend), "leave the region out"),
-    ]
-    commands = [command for command, _ in refused]
-    asked = regional(tmp_path / "s.fxs", *commands, alone("up"))
-    answers = asked.said("refused")
-    assert len(answers) == len(refused)
-    for answer, (_, complaint) in zip(answers, refused, strict=True):
+def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(driven: Driven) -> None:
+    answers = driven.said("refused")
+    assert len(answers) == len(REFUSED)
+    for answer, (_, complaint) in zip(answers, REFUSED, strict=True):
         assert complaint in answer
-    assert [variant.name for variant in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], (
-        "only the last one was taken"
+    names = [variant.name for variant in driven.reader.rows(Compilation)]
+    assert names == ["0/0", *(f"0/0~{number}" for number in range(1, 6))], (
+        "only those that were not refused were taken"
     )
 
 

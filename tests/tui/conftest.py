@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -128,6 +129,19 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
+def remember_reasons(app: ExplorerApp) -> list[object]:
+    """Return the messages with which the app ends, which Textual prints to stderr and forgets."""
+    reasons: list[object] = []
+    leave = app.exit
+
+    def remember(*given: Any, **named: Any) -> None:
+        reasons.append(named.get("message"))
+        leave(*given, **named)
+
+    app.exit = remember  # type: ignore[method-assign]
+    return reasons
+
+
 @pytest.fixture
 def open_app() -> OpenApp:
     """``async with open_app(path, size=…) as driver``: the app on a session, or on what
@@ -150,6 +164,7 @@ def open_app() -> OpenApp:
         ends_with = options.pop("ends_with", 0)
         runners = TrialRunners(**runs)  # type: ignore[arg-type]
         app = ExplorerApp(session=session, config=config, runners=runners, **options)  # type: ignore[arg-type]
+        reasons = remember_reasons(app)
         async with app.run_test(size=size, notifications=True) as pilot:
             driver = Driver(app, pilot)
             await driver.settle()
@@ -157,6 +172,8 @@ def open_app() -> OpenApp:
             assert not faults_of(app), faults_of(app)
         if app.explorer.reader is not None:
             app.explorer.reader.close()  # or a thousand tests hold a thousand files open
-        assert app.return_code in (None, ends_with), "the app ended by itself"
+        # A session that a test wrote is no capture of this user's: the app takes a fault of its own
+        # for one of the session, and ends with a sentence that names it.
+        assert app.return_code in (None, ends_with), f"the app ended by itself: {reasons}"
 
     return opened

@@ -189,7 +189,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
 
 
-@pytest.mark.parametrize("dynamic", with_others([None], [True]))
+@pytest.mark.parametrize("dynamic", [None, True])
 def test_each_region_has_its_own_graphs_and_the_graph_around_it_its_own(
     recorded: Record, dynamic: bool | None
 ) -> None:

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +41,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory, fx_explorer: list[str]) -> Run:
     """``run(word, …)``: fx-explorer with a cache of its own."""
     environment = {
         **os.environ,
@@ -50,10 +49,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "PYTHONPATH": str(ROOT),
     }
 
-    def fx_explorer(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fx_explorer", *words]
+    def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command,
+            [*fx_explorer, *words],
             env=environment,
             cwd=ROOT,
             capture_output=True,
@@ -62,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             check=False,
         )
 
-    return fx_explorer
+    return run_command
 
 
 @pytest.fixture(scope="module")

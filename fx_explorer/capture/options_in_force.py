@@ -46,7 +46,7 @@ _RECORDED = tuple(name.removeprefix("compile.") for name in CONSOLE if name.star
 @contextlib.contextmanager
 def compile_call_hook(recording: Recording) -> Iterator[None]:
     """Record every call of torch.compile inside the block, and give it the arguments of the
-    request.
+    request; or let it return what it is given, where the request wants that.
     """
     wanted, defaults = recording.request.compile_arguments, compile_parameters()
     calls = _Calls(recording, wanted, defaults)
@@ -65,6 +65,8 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
                 return original(*args, **kwargs)
             with recording.noting("the arguments of torch.compile"):
                 calls.note(model, given)
+            if recording.request.without_compile:
+                return model
             arguments = with_those_wanted(given, wanted)
             if recording.request.compile_modules:
                 paths = recording.request.compile_modules

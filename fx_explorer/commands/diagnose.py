@@ -33,6 +33,15 @@ from fx_explorer.findings.trials import (
     why_not_tried,
     with_trials,
 )
+from fx_explorer.findings.without_compile import (
+    CompileCall,
+    ProgramRun,
+    WithoutCompile,
+    compare_without_compile,
+    run_of,
+    users_compile_call,
+    without_compile_findings,
+)
 from fx_explorer.findings.wrong_results import numerics_findings
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.numerics.figures import add_numerics
@@ -104,7 +113,11 @@ class _Session:
 
     compared: CacheComparison | None = None
     numerics: Numerics | None = None
+    without: WithoutCompile | None = None
 
+    run: ProgramRun | None = None
+    """What the program did."""
+    compile_call: CompileCall | None = None
     findings: list[Finding] = field(default_factory=list)
     before: Before | None = None
     request: CaptureRequest | None = None
@@ -123,6 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
         if session.compared:
             tried.append("compile caches")
             session.findings = [*cache_findings(session.compared), *session.findings]
+        if session.without:
+            tried.append("without torch.compile")
+            session.findings = [*without_compile_findings(session.without), *session.findings]
         if session.numerics:
             tried.append("wrong results")
             session.findings = [*numerics_findings(session.numerics), *session.findings]
@@ -150,6 +166,8 @@ def _read(reader: SessionReader, session: _Session) -> None:
     session.before = before_trials(reader)
     session.request = reader.request()
     session.search = search(reader)
+    session.run = run_of(reader) if reader.is_of_a_script() else None
+    session.compile_call = users_compile_call(reader)
 
 
 async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[RemedyTrial]:
@@ -170,6 +188,11 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
             break
         _narrate(f"trying {number} of {len(wanted)}: {remedy.text}")
         trials.append(await try_remedy(session.request, remedy, worker))
+    if time.monotonic() < ends_at and session.run and not _failed_compiling(session):
+        _narrate("running the program without torch.compile")
+        session.without = await compare_without_compile(
+            session.request, session.run, session.compile_call, worker
+        )
     if time.monotonic() < ends_at and not session.request.use_caches:
         _narrate("running the program as it is, with torch's compile caches, and without")
         session.compared = await compare_caches(session.request, worker)
@@ -183,6 +206,14 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
         except UsageError as error:
             _narrate(f"results were not compared: {error}")
     return trials
+
+
+def _failed_compiling(session: _Session) -> bool:
+    """Return whether the compiler ended the program: without torch.compile it surely does not."""
+    return any(
+        finding.kind in ("compiler error", "recompile limit") and finding.urgency == "failed"
+        for finding in session.findings
+    )
 
 
 def _narrate(text: str) -> None:
@@ -200,7 +231,17 @@ def _print(session: _Session) -> None:
     if found:
         print_fitted(session.search.description)
     else:
-        print_fitted(f"No problem was found. {session.search.description}")
+        print_fitted(f"{_nothing_found(session)} {session.search.description}")
+
+
+def _nothing_found(session: _Session) -> str:
+    """Return that there are no findings. The error of a program that failed is not passed over."""
+    ended = session.before.message if session.before and not session.before.went_well else ""
+    if ended:
+        return (
+            f"The program failed ({ended}), and nothing of torch.compile's was found to cause it."
+        )
+    return "No problem was found."
 
 
 def _print_json(session: _Session) -> None:

@@ -18,6 +18,7 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import went_on
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.known_errors import FAULT_WORDS, known_error
 from fx_explorer.findings.left_out_calls import without_call
 from fx_explorer.findings.source_lines import SourceLines
@@ -48,6 +49,8 @@ def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
         if compilation.status not in ("failed", "skipped") or reached_limit(compilation):
             continue
         if compilation.status == "skipped" and compilation.id not in raised:
+            if is_of_hooks(_last_break(reader, compilation)[0]):
+                continue
             finding = _skipped(reader, compilation)
         else:
             finding = _failed(reader, lines, compilation)
@@ -75,10 +78,14 @@ def _stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
     """Return a sentence with the break that left a function to Python; empty if there is none.
     torch's error is the text of that break, which is shown with it.
     """
+    file, line = _last_break(reader, compilation)
+    return f"The break at {in_file(file, line)} is the cause." if file else ""
+
+
+def _last_break(reader: SessionReader, compilation: model.Compilation) -> tuple[str, int]:
+    """Return (file, line) of the last break of a compilation; ("", 0) without one."""
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
-    if hits:
-        return f"The break at {in_file(hits[-1].file, hits[-1].line)} is the cause."
-    return ""
+    return (hits[-1].file, hits[-1].line) if hits else ("", 0)
 
 
 def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compilation) -> Finding:

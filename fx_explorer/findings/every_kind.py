@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -13,12 +13,15 @@ from fx_explorer.findings.compiler_errors import find_compiler_errors
 from fx_explorer.findings.cuda_graphs import find_cuda_graphs
 from fx_explorer.findings.environment import find_missing_tools
 from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
+from fx_explorer.findings.framework_hooks import find_framework_hooks
 from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
 from fx_explorer.findings.placement import find_placement
 from fx_explorer.findings.precision_casts import find_precision_casts
-from fx_explorer.findings.recompiles import find_limits, find_recompiles
+from fx_explorer.findings.program_errors import find_program_errors
+from fx_explorer.findings.recompile_limits import find_limits
+from fx_explorer.findings.recompiles import find_recompiles
 from fx_explorer.findings.repeated_blocks import find_repeated_blocks
 from fx_explorer.findings.settings_without_effect import find_settings_without_effect
 from fx_explorer.findings.slow_kernels import find_slow_kernels
@@ -34,14 +37,30 @@ from fx_explorer.instruments.numerics.figures import numerics_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
 
+
+def _of_trials_only(_: SessionReader) -> Iterator[Finding]:
+    """Yield nothing: ``diagnose --try`` yields these itself, and a session does not keep them."""
+    return iter(())
+
+
 KINDS: tuple[FindingKind, ...] = (
     FindingKind("missing tools", "missing tools", find_missing_tools, "a capture"),
     FindingKind("compiler errors", "errors of the compiler", find_compiler_errors, "graphs"),
+    FindingKind(
+        "program errors",
+        "errors due to what torch.compile returned",
+        find_program_errors,
+        "a capture",
+    ),
     FindingKind("wrong results", "wrong results", find_wrong_results, "--try"),
     FindingKind("compile caches", "faults of compile caches", find_cache_faults, "--try"),
+    FindingKind(
+        "without torch.compile", "what differs without torch.compile", _of_trials_only, "--try"
+    ),
     FindingKind("never called", "unused results of torch.compile", find_never_called, "a capture"),
     FindingKind("nothing compiled", "nothing compiled", find_nothing_compiled, "a capture"),
     FindingKind("placement", "a better place of torch.compile", find_placement, "graph breaks"),
+    FindingKind("framework hooks", "hooks of frameworks", find_framework_hooks, "graph breaks"),
     FindingKind("graph breaks", "graph breaks", find_graph_breaks, "graph breaks"),
     FindingKind("recompile limits", "the recompile limit", find_limits, "recompiles"),
     FindingKind("recompiles", "recompiles", find_recompiles, "recompiles"),
@@ -100,8 +119,7 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
         case "a capture":
             return not is_log(reader)
         case "--try":
-            is_compared = reader.count(model.CacheComparison) > 0
-            return is_compared if kind.name == "compile caches" else bool(numerics_of(reader))
+            return _was_tried(reader, kind.name)
         case "a profile":
             return last_profile(reader) is not None
         case "kernels":
@@ -109,6 +127,16 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
             return reader.count(model.Kernel) > 0
         case subject:
             return subject not in not_in_text(reader)
+
+
+def _was_tried(reader: SessionReader, name: str) -> bool:
+    match name:
+        case "compile caches":
+            return reader.count(model.CacheComparison) > 0
+        case "wrong results":
+            return bool(numerics_of(reader))
+        case _:
+            return False
 
 
 @answered_once

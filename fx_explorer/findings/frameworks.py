@@ -24,12 +24,23 @@ class Framework:
     """What to do when sizes vary from call to call."""
     others: str = ""
     """What to do when something else varies; empty where it offers nothing."""
+    others_of: str = ""
+    """A pattern of the names of what varies, for which ``others`` helps; empty for anything."""
     expected: str = ""
     """Why something else than a size varies in any program; empty where nothing need."""
 
+    def offered_for(self, name: str) -> str:
+        """Return what to do when a value of this name varies, which is no size; empty where it
+        offers nothing.
+        """
+        return self.others if re.search(self.others_of, name) else ""
 
-def _framework(name: str, path: str, sizes: str, others: str = "", expected: str = "") -> Framework:
-    return Framework(name, re.compile(path.replace("/", r"[/\\]")), sizes, others, expected)
+
+def _framework(
+    name: str, path: str, sizes: str, others: str = "", expected: str = "", others_of: str = ""
+) -> Framework:
+    pattern = re.compile(path.replace("/", r"[/\\]"))
+    return Framework(name, pattern, sizes, others, others_of, expected)
 
 
 FRAMEWORKS: tuple[Framework, ...] = (
@@ -64,6 +75,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "Call peft.utils.hotswap.prepare_model_for_compiled_hotswap(model, target_rank=R) before "
         "compiling, and swap adapters with hotswap_adapter: ranks and scalings then do not "
         "recompile.",
+        others_of=r"lora|scaling|adapter",
     ),
     _framework(
         "Accelerate",

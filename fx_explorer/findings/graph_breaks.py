@@ -4,6 +4,7 @@ and cause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +12,9 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.facts import Severity
 from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.findings.compile_edits import setting_on_model
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
+from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.break_cost import NO_COST
 from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak, distinct_breaks
@@ -21,9 +24,13 @@ from fx_explorer.session.file_names import in_file
 
 
 def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
-    """Yield a finding for each line that breaks, the costliest first."""
+    """Yield a finding for each line that breaks, the costliest first. Those of a framework's hooks
+    are a finding of their own.
+    """
     lines = SourceLines(reader)
     for graph_break in distinct_breaks(reader):
+        if is_of_hooks(graph_break.file):
+            continue
         yield _finding(reader, lines, graph_break)
 
 
@@ -47,7 +54,9 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
     if hint:
         evidence.append(hint)
     if graph_break.registry_id == LOGGER_CALLED:
-        evidence += _logged(reader, lines, graph_break)
+        logged = _logged(reader, lines, graph_break)
+        if logged:
+            evidence += [f"It logged: {logged}", SETTLED]
     severity: Severity = "notice" if graph_break.is_wrappers else "problem"
     return Finding(
         kind="graph break",
@@ -58,7 +67,7 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         place=_place(reader, graph_break),
         view="breaks",
         evidence=tuple(evidence),
-        remedies=tuple(Remedy(text) for text in _WHAT_TO_DO.get(graph_break.registry_id, ())),
+        remedies=tuple(_remedies(reader, lines, graph_break)),
         count=graph_break.count,
         cost=_in_short(graph_break) if is_known else "",
         cost_s=cost.run_s or 0.0,
@@ -83,19 +92,60 @@ LEAST_WORDS = 12
 MOST_LINES = 2_000
 
 
-def _logged(reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak) -> Iterator[str]:
-    """Yield what was logged, where the program's output has it: when what it warns of is settled,
-    the call that breaks goes away.
-    """
+SETTLED = "Where what it warns of is settled, the logger is not called."
+
+
+def _logged(reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak) -> str:
+    """Return what was logged, where the program's output has it; empty where it has not."""
     parts = lines.texts_near(graph_break.file, graph_break.line)
     known = [part for part in parts if len(part) >= LEAST_WORDS]
     if not known:
-        return
+        return ""
     for row in reader.rows(model.ConsoleLine, limit=MOST_LINES):
         if any(part in row.text for part in known):
-            yield f"It logged: {row.text.strip()}"
-            yield "Where what it warns of is settled, the logger is not called."
-            return
+            return row.text.strip()
+    return ""
+
+
+def _remedies(
+    reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak
+) -> Iterator[Remedy]:
+    """Yield what to do about a break, where torch's own hint does not say it."""
+    for text in _WHAT_TO_DO.get(graph_break.registry_id, ()):
+        yield Remedy(text)
+    if REQUIRES_GRAD.search(graph_break.file) and ".requires_grad_(" in graph_break.code:
+        yield Remedy(
+            "Leave out model.enable_input_require_grads(): only re-entrant checkpointing needs it. "
+            'With gradient_checkpointing_kwargs={"use_reentrant": False} gradients reach the '
+            "parameters without it."
+        )
+    if graph_break.registry_id == LOGGER_CALLED:
+        loss = _DEFAULT_LOSS.search(_logged(reader, lines, graph_break))
+        if loss:
+            yield _loss_type(reader, lines, loss["name"])
+
+
+REQUIRES_GRAD = re.compile(r"[/\\](?:transformers|peft)[/\\]")
+"""Matches files of the libraries whose hook calls ``requires_grad_`` on the embeddings."""
+
+_DEFAULT_LOSS = re.compile(
+    r"loss_type=\S{1,40} was set .{1,120}default loss: `?(?P<name>\w+?)Loss\b"
+)
+"""Matches a warning of transformers/modeling_utils.py, ``loss_function``."""
+
+
+def _loss_type(reader: SessionReader, lines: SourceLines, name: str) -> Remedy:
+    """Return the setting that settles transformers' warning about the loss."""
+    setting = f'loss_type = "{name}"'
+    for file in reader.rows(model.SourceFile):
+        tree = lines.tree(file.path) if file.is_user else None
+        edited = setting_on_model(lines.text(file.path), tree, setting) if tree else None
+        if edited:
+            return Remedy(
+                f"Set {edited.code} after the model is made.",
+                changes={"overlay": {file.path: edited.text}},
+            )
+    return Remedy(f"Set model.{setting} after the model is made.")
 
 
 _OUTSIDE = "Define the class outside of the function, at the top level of the module."
@@ -115,7 +165,8 @@ def _hint(graph_break: DistinctBreak) -> str:
 
 
 def _is_followable(graph_break: DistinctBreak, hint: str) -> bool:
-    if hint.startswith(FOR_DEVELOPERS):
+    # detach() would cut the gradient, and the hint does not say so.
+    if hint.startswith(FOR_DEVELOPERS) or ".detach()" in hint:
         return False
     is_in_a_package = graph_break.elsewhere is not None
     return not (is_in_a_package and hint.startswith("Remove the "))

@@ -16,7 +16,9 @@ from fx_explorer.analysis.whole_session import (
     not_decoded,
     not_in_text,
 )
+from fx_explorer.findings.compile_edits import compiling_in_place, compiling_its_forward
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -31,20 +33,92 @@ def find_never_called(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding for each call of torch.compile whose result the program never calls."""
     compiled = reader.count(model.Graph) > 0
     for name, file, line, unused in _entries(reader):
+        is_in_place = unused.startswith(IN_PLACE)
+        if is_in_place and compiled:
+            continue  # a session does not tell of which module a graph is
         yield Finding(
             kind="never called",
-            text=f"{name} was given to torch.compile at {in_file(file, line)}, {unused}.",
+            text=_sentence(name, in_file(file, line), unused),
             urgency="minor" if compiled else "not compiled",
             severity="notice" if compiled else "problem",
             topic="graphs",
             place=place_of_path(reader, file, line),
             view="source",
-            explanation=LAZY,
-            remedies=(Remedy(_what_to_do(name, unused)),),
+            explanation=_explanation(unused),
+            remedies=tuple(_what_to_do(name, unused, _Edits(reader, file, line))),
         )
 
 
-def _what_to_do(name: str, unused: str) -> str:
+class _Edits:
+    """The edits of a line that calls torch.compile, as changes of a trial."""
+
+    def __init__(self, reader: SessionReader, file: str, line: int) -> None:
+        self._text = SourceLines(reader).text(file)
+        self._file = file
+        self._line = line
+
+    def to_its_forward(self) -> dict[str, object]:
+        return self._changes(compiling_its_forward(self._text, self._line))
+
+    def in_place(self) -> dict[str, object]:
+        return self._changes(compiling_in_place(self._text, self._line))
+
+    def _changes(self, edited: str | None) -> dict[str, object]:
+        return {"overlay": {self._file: edited}} if edited else {}
+
+
+IN_PLACE = "compiled in place"
+"""Beginning of the reason where a module's own ``compile()`` was called."""
+
+OF_ORIGINAL = "a method of the original module"
+
+
+def _sentence(name: str, where: str, unused: str) -> str:
+    if unused.startswith(IN_PLACE):
+        past = unused.removeprefix(IN_PLACE)
+        return f"{name} was compiled in place at {where}, and nothing of it was compiled{past}."
+    return f"{name} was given to torch.compile at {where}, {unused}."
+
+
+def _explanation(unused: str) -> str:
+    if unused.startswith(IN_PLACE):
+        return (
+            "module.compile() compiles the call of the module, module(x). A call of its forward, "
+            "or of a method that calls forward, goes past it. And Dynamo skips the code of torch.nn: "
+            "of torch.nn.Sequential, compiled in place, it compiles nothing."
+        )
+    if OF_ORIGINAL in unused:
+        return (
+            "torch.compile(module) returns a wrapper whose call is compiled. Other methods are "
+            "those of the module inside, and what they call is not compiled."
+        )
+    return LAZY
+
+
+_OF_FORWARD = (
+    "Compile its forward, however it is called: model.forward = torch.compile(model.forward). "
+    "This also works where the call is in a package."
+)
+
+
+def _what_to_do(name: str, unused: str, edits: _Edits) -> Iterator[Remedy]:
+    """Yield the ways to have the compiled code run."""
+    if unused.startswith(IN_PLACE):
+        if ".forward" in unused:
+            yield Remedy("Call the module in place of its forward: self(…) for self.forward(…).")
+        yield Remedy(_OF_FORWARD, changes=edits.to_its_forward())
+    elif OF_ORIGINAL in unused:
+        yield Remedy(
+            "Compile in place, module.compile(): that works where the method calls the module, "
+            "self(…).",
+            changes=edits.in_place(),
+        )
+        yield Remedy(_OF_FORWARD)
+    else:
+        yield Remedy(_call_it(name, unused))
+
+
+def _call_it(name: str, unused: str) -> str:
     if "local name self" in unused:
         return (
             "Call self.compile() there: it compiles the module in place. "

@@ -1,5 +1,5 @@
-"""Recompiles: functions that were compiled again, one finding for each thing that varies, and
-functions that torch stopped compiling at the recompile limit.
+"""Recompiles: functions that were compiled again, one finding for each thing that varies. Those of
+functions that reached the recompile limit are part of its finding (recompile_limits.py).
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.words import counted, first_line, listed, seconds
+from fx_explorer.analysis.words import first_line, listed, seconds
+from fx_explorer.findings.compile_edits import after_import_of_torch
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
+from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.recompiles.causes import (
+    SHARED,
     ExplainedRecompile,
-    LimitHit,
     causes,
     limit_hits,
     reached_limit,
@@ -40,7 +43,12 @@ def find_recompiles(reader: SessionReader) -> Iterator[Finding]:
     before those that happened once.
     """
     at_limit = {hit.function for hit in limit_hits(reader)}
-    groups = [group for group in _groups(reader) if group[0].function not in at_limit]
+    of_hooks = {row.name for row in first_variants(reader) if is_of_hooks(row.file)}
+    groups = [
+        group
+        for group in recompile_groups(reader)
+        if group[0].function not in at_limit and group[0].compilation not in of_hooks
+    ]
     for together in _of_one_call(groups):
         if len(together) == 1:
             yield _finding(reader, together[0])
@@ -48,7 +56,7 @@ def find_recompiles(reader: SessionReader) -> Iterator[Finding]:
             yield _finding_of_pieces(reader, together)
 
 
-def _groups(reader: SessionReader) -> list[list[ExplainedRecompile]]:
+def recompile_groups(reader: SessionReader) -> list[list[ExplainedRecompile]]:
     """Return the recompiles of each function for each thing that varies; without those that were
     refused at the limit.
     """
@@ -84,20 +92,22 @@ def _key(recompile: ExplainedRecompile) -> _Key:
 
 def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Finding:
     first = group[0]
-    cost_s = _cost_s(reader, group)
-    caller = _caller(reader, first)
+    cost_s = group_cost_s(reader, group)
+    caller = group_caller(reader, first)
     is_size = first.change.kind in SIZES
     expected = caller.framework.expected if caller.framework and not is_size else ""
+    is_shared = first.remedy == SHARED
     return Finding(
         kind="recompile",
-        text=f"{_sentence(group)}.",
-        urgency="minor" if _is_harmless(group) or expected else "again",
+        text=f"{describe_group(group)}.",
+        urgency="minor" if _is_harmless(group) or expected or is_shared else "again",
+        severity="notice" if is_shared else "problem",
         topic="recompiles",
         place=_place(reader, first, caller),
         view="guards",
         evidence=(_evidence(group), *_below(caller)),
-        explanation=expected or _why_it_may_stay(group),
-        remedies=_remedies(group, caller),
+        explanation=SHARED if is_shared else expected or _why_it_may_stay(group),
+        remedies=group_remedies(reader, group, caller),
         count=len(group),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
@@ -114,7 +124,7 @@ def _in_short(group: Sequence[ExplainedRecompile]) -> str:
     return f"{function} recompiled {len(group)} times: {_values_of(group)}"
 
 
-def _caller(reader: SessionReader, recompile: ExplainedRecompile) -> FrameworkCaller:
+def group_caller(reader: SessionReader, recompile: ExplainedRecompile) -> FrameworkCaller:
     rows = reader.rows(model.Compilation, name=recompile.compilation, limit=1)
     return caller_of(reader, rows[0]) if rows else FrameworkCaller(None, None)
 
@@ -129,7 +139,7 @@ def _place(
     return recompile.place
 
 
-def _sentence(group: Sequence[ExplainedRecompile]) -> str:
+def describe_group(group: Sequence[ExplainedRecompile]) -> str:
     first = group[0]
     function = plain_function(first.function)
     objects = " for other objects" if len(group) > 1 else " for another object"
@@ -139,7 +149,7 @@ def _sentence(group: Sequence[ExplainedRecompile]) -> str:
     return f"{function} was compiled {len(group)} times again{on}: {_values_of(group)}"
 
 
-def _cost_s(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> float:
+def group_cost_s(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> float:
     names = [recompile.compilation for recompile in group]
     return sum(compile_seconds(reader, row) for row in compilation_ids(reader, names))
 
@@ -156,8 +166,8 @@ def _finding_of_pieces(
 ) -> Finding:
     """Return one finding for several functions that were compiled again for the same new size."""
     first = groups[0]
-    caller = _caller(reader, first[0])
-    cost_s = sum(_cost_s(reader, group) for group in groups)
+    caller = group_caller(reader, first[0])
+    cost_s = sum(group_cost_s(reader, group) for group in groups)
     functions = listed([plain_function(group[0].function) for group in groups], MOST_VALUES)
     text = f"{len(groups)} functions were compiled again for one reason: {_values_of(first)}."
     evidence = [f"These are {functions}.", *(_evidence(group) for group in groups)]
@@ -173,7 +183,7 @@ def _finding_of_pieces(
             "Graph breaks split a call into several functions, each of which is compiled for the "
             "new size. Without the breaks it is one recompile."
         ),
-        remedies=_remedies(first, caller),
+        remedies=group_remedies(reader, first, caller),
         count=sum(len(group) for group in groups),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
@@ -215,22 +225,70 @@ def _below(caller: FrameworkCaller) -> Iterator[str]:
         yield f"It is called by {caller.framework.name}, which your line {where} calls."
 
 
-def _remedies(group: Sequence[ExplainedRecompile], caller: FrameworkCaller) -> tuple[Remedy, ...]:
+def group_remedies(
+    reader: SessionReader, group: Sequence[ExplainedRecompile], caller: FrameworkCaller
+) -> tuple[Remedy, ...]:
     """Return the ways to avoid the recompiles of a group. That torch made the value dynamic is no
     way where it was compiled again after that; and a tensor that a framework makes is nothing that
     the user can mark.
     """
     last = group[-1]
+    is_size = last.change.kind in SIZES
+    if last.remedy == SHARED:
+        return ()
+    if CACHE in last.change.name:
+        return (Remedy(_DYNAMIC, changes=_MADE_DYNAMIC), FIXED_CACHE) if is_size else (NO_CACHE,)
     if caller.framework:
-        is_size = last.change.kind in SIZES
-        offered = caller.framework.sizes if is_size else caller.framework.others
+        name = last.change.name
+        offered = caller.framework.sizes if is_size else caller.framework.offered_for(name)
         by_framework = (Remedy(offered),) if offered else ()
         return (*by_framework, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC)) if is_size else by_framework
     if not last.remedy or last.remedy == NO_REMEDY:
         return ()
+    if last.change.kind == "relation" and DUCK_SIZING in last.reason:
+        return (*_what_can_be_done(last.remedy), _without_duck_shape(reader))
     if len(group) > 1 and last.change.kind == "number" and not last.is_another_object:
         return (_as_a_tensor(last), Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
     return tuple(_what_can_be_done(last.remedy))
+
+
+CACHE = "past_key_values"
+"""What transformers calls the cache of keys and values, whose tensors it makes itself."""
+
+FIXED_CACHE = Remedy(
+    "Use a cache of a fixed size: past_key_values=StaticCache(config=model.config, "
+    "max_cache_len=N) of transformers."
+)
+
+NO_CACHE = Remedy(
+    "Where nothing is generated, as in training, make no cache: model.config.use_cache = False, or "
+    "use_cache=False in the call."
+)
+
+DUCK_SIZING = "duck sizing added this equality"
+"""torch's words on sizes that it takes for one, since they were equal when it compiled
+(torch/fx/experimental/symbolic_shapes.py).
+"""
+
+
+def _without_duck_shape(reader: SessionReader) -> Remedy:
+    """Return the setting that keeps equal sizes apart. It is of no config that a capture sets, so
+    a trial adds the line to the user's file.
+    """
+    setting = "torch.fx.experimental._config.use_duck_shape = False"
+    lines = SourceLines(reader)
+    changes = {}
+    for file in reader.rows(model.SourceFile):
+        code = f"import torch.fx.experimental._config; {setting}"
+        edited = after_import_of_torch(lines.text(file.path), code) if file.is_user else None
+        if edited:
+            changes = {"overlay": {file.path: edited}}
+            break
+    return Remedy(
+        f"Set {setting} before the first call (import torch.fx.experimental._config): sizes that "
+        "happen to be equal then stay two.",
+        changes=changes,
+    )
 
 
 _AVOIDS = re.compile(r"\b(?:also )?avoids?\b")
@@ -283,61 +341,4 @@ def _as_a_tensor(recompile: ExplainedRecompile) -> Remedy:
     return Remedy(
         f"Keep {name} a tensor: without .item(), float() or int() on the way to where the code "
         "computes with it. Each value that is a Python number there is compiled in.",
-    )
-
-
-# the recompile limit
-
-
-def find_limits(reader: SessionReader) -> Iterator[Finding]:
-    """Yield a finding for each function that torch stopped compiling. Its recompiles are part of
-    it.
-    """
-    groups = _groups(reader)
-    for hit in limit_hits(reader):
-        of_function = [group for group in groups if group[0].function == hit.function]
-        yield _limit_finding(reader, hit, of_function)
-
-
-def _limit_finding(
-    reader: SessionReader, hit: LimitHit, groups: Sequence[list[ExplainedRecompile]]
-) -> Finding:
-    evidence = [f"[{hit.compilation}] was refused: {hit.change or 'it fits no version'}."]
-    is_of_objects = any(group[0].is_another_object for group in groups)
-    if is_of_objects and hit.instances > hit.compiled:
-        evidence.append(
-            f"There are {counted(hit.instances, 'object')} of the class. torch keeps the versions "
-            f"of a method with its code, for all objects together: {hit.compiled} of them have "
-            f"compiled code, and {hit.instances - hit.compiled} run in eager mode."
-        )
-    evidence += [f"{_sentence(group)}." for group in groups]
-    remedies: list[Remedy] = []
-    if groups:
-        largest = max(groups, key=len)
-        remedies += _remedies(largest, _caller(reader, largest[0]))
-    elif hit.remedy and hit.remedy != NO_REMEDY:
-        remedies.append(Remedy(hit.remedy))
-    wanted = hit.instances if is_of_objects else 2 * hit.limit
-    wanted = max(wanted, hit.limit + 1)
-    remedies.append(
-        Remedy(
-            f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each is "
-            "compiled, and a call checks the guards of one after the other.",
-            changes={"settings": {f"dynamo.{hit.option}": wanted}},
-        )
-    )
-    cost_s = sum(_cost_s(reader, group) for group in groups)
-    return Finding(
-        kind="recompile limit",
-        text=f"{hit.description}.",
-        urgency="failed" if hit.is_error else "not compiled",
-        topic="recompiles",
-        place=hit.place,
-        view="breaks",
-        evidence=tuple(evidence),
-        remedies=tuple(remedies),
-        count=max(1, hit.instances - hit.compiled) if is_of_objects else 1,
-        cost=f"{seconds(cost_s)} compiling" if cost_s else "",
-        cost_s=cost_s,
-        brief=f"{plain_function(hit.function)} reached the recompile limit of {hit.limit}",
     )

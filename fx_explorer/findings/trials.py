@@ -149,6 +149,8 @@ def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
         return trial.recompiles < before.figures.recompiles
     if finding.kind == "repeated block":
         return trial.compile_s < FASTER * before.figures.compile_s
+    if finding.kind == "never called":
+        return trial.graphs > before.figures.graphs
     return trial.graph_breaks < before.figures.graph_breaks
 
 

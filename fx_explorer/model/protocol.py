@@ -68,6 +68,8 @@ class CaptureRequest:
     """The error that the program raised in an inspected graph, which is why it is built now; empty
     for any other capture.
     """
+    without_compile: bool = False
+    """Whether torch.compile returns what it is given, so that nothing is compiled."""
     use_caches: bool = False
     device: str = ""
     fullgraph: bool = False

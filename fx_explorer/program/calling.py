@@ -7,11 +7,9 @@ torch: torch/_dynamo/eval_frame.py, ``_callback_from_stance``.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import importlib
-import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, CaptureRequest
 from fx_explorer.program.file_functions import function_of_file, with_guard_filter
 from fx_explorer.program.inputs import moved, tensors, with_grad
 from fx_explorer.program.target import Target
+from fx_explorer.program.unused_results import result_never_called
 
 
 def check_stance(stance: str) -> None:
@@ -135,64 +134,6 @@ def _describe_call(name: str, place: CallSite) -> str:
     if unused:
         where += f", {unused}"
     return f"{name} ({where})"
-
-
-def result_never_called(place: CallSite) -> str:
-    """Return why the result of the torch.compile call at ``place`` is never called, according to
-    the source: it is discarded, or bound to a name that is nowhere called or passed on. Empty if
-    the source does not show it.
-    """
-    try:
-        tree = ast.parse("".join(linecache.getlines(place.file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return ""
-    scope: ast.AST = tree
-    statement: ast.stmt | None = None
-    for node in ast.walk(tree):  # outer nodes come first
-        if isinstance(node, ast.stmt) and node.lineno <= place.line <= (node.end_lineno or 0):
-            statement = node
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                scope = node
-    if isinstance(statement, ast.Expr) and _is_compile_call(statement.value):
-        return "whose result is thrown away"
-    if not isinstance(statement, ast.Assign) or not _is_compile_call(statement.value):
-        return ""
-    target = statement.targets[0]
-    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
-        return ""
-    # Attributes of a class are reached through its objects.
-    if isinstance(scope, ast.ClassDef) or _is_handed_on(scope, target.id, statement):
-        return ""
-    kind = "the name" if scope is tree else "the local name"
-    return f"whose result is bound to {kind} {target.id} and never called"
-
-
-def _is_compile_call(value: ast.expr) -> bool:
-    """Return whether the value is the result of ``torch.compile(…)``, and not a decorator."""
-    if not isinstance(value, ast.Call) or not value.args:
-        return False
-    return ast.unparse(value.func).split(".")[-1] == "compile"
-
-
-def _is_handed_on(scope: ast.AST, name: str, binding: ast.stmt) -> bool:
-    """Return whether ``name`` is used after the binding other than for an attribute that is not
-    ``forward``.
-    """
-    asked = set()
-    reads = []
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            return True
-        if isinstance(node, ast.Attribute) and node.attr not in ("forward", "__call__"):
-            asked.add(id(node.value))
-        elif isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-            reads.append(node)
-    last_line = binding.end_lineno or binding.lineno
-    for read in reads:
-        is_in_binding = binding.lineno <= read.lineno <= last_line
-        if id(read) not in asked and not is_in_binding:
-            return True
-    return False
 
 
 def _set_by(option: OptionInForce) -> str:

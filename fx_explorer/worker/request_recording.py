@@ -133,7 +133,7 @@ class RequestRecording:
 
     def _note_never_called(self, recording: Recording) -> None:
         """Store which results of torch.compile the program never calls, by its source."""
-        from fx_explorer.program.calling import result_never_called
+        from fx_explorer.program.unused_results import result_never_called
 
         entries = []
         with recording.noting("what was given to torch.compile and never called"):

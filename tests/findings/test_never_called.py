@@ -48,3 +48,55 @@ def test_a_program_that_calls_what_it_compiles_has_none(tmp_path: Path, captured
     file.write_text(CALLED)
     kinds = {finding.kind for finding in findings(reader(captured(file)))}
     assert not kinds & {"never called", "nothing compiled"}
+
+
+GOES_PAST = """
+import torch
+
+class Encoder(torch.nn.Linear):
+    def encode(self, x):
+        return self.forward(x)
+
+model = Encoder(2, 2)
+model.compile(backend="eager")
+model.encode(torch.ones(1, 2))
+"""
+
+OF_THE_ORIGINAL = """
+import torch
+
+class Encoder(torch.nn.Linear):
+    def encode(self, x):
+        return self(x)
+
+model = torch.compile(Encoder(2, 2), backend="eager")
+model.eval()
+model.encode(torch.ones(1, 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "edit"),
+    [
+        (GOES_PAST, 9, "line 6 calls self.forward(…) in place of self(…)", "model.forward = torch"),
+        (
+            OF_THE_ORIGINAL,
+            8,
+            "line 10 calls model.encode, a method of the original",
+            "; model.comp",
+        ),
+    ],
+    ids=["compiled in place", "a method of the original"],
+)
+def test_a_call_that_goes_past_the_compiled_one_is_told_with_its_edit(
+    text: str, line: int, what: str, edit: str, tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "past.py"
+    file.write_text(text)
+    (finding,) = findings(reader(captured(file, "--allow-nothing")))
+    assert finding.kind == "never called"
+    assert finding.place is not None
+    assert finding.place.line + 1 == line
+    assert what in finding.text
+    (changes,) = [remedy.changes for remedy in finding.remedies if remedy.changes]
+    assert edit in changes["overlay"][str(file)].split("\n")[line - 1]

@@ -14,6 +14,7 @@ from torch import nn
 from fx_explorer.findings.every_kind import findings
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.frameworks import FRAMEWORKS
+from fx_explorer.findings.recompiles import FIXED_CACHE, NO_CACHE
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
@@ -145,3 +146,156 @@ def test_paths_of_frameworks_are_told_apart() -> None:
     for path, name in paths.items():
         matching = [framework.name for framework in FRAMEWORKS if framework.path.search(path)]
         assert matching == ([name] if name else [])
+
+
+IN_A_THREAD = """
+import threading
+import torch
+
+torch._dynamo.config.recompile_limit = 32
+
+@torch.compile(backend="eager", dynamic=False)
+def f(x):
+    return x + 1
+
+def train():
+    torch._dynamo.config.accumulated_recompile_limit = 64
+    for size in range(2, 12):
+        f(torch.ones(size))
+
+worker = threading.Thread(target=train)
+worker.start()
+worker.join()
+"""
+
+
+def test_a_limit_that_another_thread_has_is_told(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "threads.py"
+    file.write_text(IN_A_THREAD)
+    (finding,) = findings(reader(captured(file)))
+    assert finding.kind == "recompile limit"
+    assert any("threads.py:5 sets it to 32, and it was 8" in line for line in finding.evidence)
+    assert "at the beginning of the function that the thread runs" in finding.detail
+
+
+OWN_SIZES = """
+import torch
+
+torch._dynamo.config.recompile_limit = 2
+
+class Widen(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+layers = [Widen(width, width + 1) for width in range(2, 6)]
+for layer in layers:
+    layer.compile(backend="eager")
+x = torch.ones(1, 2)
+with torch.no_grad():
+    for layer in layers:
+        x = layer(x)
+"""
+
+
+def test_objects_with_sizes_of_their_own_are_told_as_that(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "widths.py"
+    file.write_text(OWN_SIZES)
+    (finding,) = findings(reader(captured(file)))
+    assert finding.kind == "recompile limit"
+    assert "There are 4 objects of the class." in finding.detail
+    assert "each object takes" in finding.detail
+    assert "Pad" not in finding.detail
+
+
+SQUARE = """
+import torch
+
+def f(x):
+    return (x * 2).sum(0)
+
+g = torch.compile(f, backend="eager", dynamic=True)
+g(torch.ones(4, 4))
+g(torch.ones(4, 6))
+"""
+
+
+def test_sizes_that_were_equal_by_chance_can_be_kept_apart(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "square.py"
+    file.write_text(SQUARE)
+    (finding,) = findings(reader(captured(file)))
+    (remedy,) = [remedy for remedy in finding.remedies if remedy.changes]
+    assert "use_duck_shape = False" in remedy.text
+    assert "use_duck_shape" in remedy.changes["overlay"][str(file)].split("\n")[1]
+
+
+def test_what_peft_offers_is_for_adapters_alone() -> None:
+    (peft,) = [framework for framework in FRAMEWORKS if framework.name == "PEFT"]
+    assert "hotswap" in peft.offered_for("self.scaling['style']")
+    assert not peft.offered_for("hook")
+    (lightning,) = [framework for framework in FRAMEWORKS if "Lightning" in framework.name]
+    assert lightning.offered_for("anything")
+
+
+CACHED = """
+import torch
+
+class Layer:
+    def __init__(self):
+        self.is_initialized = False
+        self.keys = None
+
+@torch.compile(backend="eager")
+def attend(x, past_key_values):
+    layer = past_key_values[0]
+    if layer.is_initialized:
+        return x + layer.keys.sum()
+    return x * 2
+
+@torch.compile(backend="eager")
+def grown(x, past_key_values):
+    return x + past_key_values.keys.sum()
+
+layer = Layer()
+attend(torch.ones(2), [layer])
+layer.is_initialized, layer.keys = True, torch.ones(3)
+attend(torch.ones(2), [layer])
+grown(torch.ones(2), layer)
+layer.keys = torch.ones(5)
+grown(torch.ones(2), layer)
+"""
+
+
+def test_the_cache_of_transformers_has_remedies_that_its_user_can_follow(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "cached.py"
+    file.write_text(CACHED)
+    everything = {
+        finding.text.split(".")[0]: finding for finding in findings(reader(captured(file)))
+    }
+    state = next(f for name, f in everything.items() if name.startswith("attend"))
+    assert [remedy.text for remedy in state.remedies] == [NO_CACHE.text]
+    size = next(f for name, f in everything.items() if name.startswith("grown"))
+    assert "mark_dynamic" not in size.detail
+    assert FIXED_CACHE in size.remedies
+
+
+MODULES = """
+import torch
+
+linear, relu = [
+    torch.compile(module, backend="eager") for module in (torch.nn.Linear(2, 2), torch.nn.ReLU())
+]
+relu(linear(torch.ones(1, 2)))
+"""
+
+
+def test_modules_of_torch_that_share_one_of_its_functions_are_no_problem(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "modules.py"
+    file.write_text(MODULES)
+    everything = findings(reader(captured(file)))
+    assert not [finding for finding in everything if finding.severity == "problem"]

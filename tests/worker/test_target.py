@@ -21,12 +21,12 @@ from fx_explorer.program.calling import (
     check_device,
     given_and_not_called,
     prepare_training,
-    result_never_called,
     use_backend,
 )
 from fx_explorer.program.explaining import explain_refusal
 from fx_explorer.program.place import TargetPlace, locate, nothing_compiled
 from fx_explorer.program.target import Target, find_target
+from fx_explorer.program.unused_results import result_never_called
 
 Resolve = Callable[..., Target]
 
@@ -467,6 +467,18 @@ def test_what_was_given_to_compile_is_suggested_and_not_the_files_first_function
             "bound to the local name self and never called",
         ),
         ("def load(f):\n    f = torch.compile(f)\n    return f\n", 2, ""),
+        (
+            "a = torch.compile(f)\na.eval()\na.encode(1)\n",
+            1,
+            "bound to the name a; line 3 calls a.encode, a method of the original module, which "
+            "runs in eager mode",
+        ),
+        (
+            "a.compile()\na.forward(1)\n",
+            1,
+            "compiled in place; line 2 calls a.forward(…) in place of a(…)",
+        ),
+        ("a.compile()\na(1)\n", 1, "compiled in place"),
     ],
 )
 def test_a_result_of_compile_that_the_source_never_calls_is_told(

@@ -154,8 +154,9 @@ class ExplainedRecompile:
     The other failed guards only rule out other versions.
     """
     is_another_object: bool = False
-    """Whether an attribute differs because the method was called on another object than the nearest
-    version was compiled for: nothing changed, each object has a value of its own.
+    """Whether an attribute, or a size that the code needs as a number, differs because the method
+    was called on another object than the nearest version was compiled for: nothing changed, each
+    object has a value of its own.
     """
 
 
@@ -406,7 +407,11 @@ def _explained(
         file, line = (row.file, row.line)
     else:
         file, line = _line_of_guard(reader, before, row, change)
-    is_another_object = change.where == "attribute" and _are_of_two_objects(compilation, before)
+    sizes = sizes_then(reader, change, before, compilation)
+    is_own_size = change.kind == "size" and sizes.is_specialized
+    is_another_object = _are_of_two_objects(compilation, before) and (
+        change.where == "attribute" or is_own_size
+    )
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
         change = replace(change, words=_describe_shared_wrapper(before))
@@ -415,7 +420,6 @@ def _explained(
     elif is_another_object:
         what_to_do = remedy_of_objects(change)
     else:
-        sizes = sizes_then(reader, change, before, compilation)
         what_to_do = remedy(change, row.reason, sizes) or NO_REMEDY
     name = compilation.name if compilation else ""
     name_before = before.name if before else row.of

@@ -179,10 +179,24 @@ def remedy_of_objects(change: GuardChange) -> str:
     """Return how to avoid a recompile for each object of a class, whose attributes differ. torch
     keeps the versions of a method with its code, which all objects share.
     """
-    return (
+    if change.kind == "size":
+        return (
+            f"Nothing changes here: each object takes {change.name} in a size of its own, which "
+            "the code needs as a number, and the method is compiled for each. Compiled as a part "
+            "of what calls them all, they are one graph."
+        )
+    each = (
         f"Nothing changes here: each object has its own {change.name}, and the method is compiled "
-        "for each. Where the code only computes with it, make it a tensor (register_buffer) or "
-        "pass it to the method as an argument."
+        "for each."
+    )
+    if change.old.startswith(("'", '"')):
+        return (
+            f"{each} Look up what {change.name} stands for outside of the compiled method, in "
+            "__init__, and keep that in the object."
+        )
+    return (
+        f"{each} Where the code only computes with it, make it a tensor (register_buffer) or pass "
+        "it to the method as an argument."
     )
 
 

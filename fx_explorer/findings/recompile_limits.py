@@ -1,0 +1,126 @@
+"""Functions that torch stopped compiling, since they had been compiled as often as the recompile
+limit allows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.framework_hooks import is_of_hooks
+from fx_explorer.findings.recompiles import (
+    describe_group,
+    group_caller,
+    group_cost_s,
+    group_remedies,
+    recompile_groups,
+)
+from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits
+from fx_explorer.instruments.recompiles.remedies import NO_REMEDY
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+
+def find_limits(reader: SessionReader) -> Iterator[Finding]:
+    """Yield a finding for each function that torch stopped compiling. Its recompiles are part of
+    it.
+    """
+    groups = recompile_groups(reader)
+    for hit in limit_hits(reader):
+        if is_of_hooks(hit.file):
+            continue
+        of_function = [group for group in groups if group[0].function == hit.function]
+        yield _limit_finding(reader, hit, of_function)
+
+
+def _set_elsewhere(reader: SessionReader, hit: LimitHit) -> list[str]:
+    """Return that a line of the user's sets the limit to another value than was in force; empty
+    where none does.
+    """
+    lines = SourceLines(reader)
+    for file in reader.rows(model.SourceFile):
+        tree = lines.tree(file.path) if file.is_user else None
+        if tree is None:
+            continue
+        for node in ast.walk(tree):
+            value = _set_to(node, hit.option)
+            if value is not None and value != hit.limit:
+                return [
+                    f"{in_file(file.path, getattr(node, 'lineno', 0))} sets it to {value}, and it "
+                    f"was {hit.limit} where this was compiled. torch keeps its options for each "
+                    "thread: what one thread sets, another does not have."
+                ]
+    return []
+
+
+_NAMES = {"recompile_limit": ("recompile_limit", "cache_size_limit")}
+"""Option → its names: an earlier one is still taken."""
+
+
+def _set_to(node: ast.AST, option: str) -> int | None:
+    """Return the number that a statement assigns to an option; None for anything else."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return None
+    names = _NAMES.get(option, (option,))
+    is_option = any(isinstance(t, ast.Attribute) and t.attr in names for t in node.targets)
+    value = node.value.value
+    return value if is_option and isinstance(value, int) else None
+
+
+def _limit_finding(
+    reader: SessionReader, hit: LimitHit, groups: Sequence[list[ExplainedRecompile]]
+) -> Finding:
+    evidence = [f"[{hit.compilation}] was refused: {hit.change or 'it fits no version'}."]
+    set_elsewhere = _set_elsewhere(reader, hit)
+    evidence += set_elsewhere
+    is_of_objects = any(group[0].is_another_object for group in groups)
+    if is_of_objects and hit.instances > hit.compiled:
+        evidence.append(
+            f"There are {counted(hit.instances, 'object')} of the class. torch keeps the versions "
+            f"of a method with its code, for all objects together: {hit.compiled} of them have "
+            f"compiled code, and {hit.instances - hit.compiled} run in eager mode."
+        )
+    evidence += [f"{describe_group(group)}." for group in groups]
+    remedies: list[Remedy] = []
+    if groups:
+        largest = max(groups, key=len)
+        remedies += group_remedies(reader, largest, group_caller(reader, largest[0]))
+    elif hit.remedy and hit.remedy != NO_REMEDY:
+        remedies.append(Remedy(hit.remedy))
+    wanted = hit.instances if is_of_objects else 2 * hit.limit
+    wanted = max(wanted, hit.limit + 1)
+    if set_elsewhere:
+        remedies.append(
+            Remedy(
+                f"Set torch._dynamo.config.{hit.option} at the beginning of the function that the "
+                "thread runs, or give the thread the options of this one: "
+                "Thread(target=contextvars.copy_context().run, args=(function,))."
+            )
+        )
+    remedies.append(
+        Remedy(
+            f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each is "
+            "compiled, and a call checks the guards of one after the other.",
+            changes={"settings": {f"dynamo.{hit.option}": wanted}},
+        )
+    )
+    cost_s = sum(group_cost_s(reader, group) for group in groups)
+    return Finding(
+        kind="recompile limit",
+        text=f"{hit.description}.",
+        urgency="failed" if hit.is_error else "not compiled",
+        topic="recompiles",
+        place=hit.place,
+        view="breaks",
+        evidence=tuple(evidence),
+        remedies=tuple(remedies),
+        count=max(1, hit.instances - hit.compiled) if is_of_objects else 1,
+        cost=f"{seconds(cost_s)} compiling" if cost_s else "",
+        cost_s=cost_s,
+        brief=f"{plain_function(hit.function)} reached the recompile limit of {hit.limit}",
+    )

@@ -1,0 +1,240 @@
+"""The program compared with itself without torch.compile: another error, or other lines that it
+prints. What torch.compile returns is a wrapper, with other names for the parameters and another
+class, and a program may depend on either without a word of the compiler's.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_path
+from fx_explorer.analysis.words import first_line
+from fx_explorer.findings.compile_edits import compiling_in_place
+from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.trials import TrialWorker, recapture, straight_through
+
+MOST_LINES = 2_000
+"""Maximum number of lines of output that are compared."""
+
+SHOWN_LINES = 3
+
+RELATIVE = 1e-2
+"""Relative difference of two printed numbers from which on they differ: rounding is below it."""
+
+ABSOLUTE = 1e-4
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+_OF_TIME = re.compile(
+    r"\b(?:time|took|elapsed|seconds|speed|compil)|\d\s*(?:s|ms|us|sec|it/s|GB|MB|GiB|MiB)\b", re.I
+)
+"""Matches lines that say how long something took or how much it needed: these differ anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """What a program did, as far as its user sees it."""
+
+    ended: str
+    """``finished``, or the first line of its error."""
+    printed: tuple[str, ...]
+    graphs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompileCall:
+    """A line of the user's that binds the result of torch.compile, and its edits."""
+
+    file: str
+    line: int
+    edits: tuple[tuple[str, str], ...]
+    """(what the line does instead, the file's text with it), the better ones first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutCompile:
+    """A program with torch.compile beside the program without it."""
+
+    ended_with: str
+    ended_without: str
+    printed_with: tuple[str, ...] = ()
+    printed_without: tuple[str, ...] = ()
+    compile_call: CompileCall | None = None
+    helps: str = ""
+    """The edit with which the program did what it does without torch.compile, and something was
+    compiled; empty where none did.
+    """
+
+    @property
+    def differs(self) -> bool:
+        return self.ended_with != self.ended_without or bool(self.printed_with)
+
+
+def run_of(reader: SessionReader) -> ProgramRun | None:
+    """Return what the program of a session did; None while it runs."""
+    recorded = reader.meta("outcome")
+    if recorded is None:
+        return None
+    outcome = model.Outcome.from_json(recorded)
+    ended: str = outcome.kind
+    if ended != "finished":
+        ended = first_line(outcome.message) or ended
+    lines = reader.rows(model.ConsoleLine, stream="stdout", limit=MOST_LINES)
+    graphs = reader.count(model.Graph)
+    return ProgramRun(ended, tuple(line.text for line in lines), graphs)
+
+
+IN_PLACE = "module.compile()"
+
+BY_FORWARD = "module.forward = torch.compile(module.forward)"
+
+
+def users_compile_call(reader: SessionReader) -> CompileCall | None:
+    """Return the first statement of the user's that binds the result of torch.compile; None without
+    one.
+    """
+    lines = SourceLines(reader)
+    for file in reader.rows(model.SourceFile):
+        tree = lines.tree(file.path) if file.is_user else None
+        if tree is None:
+            continue
+        text = lines.text(file.path)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Assign):
+                continue
+            in_place = compiling_in_place(text, node.lineno)
+            by_forward = compiling_in_place(text, node.lineno, by_forward=True)
+            if in_place and by_forward:
+                edits = ((IN_PLACE, in_place), (BY_FORWARD, by_forward))
+                return CompileCall(file.path, node.lineno, edits)
+    return None
+
+
+async def compare_without_compile(
+    request: CaptureRequest,
+    before: ProgramRun,
+    compile_call: CompileCall | None,
+    worker: TrialWorker,
+) -> WithoutCompile | None:
+    """Run the program twice without torch.compile, and hold against it what it did with it. Where
+    they differ, run it with the module compiled in place. None where two runs without differ.
+    """
+    plain = straight_through(request, without_compile=True)
+    first, second = await _run(plain, worker), await _run(plain, worker)
+    if first is None or second is None or first.ended != second.ended:
+        return None
+    differing = list(differing_lines(before, first, second))
+    compared = WithoutCompile(
+        before.ended,
+        first.ended,
+        tuple(now for now, _ in differing[:SHOWN_LINES]),
+        tuple(then for _, then in differing[:SHOWN_LINES]),
+        compile_call,
+    )
+    if not compared.differs or compile_call is None:
+        return compared
+    for edit, text in compile_call.edits:
+        overlay = {**request.overlay, compile_call.file: text}
+        edited = await _run(straight_through(request, overlay=overlay), worker)
+        if edited is None or edited.ended != first.ended or not edited.graphs:
+            continue
+        if not list(differing_lines(edited, first, second)):
+            return replace(compared, helps=edit)
+    return compared
+
+
+async def _run(request: CaptureRequest, worker: TrialWorker) -> ProgramRun | None:
+    return (await recapture(request, worker, run_of)).found
+
+
+def differing_lines(
+    now: ProgramRun, first: ProgramRun, second: ProgramRun
+) -> Iterator[tuple[str, str]]:
+    """Yield (line, line without torch.compile) where a run printed otherwise than two runs without
+    it, which agree. A line that is missing is empty. Nothing where a run did not come to its end:
+    then it printed fewer lines.
+    """
+    if now.ended != first.ended or len(first.printed) != len(second.printed):
+        return
+    for line, before, again in zip_longest(
+        now.printed, first.printed, second.printed, fillvalue=""
+    ):
+        if _OF_TIME.search(before) or _OF_TIME.search(line):
+            continue
+        if _is_alike(before, again) and not _is_alike(line, before):
+            yield line, before
+
+
+def _is_alike(line: str, other: str) -> bool:
+    """Return whether two lines are the same but for rounding."""
+    if line == other:
+        return True
+    if _NUMBER.sub("#", line) != _NUMBER.sub("#", other):
+        return False
+    numbers = [float(text) for text in _NUMBER.findall(line)]
+    others = [float(text) for text in _NUMBER.findall(other)]
+    return _are_close(numbers, others)
+
+
+def _are_close(numbers: Sequence[float], others: Sequence[float]) -> bool:
+    for number, other in zip(numbers, others, strict=True):
+        if abs(number - other) > ABSOLUTE + RELATIVE * max(abs(number), abs(other)):
+            return False
+    return True
+
+
+def without_compile_findings(
+    compared: WithoutCompile, reader: SessionReader | None = None
+) -> Iterator[Finding]:
+    """Yield a finding where the program ends otherwise without torch.compile, or prints otherwise
+    and does not where the module is compiled in place. Other differences may be rounding that has
+    grown.
+    """
+    fails = compared.ended_with != compared.ended_without
+    if not fails and not compared.helps:
+        return
+    evidence = []
+    if fails:
+        evidence.append(
+            f"With torch.compile it ended with: {compared.ended_with}; without: "
+            f"{compared.ended_without}."
+        )
+    for now, before in zip(compared.printed_with, compared.printed_without, strict=True):
+        evidence.append(f"With torch.compile it prints “{now}”, without “{before}”.")
+    call = compared.compile_call
+    remedies = []
+    if call and compared.helps:
+        remedies.append(
+            Remedy(
+                f"At {in_file(call.file, call.line)} write {compared.helps} in place of "
+                "torch.compile(module). The module then keeps its class, and the names of its "
+                "parameters.",
+                state="tried",
+                result="it then does what it does without torch.compile, and is compiled.",
+            )
+        )
+    yield Finding(
+        kind="otherwise without",
+        text="The program does otherwise with torch.compile than without it.",
+        urgency="failed" if fails else "wrong",
+        topic="run",
+        place=place_of_path(reader, call.file, call.line) if call and reader else None,
+        view="console",
+        evidence=tuple(evidence),
+        explanation=(
+            "Its graphs ran with PyTorch's operators here, so this is not about how compiled code "
+            "computes. torch.compile(module) returns a wrapper of another class, whose parameters "
+            "have names that begin with _orig_mod.; code that looks for a class or a name does "
+            "not find it."
+        ),
+        remedies=tuple(remedies),
+    )

@@ -134,16 +134,27 @@ def nothing_compiled(
         defined = f"It defines {', '.join(found[:5])}{more}. "
     else:
         defined = ""
-    wanted = found[0] if found else "NAME"
+    maker = _maker_of_inputs(place.file, defined_names)
+    wanted = next((name for name in found if f"{name}()" != maker), "NAME")
     takes = ", ".join(loading.parameters_of(place.file, wanted))
-    example = f"{shown}:{wanted} --inputs '{takes or 'torch.randn(2, 8)'}'"
-    example += f" (your inputs in place of {takes})" if takes else ""
+    inputs = maker or takes or "torch.randn(2, 8)"
+    example = f"{shown}:{wanted} --inputs '{inputs}'"
+    if takes and not maker:
+        example += f" (your inputs in place of {takes})"
     ran = "ran to its end" if ended.kind == "finished" else "ended"
     why = known or "it never called anything made by torch.compile"
     return (
         f"{shown} {ran} and compiled nothing: {why}. {defined}To compile a model or function of "
         f"it: fx-explorer {example}, or set example_inputs at the top level of the file."
     )
+
+
+def _maker_of_inputs(file: Path, functions: Sequence[str]) -> str:
+    """Return the call of a function that makes inputs, by its name; empty without one."""
+    for name in functions:
+        if "input" in name.lower() and not loading.parameters_of(file, name):
+            return f"{name}()"
+    return ""
 
 
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))

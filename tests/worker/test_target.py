@@ -563,3 +563,11 @@ def test_a_function_that_gives_inputs_takes_no_arguments(resolve: Resolve) -> No
     message = "example_inputs is a function that takes rows, and it is called without arguments"
     with pytest.raises(TargetError, match=message):
         resolve(NET + "model = Net()\ndef example_inputs(rows): return torch.ones(rows, 8)")
+
+
+def test_a_function_that_makes_inputs_is_part_of_the_suggested_command(tmp_path: Path) -> None:
+    file = tmp_path / "factory.py"
+    file.write_text("def get_inputs():\n    return ()\n\ndef get_model():\n    return None\n")
+    place = locate(CaptureRequest(str(file), "x.fxs"))
+    message = nothing_compiled(place, Outcome("finished"), "")
+    assert "factory.py:get_model --inputs 'get_inputs()'," in message

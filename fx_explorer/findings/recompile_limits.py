@@ -95,6 +95,7 @@ def _limit_finding(
     wanted = hit.instances if is_of_objects else 2 * hit.limit
     wanted = max(wanted, hit.limit + 1)
     if set_elsewhere:
+        # A trial sets options in the main thread, and so would the user: it changes nothing here.
         remedies.append(
             Remedy(
                 f"Set torch._dynamo.config.{hit.option} at the beginning of the function that the "
@@ -102,13 +103,14 @@ def _limit_finding(
                 "Thread(target=contextvars.copy_context().run, args=(function,))."
             )
         )
-    remedies.append(
-        Remedy(
-            f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each is "
-            "compiled, and a call checks the guards of one after the other.",
-            changes={"settings": {f"dynamo.{hit.option}": wanted}},
+    else:
+        remedies.append(
+            Remedy(
+                f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each "
+                "is compiled, and a call checks the guards of one after the other.",
+                changes={"settings": {f"dynamo.{hit.option}": wanted}},
+            )
         )
-    )
     cost_s = sum(group_cost_s(reader, group) for group in groups)
     return Finding(
         kind="recompile limit",

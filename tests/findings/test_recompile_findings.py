@@ -176,6 +176,7 @@ def test_a_limit_that_another_thread_has_is_told(tmp_path: Path, captured, reade
     assert finding.kind == "recompile limit"
     assert any("threads.py:5 sets it to 32, and it was 8" in line for line in finding.evidence)
     assert "at the beginning of the function that the thread runs" in finding.detail
+    assert "more versions are kept" not in finding.detail
 
 
 OWN_SIZES = """

@@ -19,10 +19,12 @@ from fx_explorer.analysis.whole_session import went_on
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.framework_hooks import is_of_hooks
-from fx_explorer.findings.known_errors import FAULT_WORDS, known_error
+from fx_explorer.findings.known_errors import FAULT_WORDS, as_remedy, known_error
 from fx_explorer.findings.left_out_calls import without_call
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.tracebacks import (
+    IN_AOTAUTOGRAD,
+    IN_DYNAMO,
     CompilerTraceback,
     TracebackFrame,
     parse_compiler_traceback,
@@ -91,6 +93,10 @@ def _last_break(reader: SessionReader, compilation: model.Compilation) -> tuple[
 def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compilation) -> Finding:
     name = plain_function(compilation.function)
     failures = reader.rows(model.Failure, compilation=compilation.id, where="compiler")
+    if not failures:
+        broken = _broken_whole_graph(reader, lines, compilation)
+        if broken:
+            return broken
     text = reader.text(failures[0].text) if failures and failures[0].text else ""
     text = text[-MAX_TRACEBACK:]
     traceback = parse_compiler_traceback(text)
@@ -115,7 +121,7 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         place = place_of_path(reader, user_line.file, user_line.line) or place
     remedies = []
     if known:
-        remedies += [Remedy(text) for text in known.remedies]
+        remedies += [as_remedy(text) for text in known.remedies]
     remedies += _tryable(reader, lines, traceback, user_line)
     return Finding(
         kind="compiler error",
@@ -128,6 +134,50 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         evidence=tuple(evidence),
         explanation=explanation,
         remedies=tuple(remedies),
+    )
+
+
+BREAK_AS_ERROR = "Unsupported"
+"""The class of the error that a graph break is with ``fullgraph=True``."""
+
+
+def _broken_whole_graph(
+    reader: SessionReader, lines: SourceLines, compilation: model.Compilation
+) -> Finding | None:
+    """Return that a function breaks the graph, which fullgraph=True makes an error; None for any
+    other error. Dynamo raises it, so no other backend helps.
+    """
+    failures = reader.rows(model.Failure, where="program", kind=BREAK_AS_ERROR)
+    if not failures or not failures[-1].text:
+        return None
+    traceback = parse_compiler_traceback(reader.text(failures[-1].text)[-MAX_TRACEBACK:])
+    user_line = _user_line(lines, traceback)
+    if user_line is None:
+        return None
+    error = _shortened(compilation.error)
+    known = known_error(error)
+    why, _, _ = error.partition(" Hint: ")
+    evidence = [*_where(lines, traceback, user_line), f"{why.replace(' Explanation:', ':')}"]
+    return Finding(
+        kind="compiler error",
+        text=(
+            f"{plain_function(compilation.function)} breaks the graph, which fullgraph=True makes "
+            "an error."
+        ),
+        urgency="failed",
+        topic="run",
+        place=place_of_path(reader, user_line.file, user_line.line),
+        view="console",
+        evidence=tuple(evidence),
+        explanation=f"{FAULT_WORDS[known.fault]} {known.explanation}".strip() if known else "",
+        remedies=(
+            *(as_remedy(text) for text in (known.remedies if known else ())),
+            Remedy(
+                "Take fullgraph=True out: the graph then breaks there, and what comes before and "
+                "after is compiled.",
+                changes={"settings": {"compile.fullgraph": False}},
+            ),
+        ),
     )
 
 
@@ -216,13 +266,18 @@ def _tryable(
     request = reader.request()
     backend = request.backend if request else "inductor"
     for other, what in OTHER_BACKENDS.items():
-        if backend not in (other, "eager"):
+        # A backend that goes through the stage that failed fails there as well.
+        fails = _FAILS_WITH.get(traceback.stage, ())
+        if backend not in (other, "eager") and other not in fails:
             yield Remedy(f'Use backend="{other}", which {what}.', changes={"backend": other})
     yield Remedy(
         'Run it in eager mode: torch.compiler.set_stance("force_eager").',
         changes={"stance": "force_eager"},
     )
 
+
+_FAILS_WITH = {IN_DYNAMO: ("aot_eager", "eager"), IN_AOTAUTOGRAD: ("aot_eager",)}
+"""Stage that failed → the backends that have it, too."""
 
 OTHER_BACKENDS = {
     "aot_eager": "traces the backward as Inductor does, and fuses nothing",

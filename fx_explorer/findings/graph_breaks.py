@@ -11,13 +11,20 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.facts import Severity
-from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.analysis.words import counted, first_line, listed, seconds
 from fx_explorer.findings.compile_edits import setting_on_model
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.findings.framework_hooks import is_of_hooks
+from fx_explorer.findings.known_errors import KnownError, as_remedy, known_error, option_in
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.break_cost import NO_COST
-from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.grouped import (
+    NOTHING_INSIDE,
+    BreakInLibrary,
+    BreakInWrapper,
+    DistinctBreak,
+    distinct_breaks,
+)
 from fx_explorer.instruments.breaks.hints import first_hint
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -28,10 +35,41 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     are a finding of their own.
     """
     lines = SourceLines(reader)
+    in_vain = []
     for graph_break in distinct_breaks(reader):
         if is_of_hooks(graph_break.file):
             continue
-        yield _finding(reader, lines, graph_break)
+        wrapper = graph_break.elsewhere
+        if isinstance(wrapper, BreakInWrapper) and not wrapper.compiles_inside:
+            in_vain.append(graph_break)
+        else:
+            yield _finding(reader, lines, graph_break)
+    if in_vain:
+        yield _wrapped_in_vain(reader, in_vain)
+
+
+def _wrapped_in_vain(reader: SessionReader, graph_breaks: list[DistinctBreak]) -> Finding:
+    """Return that a DistributedDataParallel was given to torch.compile, and nothing came of it."""
+    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
+    return Finding(
+        kind="graph break",
+        text="Nothing of the model inside DistributedDataParallel was compiled.",
+        urgency="not compiled",
+        topic="breaks",
+        place=graph_breaks[0].place,
+        view="breaks",
+        evidence=(f"DistributedDataParallel breaks the graph itself, at {listed(where)}.",),
+        explanation=(
+            "After these breaks torch.compile looks at each forward by itself, and skips those "
+            "that are torch's own, such as the forward of nn.Sequential: they are compiled only as "
+            "part of a function of yours."
+        ),
+        remedies=(
+            Remedy(NOTHING_INSIDE),
+            Remedy("Put the layers in a module of your own, whose forward calls them."),
+        ),
+        count=len(graph_breaks),
+    )
 
 
 def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak) -> Finding:
@@ -50,7 +88,13 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         evidence.append(f"It costs: {cost.description}.")
     elif not cost.is_known:
         evidence.append(f"What it costs: {cost.description}.")
-    hint = _hint(graph_break)
+    options = list(_options(graph_break))
+    known = _error_of_backend(graph_break)
+    if known:
+        options += [as_remedy(text) for text in known.remedies]
+    if graph_break.registry_id == BACKEND_FAILED:
+        evidence.append(first_line(graph_break.explanation))
+    hint = "" if options else _hint(graph_break)
     if hint:
         evidence.append(hint)
     if graph_break.registry_id == LOGGER_CALLED:
@@ -67,7 +111,8 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         place=_place(reader, graph_break),
         view="breaks",
         evidence=tuple(evidence),
-        remedies=tuple(_remedies(reader, lines, graph_break)),
+        explanation=known.explanation if known else "",
+        remedies=(*_remedies(reader, lines, graph_break), *options),
         count=graph_break.count,
         cost=_in_short(graph_break) if is_known else "",
         cost_s=cost.run_s or 0.0,
@@ -150,8 +195,35 @@ def _loss_type(reader: SessionReader, lines: SourceLines, name: str) -> Remedy:
 
 _OUTSIDE = "Define the class outside of the function, at the top level of the module."
 
-_WHAT_TO_DO = {"GB0075": (_OUTSIDE,), "GB8977": (_OUTSIDE,)}
+_IMPORT = (
+    "Import it once, outside of what is compiled: at the top of the module, in try and except "
+    "ImportError where it may be missing. A cache around the function that imports does not help: "
+    "Dynamo looks through functools.cache."
+)
+
+IMPORT_FAILS = "GB0069"
+
+_WHAT_TO_DO = {"GB0075": (_OUTSIDE,), "GB8977": (_OUTSIDE,), IMPORT_FAILS: (_IMPORT,)}
 """torch's id of a break → what to do, where torch's own hint does not say it."""
+
+
+def _options(graph_break: DistinctBreak) -> Iterator[Remedy]:
+    """Yield the options that torch's hints name, each of which a trial can set."""
+    for hint in graph_break.hints:
+        name = option_in(hint)
+        if name:
+            yield as_remedy(f"Set torch._dynamo.config.{name} = True (torch's hint).")
+
+
+BACKEND_FAILED = "GB0219"
+"""torch's id of a break at which the backend raised an error."""
+
+
+def _error_of_backend(graph_break: DistinctBreak) -> KnownError | None:
+    """Return what is known of the error that a backend raised; None for any other break."""
+    if graph_break.registry_id != BACKEND_FAILED:
+        return None
+    return known_error(f"{graph_break.reason}\n{graph_break.explanation}")
 
 
 FOR_DEVELOPERS = "It may be possible to write Dynamo tracing rules"
@@ -167,6 +239,8 @@ def _hint(graph_break: DistinctBreak) -> str:
 def _is_followable(graph_break: DistinctBreak, hint: str) -> bool:
     # detach() would cut the gradient, and the hint does not say so.
     if hint.startswith(FOR_DEVELOPERS) or ".detach()" in hint:
+        return False
+    if graph_break.registry_id == IMPORT_FAILS:
         return False
     is_in_a_package = graph_break.elsewhere is not None
     return not (is_in_a_package and hint.startswith("Remove the "))

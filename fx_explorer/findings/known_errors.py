@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from fx_explorer.findings.finding import Remedy
+
 Fault = Literal["yours", "torch", "machine", "unknown"]
 
 FAULT_WORDS: dict[Fault, str] = {
@@ -55,6 +57,27 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         "Make the nested tensor before the call, and give it to the compiled function.",
         "Apply the operation to the plain values before the nested tensor is made from them.",
         source="torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose",
+    ),
+    _known(
+        r"does not yet handle non-differentiable view input mutations",
+        "torch",
+        "The graph writes into one of two inputs that share memory, and autograd does not know "
+        "that one is a view of the other, as after detach(), .data or nn.Parameter(x). "
+        "AOTAutograd does not support that. A graph break between both lines makes inputs of what "
+        "one graph would hold.",
+        "Where the two need not share memory, clone() one: the write then does not reach the "
+        "other any more, as it does in eager mode.",
+        "Make both tensors outside of the compiled function, or leave the write out of it.",
+        source="torch/_functorch/_aot_autograd/runtime_wrappers.py, merge_view_inputs",
+    ),
+    _known(
+        r"sourceless builder[^\n]{0,300}<class 'method'>",
+        "torch",
+        "Dynamo cannot take a bound method that a decorator holds, such as torch.no_grad() above a "
+        "method, of an object that is made inside the compiled function.",
+        "Write with torch.no_grad(): inside the method in place of the decorator.",
+        "Make the object before the call, outside of the compiled function.",
+        source="torch/_dynamo/variables/builder.py, SourcelessBuilder",
     ),
     _known(
         r"InvalidCxxCompiler|No working C\+\+ compiler found",
@@ -116,12 +139,22 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         source="torch/fx/experimental/symbolic_shapes.py, GuardOnDataDependentSymNode",
     ),
     _known(
-        r"DataDependentOutputException|DynamicOutputShapeException",
+        r"DynamicOutputShapeException|Exception: ?aten\.nonzero\b",
         "yours",
-        "The result of an operator depends on the values of a tensor, not only on its shape, so it "
+        "The size of an operator's result depends on the values of a tensor, as with a boolean "
+        "mask, so it cannot be computed while compiling.",
+        "Set torch._dynamo.config.capture_dynamic_output_shape_ops = True: such a size is then "
+        "part of the graph.",
+        source="torch/_subclasses/fake_tensor.py, DynamicOutputShapeException",
+    ),
+    _known(
+        r"DataDependentOutputException",
+        "yours",
+        "The result of an operator is a number that depends on the values of a tensor, so it "
         "cannot be computed while compiling.",
-        "Set torch._dynamo.config.capture_scalar_outputs or capture_dynamic_output_shape_ops.",
-        source="torch/_subclasses/fake_tensor.py",
+        "Set torch._dynamo.config.capture_scalar_outputs = True: such a number is then part of the "
+        "graph.",
+        source="torch/_subclasses/fake_tensor.py, DataDependentOutputException",
     ),
     _known(
         r"no fake impl registered|does not have a fake impl|UnsupportedOperatorException",
@@ -217,6 +250,23 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         source="torch/_dynamo/exc.py, InternalTorchDynamoError",
     ),
 )
+
+
+_OPTION = re.compile(r"torch\._dynamo\.config\.(?P<name>\w+)`?(?: ?= ?| to `?)True\b")
+"""Matches an option in a text: ``torch._dynamo.config.capture_scalar_outputs = True``."""
+
+
+def as_remedy(text: str) -> Remedy:
+    """Return a text as a remedy, which a trial can make where it names an option of Dynamo's."""
+    option = _OPTION.search(text)
+    changes = {"settings": {f"dynamo.{option['name']}": True}} if option else {}
+    return Remedy(text, changes=changes)
+
+
+def option_in(text: str) -> str:
+    """Return the name of the option of Dynamo's that a text would have set; empty without one."""
+    option = _OPTION.search(text)
+    return option["name"] if option else ""
 
 
 def known_error(text: str) -> KnownError | None:

@@ -51,6 +51,8 @@ class _Fallbacks:
     forward: int = 0
     backward: int = 0
     nodes: set[int] = field(default_factory=set)
+    is_custom: bool = False
+    """Whether the operator is none of PyTorch's own."""
 
     @property
     def total(self) -> int:
@@ -90,6 +92,8 @@ def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fall
             continue
         known = calls.setdefault((_operator(kernel.name), lines[0]), _Fallbacks())
         known.nodes.update(of_kernel)
+        namespace = kernel.name.removeprefix(FALLBACK).partition(".")[0]
+        known.is_custom = namespace not in _PYTORCHS
         if kernel.direction == "backward":
             known.backward += 1
         else:
@@ -117,23 +121,33 @@ def _not_fused(
         parts.append(f"{calls.forward} in the forward")
     if calls.backward:
         parts.append(f"{calls.backward} in the backward")
+    is_custom = calls.is_custom
+    whose = "a custom operator" if is_custom else "PyTorch's own operator"
     return Finding(
         kind="operator not fused",
-        text=(
-            f"{where} computes {name} by PyTorch's own operator ({listed(parts)}): it is fused "
-            "with nothing."
-        ),
+        text=f"{where} computes {name} by {whose} ({listed(parts)}): it is fused with nothing.",
         urgency="minor",
         severity="notice",
         topic="kernels",
         place=place,
         view="kernels",
-        explanation=(
-            "Inductor generates no code for this operator here and calls PyTorch's. What comes "
-            "before and after it is written to memory and read again."
-        ),
+        explanation=_OF_CUSTOM if is_custom else _OF_PYTORCH,
         count=calls.total,
     )
+
+
+_OF_PYTORCH = (
+    "Inductor generates no code for this operator here and calls PyTorch's. What comes before and "
+    "after it is written to memory and read again."
+)
+
+_OF_CUSTOM = (
+    "Inductor does not look into a custom operator and calls it as it is. What comes before and "
+    "after it is written to memory and read again."
+)
+
+_PYTORCHS = ("aten", "prims", "mkldnn", "onednn", "inductor", "quantized", "c10d", "torch")
+"""Namespaces of PyTorch's own operators."""
 
 
 def _where(reader: SessionReader, line: tuple[int, int]) -> tuple[str, Place | None]:

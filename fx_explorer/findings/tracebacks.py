@@ -22,6 +22,10 @@ _OF_TORCH = re.compile(r"[/\\]torch[/\\](?P<file>(?:_dynamo|_functorch|_inductor
 
 _OF_USER = "from user code:"
 
+IN_DYNAMO = "while Dynamo read the Python code"
+
+IN_AOTAUTOGRAD = "while AOTAutograd traced the forward and backward"
+
 _STAGES = (
     (r"torch[/\\]_dynamo[/\\]guards\.py|produce_guards", "while torch wrote its guards"),
     (r"triton[/\\]", "while Triton compiled a kernel"),
@@ -30,13 +34,30 @@ _STAGES = (
     (r"torch[/\\]_inductor[/\\]codegen", "while Inductor wrote code"),
     (r"torch[/\\]_inductor[/\\]fx_passes", "in Inductor's graph passes"),
     (r"torch[/\\]_inductor[/\\]", "while Inductor lowered the graph"),
-    (r"torch[/\\]_functorch[/\\]", "while AOTAutograd traced the forward and backward"),
+    (r"torch[/\\]_functorch[/\\]", IN_AOTAUTOGRAD),
     (r"torch[/\\]_dynamo[/\\]backends", "in the backend"),
-    (r"torch[/\\]_dynamo[/\\]", "while Dynamo read the Python code"),
+    (r"torch[/\\]_dynamo[/\\]", IN_DYNAMO),
 )
-"""Pattern of a traceback's files → the stage. The first that occurs counts: a later stage is called
-by an earlier one.
+"""Pattern of a frame's file and function → the stage. Of several that match one frame, the first
+counts.
 """
+
+_HELPERS = re.compile(r"torch[/\\]_dynamo[/\\]utils\.py")
+"""Matches files of one stage that others use as well."""
+
+
+def _stage(frames: list[re.Match[str]]) -> str:
+    """Return the stage of the innermost frame that is one's: each stage is called by an earlier one,
+    and AOTAutograd, which Inductor calls, calls Inductor in turn.
+    """
+    for frame in reversed(frames):
+        where = f"{frame['file']} {frame['function']}"
+        if _HELPERS.search(where):
+            continue
+        for pattern, words in _STAGES:
+            if re.search(pattern, where):
+                return words
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +90,7 @@ def parse_compiler_traceback(text: str) -> CompilerTraceback:
     # The error that began it is the first; the others were raised because of it.
     error = errors[0] if errors else ""
     frames = list(_FRAME.finditer(of_torch.partition(errors[0])[0] if errors else of_torch))
-    deepest = "\n".join(match["file"] + " " + match["function"] for match in frames[-12:])
-    stage = next((words for pattern, words in _STAGES if re.search(pattern, deepest)), "")
+    stage = _stage(frames)
     user_frames = tuple(_frame(match) for match in _FRAME.finditer(of_user))
     raised_in = _OF_TORCH.search(frames[-1]["file"]) if frames else None
     return CompilerTraceback(error, stage, raised_in["file"] if raised_in else "", user_frames)

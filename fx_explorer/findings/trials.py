@@ -141,10 +141,14 @@ def _tried(
 def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
     if trial.outcome != "finished":
         return False
+    if finding.kind == "program error":
+        return True
     if finding.kind == "compiler error":
-        return trial.failed < len(before.figures.failed)
+        return trial.failed < len(before.figures.failed) or not before.went_well
     if finding.kind == "recompile limit":
         return trial.refused < before.refused
+    if trial.failed > len(before.figures.failed):
+        return False
     if finding.kind == "recompile":
         return trial.recompiles < before.figures.recompiles
     if finding.kind == "repeated block":
@@ -160,8 +164,12 @@ def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
         return "it took too long and was stopped (--timeout gives it more)."
     if trial.outcome != "finished":
         if trial.message and trial.message == before.message:
-            return "it fails in the same way."
+            is_programs = finding.kind == "program error"
+            why = ": torch.compile is not the cause" if is_programs else ""
+            return f"it fails in the same way{why}."
         return f"the program then stops: {trial.message or trial.outcome}."
+    if finding.kind == "program error":
+        return "the program runs to its end: compiling makes the difference."
     if finding.kind == "compiler error":
         if trial.failed >= len(before.figures.failed) > 0:
             return "compiling still fails."
@@ -183,6 +191,9 @@ def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
         yield "none is refused" if not trial.refused else f"{trial.refused} are still refused"
     elif before.refused:
         yield "the limit is reached as before"
+    failed = trial.failed - len(figures.failed)
+    if failed > 0:
+        yield f"{counted(failed, 'function')} can then not be compiled"
     for noun, old, new in (
         ("recompile", figures.recompiles, trial.recompiles),
         ("graph break", figures.graph_breaks, trial.graph_breaks),

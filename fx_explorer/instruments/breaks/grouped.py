@@ -115,12 +115,19 @@ chain of calls.
 """
 
 
+NOTHING_INSIDE = (
+    "Compile the model before it is wrapped: DistributedDataParallel(torch.compile(model))."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BreakInWrapper:
     """A break in DistributedDataParallel's own code."""
 
     what: str
     """Name of the function that breaks, such as ``_pre_forward``."""
+    compiles_inside: bool = True
+    """Whether anything was compiled below DistributedDataParallel."""
 
     def describe(self, registry_id: str, plain: str) -> str:
         return (
@@ -131,6 +138,8 @@ class BreakInWrapper:
     @property
     def hints(self) -> tuple[str, ...]:
         """Return hints in place of torch's, which ask to change DistributedDataParallel."""
+        if not self.compiles_inside:
+            return (NOTHING_INSIDE,)
         return (
             (
                 "Leave it: none of your lines makes it. torch.compile compiles the forward "
@@ -145,15 +154,39 @@ def break_in_wrapper(
     """Return the break if it is in DistributedDataParallel's own code, before or after its call of
     the model.
     """
+    what = _function_of_wrapper(reader, hit, chain)
+    return BreakInWrapper(what, compiles_inside_wrapper(reader, hit)) if what else None
+
+
+def _function_of_wrapper(
+    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
+) -> str:
     if chain and _FILE.search(chain[-1].file):
-        return BreakInWrapper(chain[-1].function)
+        return chain[-1].function
     text = reader.text(hit.text)[:MAX_FIELD] if hit.text else ""
     if skipped := _SKIPPED_WRAPPER.search(text):
-        return BreakInWrapper(skipped["name"].rpartition(".")[2])
+        return skipped["name"].rpartition(".")[2]
     called = _CALLED.search(text)
-    if called:
-        return BreakInWrapper(called["logged"] or called["reduced"])
-    return None
+    return (called["logged"] or called["reduced"]) if called else ""
+
+
+def compiles_inside_wrapper(reader: SessionReader, hit: model.GraphBreak) -> bool:
+    """Return whether a graph was made of what a wrapper calls: by a later compilation, below the
+    line that calls the wrapper. True where a log does not say it.
+    """
+    callers = _callers(reader, hit.compilation)
+    if "graphs" in not_in_text(reader) or not callers:
+        return True
+    graphs = reader.rows(model.Graph, stage="dynamo")
+    later = {graph.compilation for graph in graphs if graph.compilation > hit.compilation}
+    return any(_callers(reader, row)[: len(callers)] == callers for row in later)
+
+
+def _callers(reader: SessionReader, compilation: int) -> tuple[model.Frame, ...]:
+    """Return who called a compiled function, outermost first; empty where it is not known."""
+    compilations = reader.by_ids(model.Compilation, [compilation])
+    stacks = reader.by_ids(model.Stack, [row.stack for row in compilations if row.stack])
+    return stacks[0].frames if stacks else ()
 
 
 # The ids belong to torch's registry and may change: any other id is told in torch's words.
@@ -166,6 +199,7 @@ PLAIN_REASONS: dict[str, str] = {
     "GB0036": "an operation's output size depends on the tensor's content",
     "GB0039": "the function was compiled too often for different inputs, so it runs in eager mode",
     "GB0059": "a Python builtin acts outside the graph",
+    "GB0069": "an import fails inside the compiled code",
     "GB0075": "a class is defined inside the compiled code",
     "GB0088": "an exception is raised here that nothing in the compiled code catches",
     "GB0098": "the function is kept out of compilation (torch.compiler.disable)",
@@ -193,7 +227,8 @@ class EagerRest(NamedTuple):
     @property
     def description(self) -> str:
         """Return ``the rest of Net.forward, from line 12 on,``, the subject of a sentence."""
-        rest = f"the rest of {self.function or 'the function'}"
+        function = self.function or "the function"
+        rest = f"the rest of {function.removeprefix('rest of ')}"
         if self.line:
             return f"{rest}, from line {self.line} on,"
         return rest
@@ -318,7 +353,7 @@ class _Known:
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
         chain = self._books.chain(first)
-        stack = (*self._callers(first), *chain)
+        stack = (*_callers(self._reader, first.compilation), *chain)
         elsewhere = (
             break_in_wrapper(self._reader, first, chain)
             or break_in_torch(self._reader, first, chain)
@@ -364,12 +399,6 @@ class _Known:
         if self._books.resume_functions(hit) and len(chain) > 1:
             function = plain_function(chain[-1].function)
         return EagerRest(function, hit.rest_line)
-
-    def _callers(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
-        """Return who called the function that the break cuts, outermost first."""
-        compilations = self._reader.by_ids(model.Compilation, [hit.compilation])
-        stacks = self._reader.by_ids(model.Stack, [row.stack for row in compilations if row.stack])
-        return stacks[0].frames if stacks else ()
 
     def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
         if not self._has_graphs:

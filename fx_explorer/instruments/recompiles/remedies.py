@@ -220,7 +220,16 @@ def _of_dtype(change: GuardChange) -> str:
     return f"{BOTH_STAY} Otherwise convert before the call: {change.name}.to(torch.{change.old})."
 
 
+_A_NUMBER = re.compile(r"(?:of type (?:int|float)|-?\d[\w.+-]*)$")
+
+
 def _of_type(change: GuardChange) -> str:
+    was_tensor = change.old.endswith("Tensor") or "was a tensor" in change.words
+    if was_tensor and _A_NUMBER.match(change.new):
+        return (
+            f"Write into the tensor in place ({change.name}.fill_(value)). A number in its place "
+            "is compiled in, each value anew."
+        )
     if change.where in ("attribute", "global"):
         return (
             f"Set {change.name} before the first call and leave it: each class is compiled "

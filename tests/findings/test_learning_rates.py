@@ -1,0 +1,46 @@
+"""These tests check what is said of learning rates that a compiled step of an optimizer has as numbers,
+and that the advice holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from fx_explorer.findings.every_kind import findings
+from tests.capture.recorded import Compile, record
+
+
+def train(compile_: Compile, change: Callable[[dict[str, object], float], None]) -> None:
+    weights = torch.ones(2, requires_grad=True)
+    # One by one, numbers become dynamic; an operator for all parameters compiles them in.
+    optimizer = torch.optim.SGD([weights], lr=torch.tensor(0.5), foreach=True)
+    step = compile_(optimizer.step)
+    for at in range(1, 5):
+        weights.sum().backward()
+        step()
+        change(optimizer.param_groups[0], 0.5 / at)
+
+
+def put_a_number(group: dict[str, object], value: float) -> None:
+    group["lr"] = value
+
+
+def write_in_place(group: dict[str, object], value: float) -> None:
+    assert isinstance(group["lr"], torch.Tensor)
+    group["lr"].fill_(value)
+
+
+def test_a_number_that_takes_the_tensors_place(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", lambda c: train(c, put_a_number), backend="eager")
+    of_recompiles = [finding for finding in findings(reader) if finding.kind == "recompile"]
+    details = " ".join(finding.detail for finding in of_recompiles)
+    assert "Write into the tensor in place" in details
+    assert "leave it: each class" not in details
+
+
+def test_writing_into_the_tensor_does_not_recompile(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", lambda c: train(c, write_in_place), backend="eager")
+    assert not [finding for finding in findings(reader) if finding.kind == "recompile"]

@@ -247,7 +247,9 @@ def group_remedies(
         return ()
     if last.change.kind == "relation" and DUCK_SIZING in last.reason:
         return (*_what_can_be_done(last.remedy), _without_duck_shape(reader))
-    if len(group) > 1 and last.change.kind == "number" and not last.is_another_object:
+    is_number = last.change.kind == "number" and not last.is_another_object
+    # Of a module's integers torch's own option makes dynamic ones; dynamic=True leaves them.
+    if len(group) > 1 and is_number and "allow_unspec_int_on_nn_module" not in last.reason:
         return (_as_a_tensor(last), Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
     return tuple(_what_can_be_done(last.remedy))
 

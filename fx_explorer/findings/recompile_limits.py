@@ -12,11 +12,12 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.framework_hooks import is_of_hooks
+from fx_explorer.findings.growing_containers import NO_LIMIT_SUFFICES, is_filled_inside
+from fx_explorer.findings.recompile_remedies import group_remedies
 from fx_explorer.findings.recompiles import (
     describe_group,
     group_caller,
     group_cost_s,
-    group_remedies,
     recompile_groups,
 )
 from fx_explorer.findings.source_lines import SourceLines
@@ -87,8 +88,9 @@ def _limit_finding(
         )
     evidence += [f"{describe_group(group)}." for group in groups]
     remedies: list[Remedy] = []
-    if groups:
-        largest = max(groups, key=len)
+    largest = max(groups, key=len) if groups else []
+    is_growing = bool(largest) and is_filled_inside(SourceLines(reader), largest)
+    if largest:
         remedies += group_remedies(reader, largest, group_caller(reader, largest[0]))
     elif hit.remedy and hit.remedy != NO_REMEDY:
         remedies.append(Remedy(hit.remedy))
@@ -103,6 +105,8 @@ def _limit_finding(
                 "Thread(target=contextvars.copy_context().run, args=(function,))."
             )
         )
+    elif is_growing:
+        evidence.append(NO_LIMIT_SUFFICES)
     else:
         remedies.append(
             Remedy(

@@ -4,7 +4,6 @@ functions that reached the recompile limit are part of its finding (recompile_li
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
@@ -12,10 +11,11 @@ from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import first_line, listed, seconds
-from fx_explorer.findings.compile_edits import after_import_of_torch
-from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
+from fx_explorer.findings.growing_containers import GROWS, is_filled_inside
+from fx_explorer.findings.recompile_remedies import SIZES, group_remedies
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.recompiles.causes import (
     SHARED,
@@ -24,16 +24,13 @@ from fx_explorer.instruments.recompiles.causes import (
     limit_hits,
     reached_limit,
 )
-from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE, NO_REMEDY, NOT_TRIED
+from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_ids, compile_seconds
 
 MOST_VALUES = 6
 """Maximum number of values of one thing that are listed."""
-
-SIZES = ("size", "range", "relation")
-"""Kinds of changes that are about sizes of tensors."""
 
 _Key = tuple[object, ...]
 
@@ -106,7 +103,7 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
         place=_place(reader, first, caller),
         view="guards",
         evidence=(_evidence(group), *_below(caller)),
-        explanation=SHARED if is_shared else expected or _why_it_may_stay(group),
+        explanation=SHARED if is_shared else expected or _why(reader, group),
         remedies=group_remedies(reader, group, caller),
         count=len(group),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
@@ -225,98 +222,11 @@ def _below(caller: FrameworkCaller) -> Iterator[str]:
         yield f"It is called by {caller.framework.name}, which your line {where} calls."
 
 
-def group_remedies(
-    reader: SessionReader, group: Sequence[ExplainedRecompile], caller: FrameworkCaller
-) -> tuple[Remedy, ...]:
-    """Return the ways to avoid the recompiles of a group. That torch made the value dynamic is no
-    way where it was compiled again after that; and a tensor that a framework makes is nothing that
-    the user can mark.
-    """
-    last = group[-1]
-    is_size = last.change.kind in SIZES
-    if last.remedy == SHARED:
-        return ()
-    if CACHE in last.change.name:
-        return (Remedy(_DYNAMIC, changes=_MADE_DYNAMIC), FIXED_CACHE) if is_size else (NO_CACHE,)
-    if caller.framework:
-        name = last.change.name
-        offered = caller.framework.sizes if is_size else caller.framework.offered_for(name)
-        by_framework = (Remedy(offered),) if offered else ()
-        return (*by_framework, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC)) if is_size else by_framework
-    if not last.remedy or last.remedy == NO_REMEDY:
-        return ()
-    if last.change.kind == "relation" and DUCK_SIZING in last.reason:
-        return (*_what_can_be_done(last.remedy), _without_duck_shape(reader))
-    is_number = last.change.kind == "number" and not last.is_another_object
-    # Of a module's integers torch's own option makes dynamic ones; dynamic=True leaves them.
-    if len(group) > 1 and is_number and "allow_unspec_int_on_nn_module" not in last.reason:
-        return (_as_a_tensor(last), Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
-    return tuple(_what_can_be_done(last.remedy))
-
-
-CACHE = "past_key_values"
-"""What transformers calls the cache of keys and values, whose tensors it makes itself."""
-
-FIXED_CACHE = Remedy(
-    "Use a cache of a fixed size: past_key_values=StaticCache(config=model.config, "
-    "max_cache_len=N) of transformers."
-)
-
-NO_CACHE = Remedy(
-    "Where nothing is generated, as in training, make no cache: model.config.use_cache = False, or "
-    "use_cache=False in the call."
-)
-
-DUCK_SIZING = "duck sizing added this equality"
-"""torch's words on sizes that it takes for one, since they were equal when it compiled
-(torch/fx/experimental/symbolic_shapes.py).
-"""
-
-
-def _without_duck_shape(reader: SessionReader) -> Remedy:
-    """Return the setting that keeps equal sizes apart. It is of no config that a capture sets, so
-    a trial adds the line to the user's file.
-    """
-    setting = "torch.fx.experimental._config.use_duck_shape = False"
-    lines = SourceLines(reader)
-    changes = {}
-    for file in reader.rows(model.SourceFile):
-        code = f"import torch.fx.experimental._config; {setting}"
-        edited = after_import_of_torch(lines.text(file.path), code) if file.is_user else None
-        if edited:
-            changes = {"overlay": {file.path: edited}}
-            break
-    return Remedy(
-        f"Set {setting} before the first call (import torch.fx.experimental._config): sizes that "
-        "happen to be equal then stay two.",
-        changes=changes,
-    )
-
-
-_AVOIDS = re.compile(r"\b(?:also )?avoids?\b")
-
-
-def _what_can_be_done(text: str) -> Iterator[Remedy]:
-    """Yield what the sentences on a recompile would have the user change; that nothing need be done
-    is no remedy.
-    """
-    _, _, rest = text.rpartition(BOTH_STAY)
-    rest = rest.replace(NO_MORE, "").replace(f" {NOT_TRIED}", "").strip()
-    # In this program nothing was tried yet.
-    rest = _AVOIDS.sub("may avoid", rest.removeprefix("Otherwise "))
-    if not rest:
-        return
-    is_about_dynamic = "dynamic=True" in rest and "dynamic=True) does not" not in rest
-    changes = _MADE_DYNAMIC if is_about_dynamic else {}
-    begins_with_code = rest.startswith(("torch.", "self."))
-    sentence = rest if begins_with_code else f"{rest[0].upper()}{rest[1:]}"
-    yield Remedy(sentence, changes=changes)
-    if "allow_unspec_int_on_nn_module = True" in rest:
-        name = "allow_unspec_int_on_nn_module"
-        yield Remedy(
-            f"Set torch._dynamo.config.{name} = True.",
-            changes={"settings": {f"dynamo.{name}": True}},
-        )
+def _why(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> str:
+    """Return why it is compiled again, or why that may stay; empty where the remedies say it."""
+    if is_filled_inside(SourceLines(reader), group):
+        return GROWS
+    return _why_it_may_stay(group)
 
 
 def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
@@ -331,16 +241,3 @@ def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
         stay = "Both compilations stay in use: with only these values nothing is to be done."
         return f"{why}{stay}"
     return ""
-
-
-_DYNAMIC = "Use torch.compile(…, dynamic=True)."
-
-_MADE_DYNAMIC = {"settings": {"compile.dynamic": True}}
-
-
-def _as_a_tensor(recompile: ExplainedRecompile) -> Remedy:
-    name = recompile.change.name
-    return Remedy(
-        f"Keep {name} a tensor: without .item(), float() or int() on the way to where the code "
-        "computes with it. Each value that is a Python number there is compiled in.",
-    )

@@ -14,7 +14,7 @@ from torch import nn
 from fx_explorer.findings.every_kind import findings
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.frameworks import FRAMEWORKS
-from fx_explorer.findings.recompiles import FIXED_CACHE, NO_CACHE
+from fx_explorer.findings.recompile_remedies import FIXED_CACHE, NO_CACHE
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record

@@ -50,3 +50,5 @@ class Fact:
     """What it costs, in a few words: ``+1 graph``; empty where that is not known."""
     brief: str = ""
     """A shorter sentence for one line; empty where there is only ``text``."""
+    can_try: bool = False
+    """Whether something that may help can be tried, and was not."""

@@ -26,10 +26,11 @@ from fx_explorer.findings.every_kind import Search, findings, search, worst_firs
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.report import finding_object
 from fx_explorer.findings.trials import (
+    BUDGET_S,
     Before,
     before_trials,
     to_try,
-    try_remedy,
+    try_all,
     why_not_tried,
     with_trials,
 )
@@ -68,8 +69,6 @@ exit codes: 0 nothing was found · 1 something was · and those of every command
 """
 
 NOTHING_LOOKED_FOR = Search((), ())
-
-BUDGET_S = 900.0
 
 LEAST_FOR_NUMERICS_S = 30.0
 """Seconds of the budget that must be left for results to be compared."""
@@ -180,14 +179,13 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
         check_program(arguments)
     worker = forking_worker(arguments.python, arguments.timeout)
     ends_at = time.monotonic() + arguments.budget
-    trials = []
-    for number, remedy in enumerate(wanted, start=1):
-        if time.monotonic() > ends_at:
-            left = len(wanted) - number + 1
-            _narrate(f"{left} not tried: the {arguments.budget:.0f} s of --budget are used up")
-            break
-        _narrate(f"trying {number} of {len(wanted)}: {remedy.text}")
-        trials.append(await try_remedy(session.request, remedy, worker))
+    trials: list[RemedyTrial] = []
+    tried = await try_all(
+        session.request, wanted, trials.append, _narrate, worker, arguments.budget
+    )
+    if tried < len(wanted):
+        left = len(wanted) - tried
+        _narrate(f"{left} not tried: the {arguments.budget:.0f} s of --budget are used up")
     if time.monotonic() < ends_at and session.run and not _failed_compiling(session):
         _narrate("running the program without torch.compile")
         session.without = await compare_without_compile(

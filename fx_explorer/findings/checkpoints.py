@@ -34,7 +34,7 @@ def find_checkpoints(reader: SessionReader) -> Iterator[Finding]:
             explanation=(
                 "The policy chooses among operations as eager mode calls them. Of Inductor's code "
                 "it sees library calls only, under other names (addmm.out), so nothing that it names "
-                "is saved, and all is computed again in the backward."
+                "is saved, and all is recomputed in the backward."
             ),
             remedies=(
                 Remedy(

@@ -83,6 +83,11 @@ class Finding:
     """A shorter sentence for one line; empty where there is only ``text``."""
 
     @property
+    def can_try(self) -> bool:
+        """Return whether it has a remedy that a trial can make, and none was made."""
+        return any(remedy.changes and remedy.state == "not tried" for remedy in self.remedies)
+
+    @property
     def detail(self) -> str:
         """Return everything about it but its sentence, one paragraph a line."""
         lines = [*self.evidence]
@@ -101,8 +106,8 @@ class Finding:
             lines = ["What to do, one of these:"]
             lines += [f"- {remedy.description}" for remedy in self.remedies]
         untried = [remedy for remedy in self.remedies if remedy.state == "not tried"]
-        if any(remedy.changes for remedy in untried):
-            lines.append("Not tried yet: fx-explorer diagnose --try.")
+        if self.can_try:
+            lines.append("Not tried yet: x r in the app, fx-explorer diagnose --try.")
         elif untried and not any(remedy.state == "tried" for remedy in self.remedies):
             lines.append("Not tried: it is a change of your code.")
         return lines

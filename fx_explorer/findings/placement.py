@@ -135,7 +135,7 @@ def _finding(
             f"{counted(len(lines), 'line')} ({numbers}); {whole.name} in it has no break."
         ),
         urgency="not compiled",
-        topic="breaks",
+        topic="graphs",
         place=place_of_path(reader, of_function.file, of_function.line),
         view="breaks",
         evidence=(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,17 @@ from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.instruments.recompiles.causes import limit_hits
 from fx_explorer.model import CaptureRequest, RemedyTrial
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import TrialWorker, recapture, straight_through
+from fx_explorer.trials import (
+    HERE,
+    Told,
+    TrialWorker,
+    ignore_message,
+    recapture,
+    straight_through,
+)
+
+BUDGET_S = 900.0
+"""Seconds after which no further remedy is tried."""
 
 FASTER = 0.8
 """Share of the compile time below which a trial counts as faster: less is within the noise."""
@@ -64,6 +74,27 @@ def to_try(findings: Iterable[Finding]) -> list[Remedy]:
             if remedy.changes and remedy.state == "not tried":
                 wanted.setdefault(key_of(remedy.changes), remedy)
     return list(wanted.values())
+
+
+async def try_all(
+    request: CaptureRequest,
+    remedies: Sequence[Remedy],
+    keep: Callable[[RemedyTrial], object],
+    tell: Told = ignore_message,
+    worker: TrialWorker = HERE,
+    budget_s: float = BUDGET_S,
+) -> int:
+    """Try remedies one after the other until the time is used up, and give each trial to ``keep``
+    as soon as it has ended. Returns how many were tried. Raises SessionWriteError when there is no
+    room for a session.
+    """
+    ends_at = time.monotonic() + budget_s
+    for number, remedy in enumerate(remedies):
+        if time.monotonic() > ends_at:
+            return number
+        tell(f"trying {number + 1} of {len(remedies)}: {remedy.text}")
+        keep(await try_remedy(request, remedy, worker))
+    return len(remedies)
 
 
 async def try_remedy(request: CaptureRequest, remedy: Remedy, worker: TrialWorker) -> RemedyTrial:

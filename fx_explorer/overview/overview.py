@@ -202,6 +202,7 @@ def finding_fact(finding: Finding) -> Fact:
         finding.view,
         cost=finding.cost,
         brief=finding.brief,
+        can_try=finding.can_try,
     )
 
 

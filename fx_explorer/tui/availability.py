@@ -53,6 +53,7 @@ NEEDS_REQUEST = (
     "bench.run",
     "ledger.run",
     "numerics.run",
+    "remedies.try",
     "breaks.try_all",
 )
 """Commands that run the program again in a worker, by the session's request."""

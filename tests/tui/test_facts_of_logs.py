@@ -30,5 +30,5 @@ def test_the_facts_of_a_log_with_records_of_caches_are_shown(log: str, tmp_path:
     assert "caches" in {fact.topic for fact in facts}
     shown = set()
     for at in range(len(facts)):
-        shown |= {line.fact for line in PageLayout(100, "x x", at).lines(facts)}
+        shown |= {line.fact for line in PageLayout(100, "x x", "x r", at).lines(facts)}
     assert shown - {NO_FACT} == set(range(len(facts)))

@@ -29,7 +29,7 @@ FIGURES = [
 
 
 def texts(facts: list[Fact], at: int, width: int = 78) -> list[str]:
-    lines = PageLayout(width, "x x", at).lines(facts, FIGURES)
+    lines = PageLayout(width, "x x", "x r", at).lines(facts, FIGURES)
     return ["".join(text for text, _ in line.pieces).rstrip() for line in lines]
 
 

@@ -37,6 +37,7 @@ LEAVES = (
     "place.edit",
     "ledger.run",
     "numerics.run",
+    "remedies.try",
 )
 """What ends the capture or the app, or begins another one; a ledger runs the program by itself."""
 SO_FAR = {

@@ -312,6 +312,16 @@ def _app_commands() -> tuple[Declaration, ...]:
             ),
         ),
         Declaration(
+            "remedies.try",
+            "x r",
+            lambda c: c.measurements.try_remedies(),
+            "try what may help",
+            (
+                "Try the remedies of the findings that are settings or small edits, one after the "
+                "other, and show what each changes."
+            ),
+        ),
+        Declaration(
             "ledger.run",
             "x c",
             lambda c: c.measurements.account_for_call(),

@@ -54,6 +54,11 @@ QUESTION = "What is to be compared? Options as of fx-explorer bench"
 
 RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
 
+NO_REMEDY = (
+    "No finding has a remedy that can be tried here, or all were tried: their results are shown with "
+    "the findings."
+)
+
 NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
 
 RunBench = Callable[
@@ -95,6 +100,9 @@ class Measurements:
     measure_kernel: MeasureKernel = staticmethod(measure_on_gpu)
     account: Measure[Ledger] | None = None
     """A replacement for the worker that runs the program again; None uses a worker."""
+
+    try_all: Callable[..., Awaitable[int]] | None = None
+    """A replacement for ``findings.trials.try_all``; None uses workers."""
 
     compare: Measure[model.Numerics] | None = None
     """A replacement for the workers that compare results; None uses workers."""
@@ -281,6 +289,43 @@ class Measurements:
             await asyncio.to_thread(figures.add_numerics, writable.path, numerics)
         except FxExplorerError as error:
             self._notify_not_kept("the comparison", error)
+
+    # what helps against findings
+
+    @conversation("remedies", "try what may help against the findings")
+    async def try_remedies(self) -> None:
+        """Capture the program once more for each remedy that is not tried, and show the results
+        with the findings.
+        """
+        from fx_explorer.findings import every_kind, trials  # not for the first paint
+        from fx_explorer.session.ownership import RUNS
+        from fx_explorer.tui.dialogs.running import OF_REMEDIES, MeasuringScreen
+
+        reader = self._services.explorer.reader
+        request = reader.request() if reader else None
+        if reader is None or request is None:
+            self._notify_not_measured(NO_REQUEST, READ_LONG_S)
+            return
+        remedies = trials.to_try(every_kind.findings(reader))
+        if not remedies:
+            self._services.notify(NO_REMEDY)
+            return
+        try:
+            writable = await self._builds.writable(RUNS)
+        except FxExplorerError as error:
+            self._notify_not_measured(str(error))
+            return
+
+        def keep(trial: model.RemedyTrial) -> None:
+            with SessionWriter(writable.path) as writer:
+                writer.add(trial)
+
+        async def measure(request: CaptureRequest, tell: Progress) -> int:
+            try_all = self.try_all or trials.try_all
+            return await try_all(request, remedies, keep, tell, self._services.trial_worker)
+
+        await self._services.explorer.action_show_view("overview")
+        await ask(self.app, MeasuringScreen(request, measure, OF_REMEDIES))
 
     # variants and graph breaks
 

@@ -134,6 +134,12 @@ OF_NUMERICS = MeasuringTexts(
     "Stopped: results were not compared.",
 )
 
+OF_REMEDIES = MeasuringTexts(
+    "What helps",
+    "A worker of its own captures the program once more for each remedy, with that one change.",
+    "Stopped: remedies that were tried until then are shown with their results.",
+)
+
 READ_S = 20
 """Seconds that the reason for a refusal is shown."""
 

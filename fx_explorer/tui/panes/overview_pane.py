@@ -84,11 +84,14 @@ class FactList(LineView):
     The finding under the cursor is shown whole. What is fine is listed while the cursor is there.
     """
 
-    def __init__(self, fix_key: str = "") -> None:
-        """``fix_key`` is the key that fixes a graph break; empty where it has none."""
+    def __init__(self, fix_key: str = "", try_key: str = "") -> None:
+        """``fix_key`` is the key that fixes a graph break, ``try_key`` the key that tries remedies;
+        empty where they have none.
+        """
         super().__init__(placeholder=STARTING)
         self._why = self._done = ""
         self._fix_key = fix_key
+        self._try_key = try_key
         self._figures: Sequence[FigureInRow] = ()
         self._facts: Sequence[Fact] = ()
         self._of_session: Sequence[Fact] = ()
@@ -171,7 +174,7 @@ class FactList(LineView):
         self._at = fact_index
         self._width = self.body_width
         if self._width > 0:
-            page = PageLayout(self._width, self._fix_key, fact_index)
+            page = PageLayout(self._width, self._fix_key, self._try_key, fact_index)
             self._lines = page.lines(self._facts, self._figures)
         else:
             self._lines = []
@@ -258,9 +261,10 @@ class PageLayout:
     whole.
     """
 
-    def __init__(self, width: int, fix_key: str, open_fact: int) -> None:
+    def __init__(self, width: int, fix_key: str, try_key: str, open_fact: int) -> None:
         self._width = width
         self._fix_key = fix_key
+        self._try_key = try_key
         self._open = open_fact
 
     def lines(self, facts: Sequence[Fact], figures: Sequence[FigureInRow] = ()) -> list[FactLine]:
@@ -348,6 +352,8 @@ class PageLayout:
             pieces.append((SHOW, "annotation"))
         if is_fixable(fact) and self._fix_key:
             pieces.append((f" · {self._fix_key} fix", "annotation"))
+        elif fact.can_try and self._try_key:
+            pieces.append((f" · {self._try_key} try", "annotation"))
         return tuple(pieces)
 
 

@@ -92,7 +92,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.history: History[Stop] = History()
         self.turn = TurnLock(self)
         self.outline = Outline()
-        self.facts = FactList(first_key(by_id("breaks.fix"), keymap))
+        self.facts = FactList(
+            first_key(by_id("breaks.fix"), keymap), first_key(by_id("remedies.try"), keymap)
+        )
         self.linked = LinkedPanes()
         self.linked_selection = LinkedSelection(self.linked)
         self.find_bar = FindBar(keymap)

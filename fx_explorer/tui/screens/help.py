@@ -67,7 +67,7 @@ def _named_keys(command: str) -> list[str]:
 _TEXTS: dict[str, tuple[str, Group]] = {
     "overview": (
         "Findings are on top, the worst first: ✗ is a problem, ▲ is worth noticing. Each has "
-        "what it costs and what can be done.\n"
+        "what it costs and what can be done. x r tries what can be tried.\n"
         "The bars of a figure are its largest parts: operations of each graph, guards, kernels "
         "and seconds of each compilation.\n"
         "Enter goes to the place or view of the line under the cursor. ✓ is fine: move there to "

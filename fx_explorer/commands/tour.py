@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
-    """Make the app for a walk through its copy of the sample. Later captures pause after Dynamo, as
+    """Make the app that shows the guided tour, which works on a copy of a sample model. Later captures pause after Dynamo, as
     captures of the app do.
     """
     from fx_explorer.client import Capture

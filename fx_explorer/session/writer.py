@@ -419,7 +419,7 @@ class SessionWriter:
             )
 
     def remove_profiles(self, digest: str) -> None:
-        """Forget a profile that was read of a file, which is read again."""
+        """Remove what was read of profiles with this digest, because their file is read again."""
         profile = schema.TABLES[model.Profile]
         with self.transaction():
             for row_type in (model.ProfileTime, model.ProfileOther, model.ProfileGap):

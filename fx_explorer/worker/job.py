@@ -29,6 +29,9 @@ from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.script_program import ScriptProgram
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fx_explorer.capture.recording.state import Recording
     from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
     from fx_explorer.program.fresh_inputs import CalledTarget
     from fx_explorer.program.target import Target
@@ -233,15 +236,9 @@ class TargetProgram:
         )
         if recording:
             recording.live_guards.program = called
-        if self._request.measure_breaks and recording:
-            from fx_explorer.program.break_timing import call_and_time
-
-            call_and_time(target, self._progress, recording, self._recorded.stop)
-            return
-        if self._request.ledger and recording:
-            from fx_explorer.instruments.ledger.measure.call_measurement import call_and_account
-
-            call_and_account(target, self._progress, recording, self._recorded.stop)
+        measuring = self._measuring_call(recording) if recording else None
+        if measuring and recording:
+            measuring(target, self._progress, recording, self._recorded.stop)
             return
         if not self._others:
             ended = recording.forward_ended if recording else lambda loss: None
@@ -255,6 +252,23 @@ class TargetProgram:
             self._progress.writer.add(
                 call_and_verify(target, self._progress, others, self._recorded.stop)
             )
+
+    def _measuring_call(self, recording: Recording) -> Callable[..., None] | None:
+        """Return what calls the target and measures, as the request asks; None where nothing is to
+        be measured, or torch lacks what it takes, which the session then says.
+        """
+        try:
+            if self._request.measure_breaks:
+                from fx_explorer.program.break_timing import call_and_time
+
+                return call_and_time
+            if self._request.ledger:
+                from fx_explorer.instruments.ledger.measure.call_measurement import call_and_account
+
+                return call_and_account
+        except ImportError as error:
+            recording.unavailable("the times of calls", str(error))
+        return None
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:
         """Mark inputs as requested, and make it possible to call the target again. ``ready`` is the

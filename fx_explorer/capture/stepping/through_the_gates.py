@@ -178,7 +178,7 @@ def compile_as_asked(
 def run_variant(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, compile_variant: Callable[[], Any]
 ) -> Any:
-    """Compile ``variant`` in place of the one before, with its settings in force."""
+    """Compile ``variant`` with the settings that the user gave it, in place of the variant before."""
     variant.began, variant.waited_s = time.monotonic(), 0.0
     with stepper.as_current(kept, variant), stepper.settings.of(variant):
         try:

@@ -345,7 +345,7 @@ def _why_recomputed(choice: model.PartitionChoice) -> str:
 
 
 def _who_decided(choice: model.PartitionChoice) -> str:
-    """Explain who split a graph for which no smallest cut was searched."""
+    """Say who chose what is saved of a graph whose min-cut partitioner did not run."""
     if choice.reason == BUDGET:
         return (
             "the memory budget is 0, so nothing is saved but what comes into the graph from outside"

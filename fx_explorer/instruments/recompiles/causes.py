@@ -75,8 +75,8 @@ def with_arguments(
 
 
 def _wrapped(name: str) -> tuple[str, str]:
-    """Return the backend in torch's description of a compiler, and the argument ``dynamic``; empty
-    without one.
+    """Split torch's description of a compiler into the name of its backend and the value of the
+    argument ``dynamic``, which is empty where it was not given.
     """
     if name == _INDUCTOR:
         return "inductor", ""

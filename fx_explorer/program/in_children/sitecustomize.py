@@ -43,7 +43,9 @@ def _record_later() -> None:
 
 
 class _Marked:
-    """While torch is imported, leave word that this process is recorded (client/descendants.py)."""
+    """Marks this process as recorded while torch is imported, in a file that the capture looks for
+    (client/descendants.py).
+    """
 
     def __enter__(self) -> None:
         import contextlib

@@ -78,8 +78,8 @@ class InductorRecords:
             "inductor_provenance_tracking_node_mappings": self._mappings,
         }
 
-    def forget(self, compilation: int) -> None:
-        """Finish a compilation without further records. Its calls without a provenance table are
+    def finish_compilation(self, compilation: int) -> None:
+        """Finish a compilation that has no further records. Its calls without a provenance table are
         linked to the nodes named in the code's comments.
         """
         for written in (

@@ -259,7 +259,9 @@ class LogReading:
             state.put_off.clear()
         if not is_over:
             return
-        self._code.forget(state.row.id)  # links what waited, to nodes that are still known
+        self._code.finish_compilation(
+            state.row.id
+        )  # links what waited, to nodes that are still known
         self._graphs.forget(state.row.id)
 
     def _decode_record(self, record: Record) -> None:

@@ -270,8 +270,8 @@ class KernelAlone:
 
 
 def make_values(arguments: tuple[Argument, ...], device: str = "cuda") -> list[Any]:
-    """Return values as described. Raises UsageError for a value that cannot be made, such as a tile
-    descriptor.
+    """Make a value for each argument of a kernel, from its recorded shape and dtype. Raises
+    UsageError for a value that cannot be made, such as a tile descriptor.
     """
     return [_make_value(argument, device) for argument in arguments]
 

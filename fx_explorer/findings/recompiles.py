@@ -74,7 +74,7 @@ def _of_one_call(
     together: dict[_Key, list[list[ExplainedRecompile]]] = {}
     for at, group in enumerate(groups):
         key: _Key = (at,)
-        if group[0].change.kind == "size":
+        if group[0].change.kind == "size" and group[0].remedy != SHARED:
             key = tuple((row.change.old, row.change.new) for row in group)
         together.setdefault(key, []).append(group)
     return list(together.values())
@@ -82,6 +82,8 @@ def _of_one_call(
 
 def _key(recompile: ExplainedRecompile) -> _Key:
     change = recompile.change
+    if recompile.remedy == SHARED:
+        return recompile.function, SHARED
     if not change.name and change.kind == "other":
         return recompile.function, recompile.description
     return recompile.function, change.kind, change.name, change.index, recompile.is_another_object
@@ -116,6 +118,8 @@ def _in_short(group: Sequence[ExplainedRecompile]) -> str:
     """Return ``score recompiled: size 0 of x was 8 and now is 12``."""
     first = group[0]
     function = plain_function(first.function)
+    if first.remedy == SHARED:
+        return describe_group(group)
     if len(group) == 1:
         return f"{function} recompiled: {first_line(first.description)}"
     return f"{function} recompiled {len(group)} times: {_values_of(group)}"
@@ -141,6 +145,10 @@ def describe_group(group: Sequence[ExplainedRecompile]) -> str:
     function = plain_function(first.function)
     objects = " for other objects" if len(group) > 1 else " for another object"
     on = objects if first.is_another_object else ""
+    if first.remedy == SHARED:
+        compiled = "a compilation" if len(group) == 1 else f"{len(group)} compilations"
+        recompile = "a recompile" if len(group) == 1 else "recompiles"
+        return f"torch counts {compiled} of {function} as {recompile}: {first.description}"
     if len(group) == 1:
         return f"{function} was compiled again{on}: {first_line(first.description)}"
     return f"{function} was compiled {len(group)} times again{on}: {_values_of(group)}"

@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 import torch
 
+from fx_explorer.capture.recording.function_names import is_wrapper
 from fx_explorer.model import NOT_MEASURED, GuardCheck
 
 PLAIN = (bool, int, float, complex, str, bytes)
@@ -119,17 +120,22 @@ class LiveGuards:
     )
     _all: list[LiveTree] = field(default_factory=list)
     _receivers: dict[types.CodeType, list[weakref.ref[Any]]] = field(default_factory=dict)
-    """Code of a method → the objects that it was compiled for, in order."""
+    """Code of a method, or of torch's wrapper → the objects that it was compiled for, in order."""
 
     def receiver(self, code: types.CodeType, f_locals: dict[str, Any]) -> int:
-        """Return the number of the object that a method is being compiled for, from 1; 0 for what
-        is no method.
+        """Return the number of the object that a method is being compiled for, from 1, or of what
+        torch's own wrapper calls; 0 for any other function.
         """
-        if not code.co_argcount or code.co_varnames[0] != "self":
+        if is_wrapper(code.co_filename, code.co_name):
+            called = f_locals.get("fn")
+            receiver = getattr(called, "__self__", called)  # a bound method is made for each use
+        elif code.co_argcount and code.co_varnames[0] == "self":
+            receiver = f_locals.get("self")
+        else:
             return 0
         try:
-            reference = weakref.ref(f_locals["self"])
-        except (KeyError, TypeError):  # not given, or of a class without weak references
+            reference = weakref.ref(receiver)
+        except TypeError:  # not given, or of a class without weak references
             return 0
         known = self._receivers.setdefault(code, [])
         for number, earlier in enumerate(known, start=1):
@@ -140,8 +146,10 @@ class LiveGuards:
 
     def living_instances(self, code: types.CodeType) -> int:
         """Return how many objects of the class there are that a method was compiled for last; 0
-        where that is not known.
+        where that is not known, and for torch's own wrapper.
         """
+        if is_wrapper(code.co_filename, code.co_name):
+            return 0
         for reference in reversed(self._receivers.get(code, ())):
             receiver = reference()
             if receiver is not None:

@@ -448,7 +448,7 @@ def _explained(
 def _are_of_two_objects(
     compilation: model.Compilation | None, before: model.Compilation | None
 ) -> bool:
-    """Return whether a method was compiled for two objects."""
+    """Return whether a method, or torch's wrapper, was compiled for two objects."""
     if compilation is None or before is None:
         return False
     return bool(compilation.receiver and before.receiver) and (
@@ -465,7 +465,7 @@ def _graphs(
 
 
 SHARED = (
-    "Nothing: each of them is compiled once. They count together against "
+    "Nothing is to be done: each of them is compiled once. They count together against "
     "torch._dynamo.config.recompile_limit; a function of your own around each, given to "
     "torch.compile, is counted by itself."
 )
@@ -478,11 +478,12 @@ def _is_shared(compilation: model.Compilation | None, before: model.Compilation 
     if compilation is None or before is None:
         return False
     names = compilation.function, before.function
-    return (
-        all(names)
-        and names[0] != names[1]
-        and not any("torch_dynamo_resume_in_" in name for name in names)
-    )
+    if not all(names) or any("torch_dynamo_resume_in_" in name for name in names):
+        return False
+    # Of torch's function, the place is where torch.compile was called.
+    places = (compilation.file, compilation.line), (before.file, before.line)
+    is_another = _are_of_two_objects(compilation, before) and places[0] != places[1]
+    return names[0] != names[1] or is_another
 
 
 def _describe_shared_wrapper(before: model.Compilation) -> str:

@@ -76,8 +76,9 @@ class Compilation:
     """
     receiver: int = 0
     """Number, from 1, of the object that the method was compiled for, among those that the same
-    code was compiled for: ``layers[0]`` and ``layers[1]`` of one class are 1 and 2. 0 for a plain
-    function, for what torch refused to compile, and in a log.
+    code was compiled for: ``layers[0]`` and ``layers[1]`` of one class are 1 and 2. So are models
+    that torch calls from its own wrapper. 0 for a plain function, for what torch refused to
+    compile, and in a log.
     """
 
 

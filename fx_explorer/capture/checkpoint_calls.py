@@ -27,8 +27,8 @@ MOST_PLACES = 50
 
 @contextlib.contextmanager
 def checkpoint_hook(recording: Recording) -> Iterator[None]:
-    """Note the calls inside the block. Their places are stored in ``meta["selective_checkpoints"]``:
-    name of what is checkpointed, file, line, and an empty text.
+    """Note the calls inside the block. ``meta["selective_checkpoints"]`` gets their places: name of
+    what is checkpointed, file, line, and an empty text.
     """
     places: dict[CallSite, str] = {}
 

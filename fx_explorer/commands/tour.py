@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
-    """Make the app that shows the guided tour, which works on a copy of a sample model. Later captures pause after Dynamo, as
-    captures of the app do.
+    """Make the app that shows the guided tour, which works on a copy of a sample model. Later
+    captures pause after Dynamo, as captures of the app do.
     """
     from fx_explorer.client import Capture
     from fx_explorer.trials import forking_worker

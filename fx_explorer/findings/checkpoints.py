@@ -1,4 +1,4 @@
-"""Selective activation checkpointing around compiled code: the policy sees no operation of it, so it
+"""Selective activation checkpointing around compiled code: the policy sees no operation of it, and
 saves nothing of what it should (``create_selective_checkpoint_contexts`` in
 torch/utils/checkpoint.py).
 """
@@ -33,8 +33,8 @@ def find_checkpoints(reader: SessionReader) -> Iterator[Finding]:
             view="memory",
             explanation=(
                 "The policy chooses among operations as eager mode calls them. Of Inductor's code "
-                "it sees library calls only, under other names (addmm.out), so nothing that it names "
-                "is saved, and all is recomputed in the backward."
+                "it sees library calls only, under other names (addmm.out), so nothing that it "
+                "names is saved, and all is recomputed in the backward."
             ),
             remedies=(
                 Remedy(

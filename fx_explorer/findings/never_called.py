@@ -84,8 +84,8 @@ def _explanation(unused: str) -> str:
     if unused.startswith(IN_PLACE):
         return (
             "module.compile() compiles the call of the module, module(x). A call of its forward, "
-            "or of a method that calls forward, goes past it. And Dynamo skips the code of torch.nn: "
-            "of torch.nn.Sequential, compiled in place, it compiles nothing."
+            "or of a method that calls forward, goes past it. And Dynamo skips the code of "
+            "torch.nn: of torch.nn.Sequential, compiled in place, it compiles nothing."
         )
     if OF_ORIGINAL in unused:
         return (

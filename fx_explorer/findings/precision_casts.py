@@ -1,5 +1,5 @@
-"""Weights that are cast to 16 bits again in each call: autocast does so, and without gradients it is
-work for nothing, because the weights can be stored in 16 bits.
+"""Weights that are cast to 16 bits again in each call. autocast does so, and without gradients it
+is work for nothing, because the weights can be stored in 16 bits.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ _HELPERS = re.compile(r"torch[/\\]_dynamo[/\\]utils\.py")
 
 
 def _stage(frames: list[re.Match[str]]) -> str:
-    """Return the stage of the innermost frame that is one's: each stage is called by an earlier one,
-    and AOTAutograd, which Inductor calls, calls Inductor in turn.
+    """Return the stage of the innermost frame that belongs to one: each stage is called by an
+    earlier one, and AOTAutograd, which Inductor calls, calls Inductor in turn.
     """
     for frame in reversed(frames):
         where = f"{frame['file']} {frame['function']}"

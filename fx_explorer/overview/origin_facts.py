@@ -72,8 +72,8 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def first_question(facts: list[Fact]) -> Fact | None:
-    """Return the first fact about the virtual GPU that the user can answer, so that the code becomes
-    that of a real one; None without any.
+    """Return the first fact about the virtual GPU that the user can answer, so that the code
+    becomes that of a real one; None without any.
     """
     for fact in facts:
         if fact.detail.endswith(AS_ON_THE_GPU):

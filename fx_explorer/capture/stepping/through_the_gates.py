@@ -178,7 +178,7 @@ def compile_as_asked(
 def run_variant(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, compile_variant: Callable[[], Any]
 ) -> Any:
-    """Compile ``variant`` with the settings that the user gave it, in place of the variant before."""
+    """Compile ``variant`` with the user's settings, in place of the variant before."""
     variant.began, variant.waited_s = time.monotonic(), 0.0
     with stepper.as_current(kept, variant), stepper.settings.of(variant):
         try:

@@ -79,8 +79,8 @@ class InductorRecords:
         }
 
     def finish_compilation(self, compilation: int) -> None:
-        """Finish a compilation that has no further records. Its calls without a provenance table are
-        linked to the nodes named in the code's comments.
+        """Finish a compilation that has no further records. Its calls without a provenance table
+        are linked to the nodes named in the code's comments.
         """
         for written in (
             *self._written.pop(compilation, ()),

@@ -55,8 +55,8 @@ QUESTION = "What is to be compared? Options as of fx-explorer bench"
 RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
 
 NO_REMEDY = (
-    "No finding has a remedy that can be tried here, or all were tried: their results are shown with "
-    "the findings."
+    "No finding has a remedy that can be tried here, or all were tried: their results are shown "
+    "with the findings."
 )
 
 NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."

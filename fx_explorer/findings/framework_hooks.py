@@ -79,7 +79,8 @@ def find_framework_hooks(reader: SessionReader) -> Iterator[Finding]:
 REMEDIES = (
     Remedy(
         'Put the hooks on larger modules: preload_module_classes=["NameOfTheBlock"] of '
-        "Accelerate's cpu_offload and dispatch_model moves a block as a whole, which then compiles as a whole."
+        "Accelerate's cpu_offload and dispatch_model moves a block as a whole, which then compiles "
+        "as a whole."
     ),
     Remedy(
         "Move the whole model at once: Accelerate's cpu_offload_with_hook(model), or diffusers' "

@@ -174,7 +174,7 @@ W1125 15:23:58.712000 21853 torch/_inductor/cudagraph_utils.py:380] [0/0] [__cud
 W1125 15:23:58.712000 21853 torch/_inductor/cudagraph_utils.py:380] [0/0] [__cudagraphs]     self.count.add_(1)
 loss 0.5
 W1125 15:24:06.445000 21853 torch/_inductor/cudagraph_utils.py:380] [1/0] [__cudagraphs] skipping cudagraphs due to cpu device (arg0_1)
-"""  # noqa: E501 (as get_mutation_stack_trace and log_cudagraph_skip_and_bump_counter of torch 2.13 write it)
+"""  # as get_mutation_stack_trace and log_cudagraph_skip_and_bump_counter of torch 2.13 write it
 
 
 def test_graphs_that_are_no_cuda_graphs_are_told_with_torchs_reason_and_line(

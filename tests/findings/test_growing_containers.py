@@ -67,7 +67,7 @@ def the_finding(program: Callable[[Compile], None], path: Path, **config: Any) -
     return finding
 
 
-@pytest.mark.parametrize("program", [fill_a_list, fill_a_dictionary], ids=str)
+@pytest.mark.parametrize("program", [fill_a_list, fill_a_dictionary])
 def test_a_container_that_grows_is_to_be_filled_outside(
     program: Callable[[Compile], None], tmp_path: Path
 ) -> None:

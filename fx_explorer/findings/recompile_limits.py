@@ -39,11 +39,10 @@ def find_limits(reader: SessionReader) -> Iterator[Finding]:
         yield _limit_finding(reader, hit, of_function)
 
 
-def _set_elsewhere(reader: SessionReader, hit: LimitHit) -> list[str]:
+def _set_elsewhere(reader: SessionReader, lines: SourceLines, hit: LimitHit) -> list[str]:
     """Return that a line of the user's sets the limit to another value than was in force; empty
     where none does.
     """
-    lines = SourceLines(reader)
     for file in reader.rows(model.SourceFile):
         tree = lines.tree(file.path) if file.is_user else None
         if tree is None:
@@ -73,11 +72,36 @@ def _set_to(node: ast.AST, option: str) -> int | None:
     return value if is_option and isinstance(value, int) else None
 
 
+def _lines_of(lines: SourceLines, recompile: ExplainedRecompile) -> Iterator[str]:
+    """Yield the user's line that depends on what varies, with its code, and the one that calls."""
+    file, line = recompile.file, recompile.line
+    if line and lines.is_users(file):
+        yield f"It depends on it in {in_file(file, line)}: {lines.code(file, line)}"
+    file, line = recompile.called_from
+    if line and lines.is_users(file):
+        yield f"It is called from {in_file(file, line)}: {lines.code(file, line)}"
+
+
+def _higher_limit(hit: LimitHit, is_of_objects: bool) -> Remedy:
+    """Return that more versions may be kept: one for each object, where those that live explain how
+    many there are. Objects that were freed are not counted.
+    """
+    wanted = 2 * hit.limit
+    if is_of_objects and hit.instances > hit.compiled:
+        wanted = max(hit.instances, hit.limit + 1)
+    return Remedy(
+        f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each is "
+        "compiled, and a call checks the guards of one after the other.",
+        changes={"settings": {f"dynamo.{hit.option}": wanted}},
+    )
+
+
 def _limit_finding(
     reader: SessionReader, hit: LimitHit, groups: Sequence[list[ExplainedRecompile]]
 ) -> Finding:
+    lines = SourceLines(reader)
     evidence = [f"[{hit.compilation}] was refused: {hit.change or 'it fits no version'}."]
-    set_elsewhere = _set_elsewhere(reader, hit)
+    set_elsewhere = _set_elsewhere(reader, lines, hit)
     evidence += set_elsewhere
     is_of_objects = any(group[0].is_another_object for group in groups)
     if is_of_objects and hit.instances > hit.compiled:
@@ -86,16 +110,15 @@ def _limit_finding(
             f"of a method with its code, for all objects together: {hit.compiled} of them have "
             f"compiled code, and {hit.instances - hit.compiled} run in eager mode."
         )
-    evidence += [f"{describe_group(group)}." for group in groups]
+    for group in groups:
+        evidence += [f"{describe_group(group)}.", *_lines_of(lines, group[0])]
     remedies: list[Remedy] = []
     largest = max(groups, key=len) if groups else []
-    is_growing = bool(largest) and is_filled_inside(SourceLines(reader), largest)
+    is_growing = bool(largest) and is_filled_inside(lines, largest)
     if largest:
         remedies += group_remedies(reader, largest, group_caller(reader, largest[0]))
     elif hit.remedy and hit.remedy != NO_REMEDY:
         remedies.append(Remedy(hit.remedy))
-    wanted = hit.instances if is_of_objects else 2 * hit.limit
-    wanted = max(wanted, hit.limit + 1)
     if set_elsewhere:
         # A trial sets options in the main thread, and so would the user: it changes nothing here.
         remedies.append(
@@ -108,13 +131,7 @@ def _limit_finding(
     elif is_growing:
         evidence.append(NO_LIMIT_SUFFICES)
     else:
-        remedies.append(
-            Remedy(
-                f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each "
-                "is compiled, and a call checks the guards of one after the other.",
-                changes={"settings": {f"dynamo.{hit.option}": wanted}},
-            )
-        )
+        remedies.append(_higher_limit(hit, is_of_objects))
     cost_s = sum(group_cost_s(reader, group) for group in groups)
     return Finding(
         kind="recompile limit",

@@ -50,7 +50,8 @@ def group_remedies(
     is_number = last.change.kind == "number" and not last.is_another_object
     # Of a module's integers torch's own option makes dynamic ones; dynamic=True leaves them.
     if len(group) > 1 and is_number and "allow_unspec_int_on_nn_module" not in last.reason:
-        return (_as_a_tensor(last), Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
+        kept = _LEARNING_RATE if _is_learning_rate(last) else _as_a_tensor(last)
+        return (kept, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
     return tuple(_what_can_be_done(last.remedy))
 
 
@@ -125,3 +126,15 @@ def _as_a_tensor(recompile: ExplainedRecompile) -> Remedy:
         f"Keep {name} a tensor: without .item(), float() or int() on the way to where the code "
         "computes with it. Each value that is a Python number there is compiled in.",
     )
+
+
+_LEARNING_RATE = Remedy(
+    "Give the optimizer its learning rate as a tensor, lr=torch.tensor(0.01), and write into it in "
+    "place (group['lr'].fill_(value)), as PyTorch's schedulers do. Each value that is a Python "
+    "number there is compiled in."
+)
+
+
+def _is_learning_rate(recompile: ExplainedRecompile) -> bool:
+    change = recompile.change
+    return "param_groups" in change.source and change.name.endswith("['lr']")

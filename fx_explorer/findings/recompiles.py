@@ -32,6 +32,15 @@ from fx_explorer.session.queries.compilations import compilation_ids, compile_se
 MOST_VALUES = 6
 """Maximum number of values of one thing that are listed."""
 
+_ASPECTS = {
+    "rank": "the number of dimensions",
+    "dtype": "the dtype",
+    "device": "the device",
+    "length": "the length",
+    "requires_grad": "requires_grad",
+}
+"""Kind of change → what of the named value varies, where that is not its value."""
+
 _Key = tuple[object, ...]
 
 
@@ -207,6 +216,8 @@ def _values_of(group: Sequence[ExplainedRecompile]) -> str:
     what = change.name if change.index is None else f"size {change.index} of {change.name}"
     if change.kind not in ("size", "range") and change.index is not None:
         return first_line(group[0].description)
+    if change.kind in _ASPECTS:
+        what = f"{_ASPECTS[change.kind]} of {change.name}"
     shown = ", ".join(known[:MOST_VALUES])
     more = f" and {len(known) - MOST_VALUES} more" if len(known) > MOST_VALUES else ""
     return f"{what} was {shown}{more}"

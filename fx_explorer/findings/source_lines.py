@@ -39,6 +39,11 @@ class SourceLines:
         row = self._files.get(file)
         return self._reader.text(row.text) if row and row.text else ""
 
+    def code(self, file: str, line: int) -> str:
+        """Return the code on a line, without its indentation; empty where it is not known."""
+        rows = self.text(file).split("\n")
+        return rows[line - 1].strip() if 0 < line <= len(rows) else ""
+
     def tree(self, file: str) -> ast.Module | None:
         """Return the syntax tree of a file; None where its text is not known or not Python."""
         if file not in self._trees:

@@ -44,3 +44,26 @@ def test_a_number_that_takes_the_tensors_place(tmp_path: Path) -> None:
 def test_writing_into_the_tensor_does_not_recompile(tmp_path: Path) -> None:
     reader = record(tmp_path / "s.fxs", lambda c: train(c, write_in_place), backend="eager")
     assert not [finding for finding in findings(reader) if finding.kind == "recompile"]
+
+
+PROGRAM = """
+import torch
+
+weights = torch.ones(2, requires_grad=True)
+optimizer = torch.optim.SGD([weights], lr=0.5)
+step = torch.compile(optimizer.step, backend="aot_eager")
+for lr in (0.5, 0.4, 0.3, 0.2):
+    optimizer.param_groups[0]["lr"] = lr
+    weights.sum().backward()
+    step()
+"""
+
+
+def test_a_number_that_changes_is_to_be_a_tensor(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "rates.py"
+    file.write_text(PROGRAM)
+    found = findings(reader(captured(file)))
+    (finding,) = [row for row in found if row.kind == "recompile" and "lr" in row.text]
+    assert finding.count > 1
+    assert "Give the optimizer its learning rate as a tensor" in finding.detail
+    assert ".item()" not in finding.detail

@@ -71,6 +71,12 @@ def test_each_thing_that_varies_is_one_finding(tmp_path: Path) -> None:
     assert size.urgency == "again"
 
 
+def test_it_is_said_that_the_number_of_dimensions_varied(tmp_path: Path) -> None:
+    inputs = [(torch.ones(shape), True) for shape in ((2,), (2, 2), (2, 2, 2))]
+    (finding,) = of_kind(calls(scored, inputs, tmp_path), "recompile")
+    assert "the number of dimensions of x was 1, 2, 3" in finding.text
+
+
 def test_objects_of_one_class_are_told_as_that(tmp_path: Path) -> None:
     blocks = [Numbered(at) for at in range(4)]
 

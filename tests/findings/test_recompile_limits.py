@@ -1,0 +1,60 @@
+"""These tests check what is said of functions that reached the recompile limit: the lines, and the
+limit that is proposed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fx_explorer.findings.every_kind import findings
+from tests.capture.recorded import Compile, record
+
+
+class Scaled(nn.Module):
+    def __init__(self, base: float) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * {1.0: 2, 2.0: 3, 3.0: 4, 4.0: 5}[self.base]
+
+
+def make_one_after_the_other(compile_: Compile) -> None:
+    for base in (1.0, 2.0, 3.0, 4.0):
+        module = compile_(Scaled(base))
+        module(torch.ones(2))
+
+
+def test_the_limit_is_doubled_where_objects_were_freed(tmp_path: Path) -> None:
+    with torch._dynamo.config.patch(recompile_limit=2):
+        reader = record(tmp_path / "s.fxs", make_one_after_the_other, backend="eager")
+    (finding,) = [row for row in findings(reader) if row.kind == "recompile limit"]
+    limits = [remedy.changes["settings"] for remedy in finding.remedies if remedy.changes]
+    assert limits == [{"dynamo.recompile_limit": 4}]
+
+
+PROGRAM = """
+import torch
+
+def scaled(x, base):
+    return x * {1: 2, 2: 3, 3: 4}[base]
+
+torch._dynamo.config.recompile_limit = 2
+compiled = torch.compile(scaled, backend="eager", dynamic=False)
+for base in (1, 2, 3):
+    compiled(torch.ones(2), base)
+"""
+
+
+def test_the_line_that_depends_on_it_and_the_call_are_shown(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "limit.py"
+    file.write_text(PROGRAM)
+    found = findings(reader(captured(file)))
+    (finding,) = [row for row in found if row.kind == "recompile limit"]
+    assert "limit.py:5: return x * {1: 2, 2: 3, 3: 4}[base]" in finding.detail
+    assert "It is called from limit.py:10: compiled(torch.ones(2), base)" in finding.detail

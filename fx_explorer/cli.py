@@ -43,7 +43,7 @@ COMMANDS: dict[str, str] = {
     "diagnose": (
         "say what is wrong, where, what it costs and what to do, the worst first; try the remedies"
     ),
-    "fix": "propose changes that take graph breaks away, try them, write them to your file",
+    "fix": "propose changes that avoid graph breaks, try them, write them to your file",
     "bench": ("measure whether compiling pays: backends, modes and batch sizes beside eager mode"),
     "numerics": (
         "say whether compiled code computes what eager mode does, and which operator is the "
@@ -102,7 +102,7 @@ OF_INSTRUMENTS: dict[str, str] = {
 
 _BREAKS = (
     "fx-explorer report TARGET --format text lists the graph breaks, fx-explorer fix TARGET "
-    "proposes what takes them away"
+    "proposes changes that avoid them"
 )
 
 SHOWN_BY: dict[str, str] = {
@@ -139,7 +139,7 @@ examples:
 lines
   fx-explorer run train.py -- --lr 0.1  record an unmodified script, then: fx-explorer train.fxs
   fx-explorer diagnose model.py --try   what is wrong, and what was tried against it
-  fx-explorer fix model.py --try        what takes its graph breaks away
+  fx-explorer fix model.py --try        changes that avoid its graph breaks
   fx-explorer bench model.py            whether compiling pays
   fx-explorer COMMAND --help            examples and options of a command
 

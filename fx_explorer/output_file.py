@@ -118,8 +118,8 @@ class OutputFile:
         except FileNotFoundError:
             if self.path.is_symlink():
                 raise UsageError(
-                    f"{self.path} is a link to {os.readlink(self.path)}, which is not "
-                    f"there; {self._elsewhere()}"
+                    f"{self.path} is a link to {os.readlink(self.path)}, which does not exist; "
+                    f"{self._elsewhere()}"
                 ) from None
             return None
         except (OSError, ValueError) as error:
@@ -176,8 +176,8 @@ class OutputFile:
     def _is_there(self) -> UsageError:
         article = "an" if self.what[0] in "aeiou" else "a"
         return UsageError(
-            f"{self.path} is there already and is not {article} {self.what} of fx-explorer: "
-            f"nothing is written over it; {self._elsewhere()}, or replace it with --force"
+            f"{self.path} already exists and is not {article} {self.what} of fx-explorer: nothing "
+            f"is written over it; {self._elsewhere()}, or replace it with --force"
         )
 
     def _cannot(self, error: Exception) -> UsageError:

@@ -312,7 +312,7 @@ class Stages:
             graph = _graph_at(chosen, (stage, direction))
         if graph is None:
             noun = f"{direction} graph" if direction else "graph"
-            raise UsageError(f"[{chosen.row.name}] has no {noun} of {GATE_WORDS[stage]}.")
+            raise UsageError(f"[{chosen.row.name}] has no {noun} after {GATE_WORDS[stage]}.")
         return snapshot(graph)
 
     def close(self) -> None:

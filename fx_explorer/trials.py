@@ -172,7 +172,7 @@ def why_not_measured(request: CaptureRequest | None) -> str:
             "compiles as a target, FILE:OBJECT."
         )
     if request.gpu:
-        return "Nothing can be run on a GPU that is not there."
+        return "Nothing can be run on a virtual GPU."
     return ""
 
 

@@ -175,7 +175,7 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
             one[side]["registers"] for one in generated["configurations"] if one[side]
         ] == registers
         assert min(registers) > 0
-        assert generated[side]["estimate"] == "1.50 µs, so short that starting it takes longer"
+        assert generated[side]["estimate"] == "1.50 µs, so short that its launch takes longer"
 
 
 @pytest.mark.parametrize(

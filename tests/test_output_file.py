@@ -151,10 +151,10 @@ def test_what_appears_at_the_place_while_a_capture_runs_stays(
     output = session_file(place)
     output.check()
     written(place)
-    with pytest.raises(SessionWriteError, match="is there already"):
+    with pytest.raises(SessionWriteError, match="already exists"):
         place_session(session, output)
     with (
-        pytest.raises(UsageError, match="is there already"),
+        pytest.raises(UsageError, match="already exists"),
         OutputFile(tmp_path / "new", "diff", is_a_session).partial(),
     ):
         written(tmp_path / "new")
@@ -175,7 +175,7 @@ def test_a_link_to_a_session_stays_a_link_and_a_dangling_one_is_not_followed(
     assert (here / "link.fxs").is_symlink()
     with SessionReader(here / "real.fxs") as reader:
         assert reader.meta("progress") == "again"
-    with pytest.raises(UsageError, match=r"dangling.fxs is a link to nowhere, which is not there"):
+    with pytest.raises(UsageError, match=r"dangling.fxs is a link to nowhere, which does not exist"):
         session_file(here / "dangling.fxs").check()
 
 
@@ -273,7 +273,7 @@ def test_saving_from_the_app_follows_no_link_and_replaces_nothing(
     tmp_path: Path, session: Path
 ) -> None:
     (tmp_path / "here" / "s.fxs").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(SessionWriteError, match="is there already"):
+    with pytest.raises(SessionWriteError, match="already exists"):
         save_session(session, tmp_path / "here" / "s.fxs")
     assert not (tmp_path / "elsewhere").exists()
     assert is_a_session(save_session(session, tmp_path / "here" / "t"))

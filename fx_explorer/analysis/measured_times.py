@@ -86,7 +86,7 @@ class RunTime:
             f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on "
             f"{self.call.device})"
         )
-        varies = f", of widely differing times: {IDLE}" if self.varies else ""
+        varies = f", times vary widely: {IDLE}" if self.varies else ""
         return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"
 
     @property

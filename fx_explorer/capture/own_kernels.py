@@ -90,8 +90,8 @@ def copied_lines(kernel: object, source: str) -> CopiedKernel:
 
 
 _WHY = {
-    False: "is not in the generated kernel as it stands there",
-    True: "is more than once in the generated kernel",
+    False: "does not occur unchanged in the generated kernel",
+    True: "occurs more than once in the generated kernel",
 }
 
 

@@ -117,9 +117,9 @@ STEPPING = "stepping through the stages"
 CACHES_OFF = ("torch_compat.unseen_work", "caches_off")
 
 UNSEEN_WORK: dict[str, tuple[str, str]] = {
-    "compiling without looking for garbage": ("torch_compat.unseen_work", "collected_rarely"),
-    "compiling with room on the stack": ("torch_compat.unseen_work", "room_on_the_stack"),
-    "compiling without names for a log that is off": (
+    "compiling with fewer garbage collections": ("torch_compat.unseen_work", "collected_rarely"),
+    "compiling with a larger stack": ("torch_compat.unseen_work", "room_on_the_stack"),
+    "compiling without function names for disabled logs": (
         "torch_compat.unseen_work",
         "no_function_names_for_logs",
     ),
@@ -431,7 +431,7 @@ def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
         )  # follows no link, not even a dangling one
     except FileExistsError:
         raise FileExistsError(
-            f"{path} is there already; record into a new file, or remove it first"
+            f"{path} already exists; record into a new file, or remove it first"
         ) from None
     except OSError as error:
         raise SessionWriteError(

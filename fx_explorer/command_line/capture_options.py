@@ -52,7 +52,7 @@ def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=seconds,
         default=FRONT_END_LIMIT_S,
-        help="stop each of them after this time (default: 120)",
+        help="stop each front end after this time (default: 120)",
     )
 
 
@@ -288,7 +288,7 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
     if arguments.backend not in GPU_BACKENDS:
         raise UsageError(
             f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run "
-            "its graphs, and the GPU is not there"
+            "its graphs, which a virtual GPU cannot do"
         )
 
 

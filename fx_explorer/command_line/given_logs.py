@@ -29,8 +29,8 @@ def followed_log(given: Path) -> Path:
 
     if not is_on_terminal():
         raise UsageError(
-            "--follow shows a log in the app, which needs a terminal. Leave it out to "
-            "read what is there now"
+            "--follow shows a log in the app, which needs a terminal. Leave it out to read the "
+            "log as it is now"
         )
     if not given.is_dir():
         kind = kind_of_file(given)

@@ -61,9 +61,9 @@ small edits
   fx-explorer diagnose train.py --try --budget 600       for ten minutes at most
   fx-explorer diagnose model.fxs --json                  for programs
 
-A finding has the line, what shows it, what it costs, and what to do about it. A remedy counts as
-working only when --try has shown it on this program: each is captured once more, with that one
-change, and what the program does then is counted.
+A finding names the line, the evidence, the cost and a remedy. A remedy counts as working only when
+--try has shown it on this program: the program is captured again with that one change, and the
+effect is counted.
 
 exit codes: 0 nothing was found · 1 something was · and those of every command.
 """

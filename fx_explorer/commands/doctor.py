@@ -223,7 +223,7 @@ def _compiler(environ: Mapping[str, str]) -> DoctorCheck:
     if compiler:
         return DoctorCheck("c++ compiler", "ok", compiler)
     if wanted:
-        missing = f"CXX is {wanted}, which is not there"
+        missing = f"CXX is {wanted}, which does not exist"
     else:
         missing = "none found"
     return DoctorCheck(
@@ -363,7 +363,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu",
         metavar="NAME",
         default=None,
-        help="check that code can be made for this GPU, which is not there",
+        help="check that code can be generated for this GPU, without having it",
     )
     parser.add_argument("--format", choices=["text", "json"], default="text")
 

@@ -27,10 +27,10 @@ from fx_explorer.session import SessionReader
 
 EPILOG = """\
 NAME is the number of a graph in the list, its stage (dynamo, joint, forward, backward, post_grad),
-or words of its title. The texts are written from the session, so every recorded graph has them,
-without the program and without torch. The script makes inputs, parameters and buffers of the same
-shapes, strides, dtypes and devices with random content, and runs the graph in a Python that has
-torch. Its first lines say what it cannot rebuild.
+or words of its title. Every recorded graph can be printed from the session, without the program
+and without torch. The script makes inputs, parameters and buffers of the same shapes, strides,
+dtypes and devices with random content, and runs the graph in a Python that has torch. Its first
+lines say what it cannot rebuild.
 
 examples:
   fx-explorer graph model.py                                   list the graphs

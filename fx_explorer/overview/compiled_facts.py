@@ -180,8 +180,8 @@ def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
                 "good",
                 f"torch split the graph of {plain_function(row.function)} into {buckets} "
                 "buckets (DDPOptimizer).",
-                "Each has its own forward and backward, so that DistributedDataParallel can "
-                "send the gradients of one while the backward of the next one runs. It is no graph "
+                "Each has its own forward and backward, so that DistributedDataParallel can send "
+                "the gradients of one while the backward of the next one runs. It is not a graph "
                 "break.",
                 view="graphs",
             )

@@ -100,8 +100,8 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
     else:
         others = ""
     text = (
-        f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that "
-        "is there has it at once."
+        f"{where} a tensor of Python numbers, which is copied to the GPU here; with a real GPU it "
+        "is created there."
     )
     detail = (
         "Kernel names say _to_copy where those on a GPU say lift_fresh; the kernels compute the "

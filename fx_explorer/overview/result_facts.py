@@ -378,10 +378,7 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("caches", "good", warm_sentence(warm), done_sentence(warm), view="time")
     missed = {answer.compilation.id for answer in answers if answer.record.outcome == "miss"}
     if missed:
-        text = (
-            f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and was "
-            "compiled again."
-        )
+        text = f"{counted(len(missed), 'compilation')} not in torch's caches: compiled again."
         yield Fact("caches", "notice", text, COMPARE, view="time")
     for sentence in bypass_sentences(answers):
         yield Fact("caches", "notice", sentence, view="time")

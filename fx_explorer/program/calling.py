@@ -84,13 +84,13 @@ def stances_of_calls(stance: str) -> tuple[str, ...]:
 
 
 _WHY = {
-    "force_eager": "the stance force_eager runs everything in Python",
+    "force_eager": "the stance force_eager runs everything in eager mode",
     "eager_on_recompile": (
-        "the stance eager_on_recompile uses what is compiled already, and nothing was when "
-        "it was set"
+        "the stance eager_on_recompile runs only code compiled before, and there was none"
     ),
     "eager_then_compile": (
-        "the stance eager_then_compile runs the first call in Python, and there was no second one"
+        "the stance eager_then_compile runs the first call in eager mode, and there was no second "
+        "one"
     ),
 }
 

@@ -60,7 +60,7 @@ def no_end_of_process() -> Iterator[None]:
             f"torch called sys.exit({leaving.code!r}) while {sys.executable} imported it from "
             f"{place_of_torch()}"
         )
-        raise TorchEnded(f"{text}: this torch does not work there. {ADVICE}") from leaving
+        raise TorchEnded(f"{text}: this installation of torch does not work. {ADVICE}") from leaving
 
 
 COMPILER = (

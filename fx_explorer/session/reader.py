@@ -201,7 +201,7 @@ class SessionReader:
             return model.CaptureRequest.from_json(json.dumps(asked))
         except (TypeError, KeyError) as error:
             raise NotASessionError(
-                f"{self.path} was captured with a request that cannot be read: {reason(error)}"
+                f"the target and options stored in {self.path} cannot be read: {reason(error)}"
             ) from error
 
     def is_of_a_script(self) -> bool:

@@ -65,7 +65,7 @@ def read(path: str) -> SourceOnDisk:
     try:
         if Path(path).exists() and not Path(path).is_file():
             raise UsageError(
-                f"{path} is no file any more. Copy the diff and apply it where the file is."
+                f"{path} is no longer a file. Copy the diff and apply it where the file is."
             )
         content = Path(path).read_bytes()
         encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]

@@ -149,7 +149,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "fixes",
-        "There is more than a reason: there are changes that may take the break away.",
+        "fx-explorer also lists changes that may avoid the break.",
         "breaks.fix",
         "to list them",
         lambda _, now: now.screen == "FixScreen",
@@ -226,7 +226,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "linked",
-        "Now every stage is there, and each line of each knows where it came from.",
+        "Every stage is recorded now, and each line is linked to where it came from.",
         "preset.source",
         "to see your source, its graph and its kernels side by side",
         lambda _, now: {"source", "graph"} <= now.panes and not now.shows_stage,
@@ -243,7 +243,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "kernels",
-        "From the other side: which kernels are there, and which lines of yours does each compute?",
+        "From the other side: which kernels are there, and which of your lines does each compute?",
         "view.kernels",
         "to list the kernels",
         _shows("kernels"),

@@ -136,7 +136,7 @@ class Channel:
                 command = Command.from_json(line.decode())
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 shown = line.decode(errors="replace")[:MAX_SHOWN]
-                self.send(Notice("refused", text=f"This is no command: {shown} ({error})"))
+                self.send(Notice("refused", text=f"Not a command: {shown} ({error})"))
                 continue
             if self.give(command):
                 continue

@@ -76,7 +76,7 @@ def test_named_dimensions_are_changed_and_no_others() -> None:
     [
         (InputDim("no", 0), "there is no input 'no': the inputs are ids, mask, scale"),
         (InputDim("ids", 2), "no tensor with a dimension 2"),
-        (InputDim("scale", 0), "it is no tensor"),
+        (InputDim("scale", 0), "it is not a tensor"),
     ],
 )
 def test_a_dimension_that_is_not_there_is_refused_with_what_there_is(

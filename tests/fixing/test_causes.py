@@ -26,8 +26,8 @@ COND = "choose with torch.cond"
 SIZE = "let the graph hold a size that is not known yet"
 ZEROS = "keep the size: put zeros where the mask is false"
 WHILE = "loop with torch.while_loop"
-OUTSIDE = "call backward() outside of what is compiled"
-BACKWARD = "let the graph hold the backward"
+OUTSIDE = "call backward() outside the compiled function"
+BACKWARD = "trace backward() into the graph"
 AT_CALLER = "print where the compiled code is called"
 NOT_COMPILED = "do this only when not compiled"
 OUT = "take the line out of the compiled code"
@@ -68,7 +68,7 @@ GOOD = with_others(
         ("values:branch_that_returns", WHERE),
         ("values:unique", SIZE),
         ("calls:digitized", "compute np.digitize() with torch"),
-        ("calls:third_party", "put the call of library.halved() into the graph as it stands"),
+        ("calls:third_party", "put the call of library.halved() into the graph unchanged"),
         (
             "calls:combined",
             "call itertools.combinations_with_replacement() once, when the file is imported",
@@ -110,7 +110,7 @@ REFUSED = with_others(
         ),
         (
             "calls:third_party_with_side_effect",
-            "put the call of library.counted() into the graph as it stands",
+            "put the call of library.counted() into the graph unchanged",
             "COUNT[0]",
         ),
         ("control:caught", "leave the try out", "the changed program failed"),

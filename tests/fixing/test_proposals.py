@@ -290,7 +290,7 @@ def test_a_function_that_cannot_be_split_is_not(tmp_path: Path, function: str) -
     titles = [
         fix.title for fix in proposed(tmp_path / "s.fxs", f"import torch\n{function}", "GB0123")
     ]
-    assert titles == ["let the graph hold the backward"]
+    assert titles == ["trace backward() into the graph"]
 
 
 @pytest.mark.parametrize(

@@ -353,7 +353,7 @@ def test_a_right_fix_of_what_is_thrown_away_is_good(script: Callable[..., Path])
 def test_gradients_of_a_backward_inside_a_graph_are_not_said_to_be_equal(
     script: Callable[..., Path],
 ) -> None:
-    trial = tried_one_of_several(script(PRINTS_NORMS), "let the graph hold the backward")
+    trial = tried_one_of_several(script(PRINTS_NORMS), "trace backward() into the graph")
     assert trial.verdict in ("refused", "partly compared"), trial.reason
     if trial.verdict == "partly compared":  # a release of torch that knows the hook
         assert (

@@ -412,7 +412,7 @@ def test_with_a_filter_in_force_no_other_one_is_tried(
 
 def test_a_budget_without_trying_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "net.py", "--budget", "5"]) == 2
-    assert "--budget is for --try" in capsys.readouterr().err
+    assert "--budget limits --try" in capsys.readouterr().err
 
 
 def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(

@@ -214,7 +214,7 @@ def flipped(saved: Path, path: Path) -> Path:
         ),
         ("flipped", "Bad CRC-32"),
         ("no_json", "is not JSON"),
-        ("twice", "two files of one name"),
+        ("twice", "two files with the same name"),
         ("outside", "names a file outside itself"),
         ("bomb", "inflates more than 100 times"),
         ("huge", "and at most"),

@@ -232,7 +232,7 @@ def test_what_cannot_be_written_is_known_before_anybody_is_asked(tmp_path: Path)
     assert "read-only" in why_not_written([edited(file)])
     file.unlink()
     os.mkfifo(file)
-    assert "is no file any more" in why_not_written([edited(file)])
+    assert "is no longer a file" in why_not_written([edited(file)])
 
 
 def test_what_was_written_is_taken_back_with_its_backups(tmp_path: Path) -> None:

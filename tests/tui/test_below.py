@@ -559,8 +559,8 @@ async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(
         facts = inspect.entries(driver.explorer.reader, place)
         told = " ".join(entry.text for entry in facts)
         assert (
-            "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s, an estimate; "
-            "so short that starting it takes longer" in told
+            "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s, an estimate; so short that its "
+            "launch takes longer" in told
         )
         assert "30 registers of 255 a thread, no spills" in told
         await driver.press("i")

@@ -156,7 +156,7 @@ async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(
         await driver.press("s", "y")
         assert file.read_text() == WITHOUT_PRINT
         assert file.with_name("m.py.orig").read_text() == SOURCE
-        assert "the file as it was" in messages(driver)
+        assert "backup of the original" in messages(driver)
         await driver.press("s", "y")
         assert "m.py has changed since it was captured" in messages(driver)
         assert not file.with_name("m.py.orig2").exists()

@@ -241,7 +241,7 @@ async def test_what_runs_is_stopped_before_it_is_saved_and_a_place_that_is_taken
         await driver.press("ctrl+u")
         await driver.paste(str(tmp_path / "taken"))
         await driver.press("enter")
-        assert "is there already" in driver.screen
+        assert "already exists" in driver.screen
         assert unsaved.was_cancelled
         assert not unsaved.was_discarded
         await driver.press("q", "n")

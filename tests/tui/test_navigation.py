@@ -237,7 +237,7 @@ async def test_a_saved_session_can_be_saved_again_but_not_over_a_file(
             await driver.press("enter")
         messages = [note.message for note in driver.app._notifications]
         assert any(message.startswith(f"Saved {target}") for message in messages)
-        assert any("is there already" in message for message in messages)
+        assert any("already exists" in message for message in messages)
     with SessionReader(target) as reader:
         assert reader.meta("target")["name"] == "mlp.py:MLP"
 

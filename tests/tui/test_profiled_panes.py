@@ -140,7 +140,7 @@ async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(
                 assert f"{time.description} in the profile" in lines[found[0]]
                 await driver.press(*["down"] * (found[0] - first))
                 assert (
-                    "an equal part of kernels that compute other operations, too" in driver.screen
+                    "an equal part of a kernel that also computes other operations" in driver.screen
                 )
             await driver.press("escape")
 

@@ -84,7 +84,7 @@ async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
         await driver.press("s", "ctrl+u")
         await driver.paste(str(tmp_path / "mlp.py"))
         await driver.press("enter")
-        assert "is there already: nothing was written" in messages(driver)
+        assert "already exists: nothing was written" in messages(driver)
         await driver.press("escape")
         assert not isinstance(driver.app.screen, SourceEditScreen)
 

@@ -123,7 +123,7 @@ async def test_what_the_user_stops_is_kept_and_the_worker_goes_on(program: Path)
 async def test_at_a_gate_of_one_graph_it_is_too_early(program: Path) -> None:
     found = await converse(program, [STEPS], pause="step")
     assert found.answers[0].kind == "refused"
-    assert "when the program has run" in found.answers[0].text
+    assert "once the program has ended" in found.answers[0].text
 
 
 async def test_without_a_screen_it_is_asked_for_with_the_capture(program: Path) -> None:

@@ -165,7 +165,7 @@ async def test_a_target_is_called_as_often_as_the_stance_needs(
     [
         (
             {"stance": "force_eager"},
-            "the stance force_eager runs everything in Python (asked for with an option",
+            "the stance force_eager runs everything in eager mode (asked for with an option",
         ),
         (
             {"stance": "eager_on_recompile"},
@@ -195,14 +195,14 @@ async def test_a_stance_that_the_program_sets_is_named_with_its_line(tmp_path: P
     )
     ended = await as_script(file)
     assert (
-        f"the stance force_eager runs everything in Python (set at {file}:10)"
+        f"the stance force_eager runs everything in eager mode (set at {file}:10)"
         in ended.outcome.message
     )
 
 
 async def test_eager_then_compile_says_why_one_call_is_not_compiled(tmp_path: Path) -> None:
     ended = await as_script(write(tmp_path, BREAKS), stance="eager_then_compile")
-    assert "runs the first call in Python, and there was no second one" in ended.outcome.message
+    assert "runs the first call in eager mode, and there was no second one" in ended.outcome.message
 
 
 async def test_fullgraph_names_the_break_and_its_line_and_raises_as_bare_torch_does(

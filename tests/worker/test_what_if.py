@@ -135,5 +135,5 @@ async def test_the_first_compiled_function_of_a_script_is_asked(tmp_path: Path) 
 async def test_at_a_gate_of_one_graph_it_is_too_early_to_ask(program: Path) -> None:
     found = await converse(program, [ask("torch.ones(4, 8)")], pause="step")
     assert found.answers[0].text == (
-        "Other inputs can be asked about when the program has run and all guards are made: continue first."
+        "Guards can be checked with other inputs once the program has ended: continue first."
     )

@@ -267,7 +267,7 @@ def _cannot_be_asked(where: str, why: str) -> Declared:
 
 
 def _described(support: Any) -> str:
-    return f"an object of its class {type(support).__qualname__}"
+    return f"an instance of its class {type(support).__qualname__}"
 
 
 def _of_a_node(function: Callable[..., object]) -> Ask:

@@ -314,7 +314,7 @@ class MeasuredFigures:
                 "when the machine is idle"
             )
         varying = any(row.iqr_s > MAX_SPREAD * row.median_s for row in self.rows)
-        return ", of widely differing times" if varying else ""
+        return ", times vary widely" if varying else ""
 
 
 def _waiting_processes() -> float:

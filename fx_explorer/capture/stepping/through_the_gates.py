@@ -263,12 +263,11 @@ def _no_command(command: Command) -> UsageError:
         )
     if command.kind == "what_if":
         return UsageError(
-            "Other inputs can be asked about when the program has run and all guards are "
-            "made: continue first."
+            "Guards can be checked with other inputs once the program has ended: continue first."
         )
     if command.kind == "steps":
         return UsageError(
-            "What the bytecode does can be recorded when the program has run: continue first."
+            "The steps of the bytecode can be recorded once the program has ended: continue first."
         )
     return UsageError(f"{command.kind!r} is not a command for a pause.")
 

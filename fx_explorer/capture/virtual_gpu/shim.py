@@ -122,7 +122,7 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
         if path:
             return str(Path(path).absolute()), *arguments
     if wanted.strip():
-        missing = f"CXX is {wanted}, which is not there"
+        missing = f"CXX is {wanted}, which does not exist"
     else:
         missing = f"there is no C++ compiler here ({', '.join(COMPILERS)})"
     raise WorkerError(

@@ -224,14 +224,14 @@ def _notice(
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
         parts.append(f"{breaks_hit(len(breaks), hits)}, costliest first")
-        parts += [f"{counted(graphs, 'more graph')} by them"] if graphs else []
+        parts += [f"{counted(graphs, 'more graph')}"] if graphs else []
     if left:
         parts.append(f"{counted(len(left), 'function')} not compiled")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
     measures = ", x t how long each takes" if can_measure else ""
     if breaks:
-        offered = f" x x shows what may take one away{measures}."
+        offered = f" x x shows what may avoid one{measures}."
     else:
         offered = " x x shows what may avoid one."
     if parts:

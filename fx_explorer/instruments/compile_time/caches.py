@@ -231,7 +231,7 @@ _SETTINGS = {
     "grad_enabled": "whether gradients are on (torch.no_grad())",
     "disable_amp": "torch.amp.autocast()",
     "deterministic_algorithms": "torch.use_deterministic_algorithms()",
-    "has_triton": "whether Triton is there",
+    "has_triton": "whether Triton is installed",
 }
 
 _GROUPS = {

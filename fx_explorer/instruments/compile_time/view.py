@@ -190,7 +190,7 @@ def flame_table(reader: SessionReader) -> ViewTable:
     found = compile_time(reader)
     if found is None:
         return ViewTable(
-            shows="Where the time of compiling went.",
+            shows="Where compile time went.",
             notice="",
             origin="",
             columns=FLAME_COLUMNS,
@@ -212,7 +212,7 @@ class _Zoomed:
     def table(self) -> ViewTable:
         frame = self.parts[0].frame
         return ViewTable(
-            shows="Where the time of compiling went, down to your modules and lines.",
+            shows="Where compile time went, down to your modules and lines.",
             notice=self._notice(frame),
             origin="torch's own timed phases, and a clock that knows your lines",
             columns=FLAME_COLUMNS,

@@ -124,9 +124,9 @@ def _ended(reader: SessionReader) -> str:
 
 def _not_compared(reader: SessionReader, *, is_first: bool) -> Fact:
     which = "the capture before this one" if is_first else "this capture"
-    how = _NO_END.get(_ended(reader), "has not come to its end")
+    how = _NO_END.get(_ended(reader), "has not finished")
     text = f"What changed since the last capture is unknown: {which} {how}."
-    return Fact("since", "changed", text, "Once both have come to their end, they are compared.")
+    return Fact("since", "changed", text, "They are compared once both have finished.")
 
 
 _NO_END = {

@@ -155,7 +155,7 @@ async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -
             capture.send(Command("what_if", expression=others))
         if notice.kind in ("done", "refused"):
             return notice.text if notice.kind == "refused" else ""
-    return "the program did not come to its end"
+    return "the program did not finish"
 
 
 def _is_script(session: Path) -> bool:
@@ -330,7 +330,7 @@ def verdict(trials: Sequence[DynamicTrial]) -> str:
     for trial in trials:
         if not trial.is_whole:
             outcome = describe_outcome(trial)
-            parts.append(f"{trial.way} did not come to its end: {outcome}.")
+            parts.append(f"{trial.way} did not finish: {outcome}.")
     if len(trials) < len(WAYS):
         parts.append(f"{len(trials)} of {len(WAYS)} ways were tried.")
     return " ".join(part for part in parts if part)

@@ -256,7 +256,7 @@ def written(fix: Fix, tried: Trial) -> int:
         print_fitted("not written")
         return 1
     for backup in accept(fix).backups:
-        print_fitted(f"written; the file as it was: {printable(str(backup))}")
+        print_fitted(f"written; backup of the original: {printable(str(backup))}")
     if fix.settings:
         print(f"set this in your program too:\n{fix.instruction}")
     return 0

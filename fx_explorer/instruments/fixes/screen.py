@@ -190,8 +190,8 @@ _COLOURS = {
 
 CAPTURE_AGAIN = "{file} is written. Capture again now?"
 OLD_NOW = (
-    "What is on screen is of the file as it was. The capture continues to the end, and then "
-    "shows the effect of the fix."
+    "The screen still shows the file before the fix. The capture continues to the end, and then "
+    "shows the effect."
 )
 
 KEEPS_BACKUP = "The file as it is now is kept beside it (.orig)."
@@ -511,7 +511,7 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         else:
             options = ""
         undo = first_key(by_id("breaks.undo"), self._keymap)
-        written = f"Wrote {files}. {undo} undoes it; the file as it was: {old}."
+        written = f"Wrote {files}. {undo} undoes it; backup of the original: {old}."
         if self._after_fix == "nothing":
             self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)
             return

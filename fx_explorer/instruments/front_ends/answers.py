@@ -133,9 +133,9 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("symbolic_trace",),
         r"symbolically traced variables cannot be used as inputs to control flow",
-        "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so it cannot "
-        "know which way an if, a while, an assert or bool() goes here. Dynamo knows the values of "
-        "what is no tensor, and breaks the graph at what is one.",
+        "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so it "
+        "cannot know which way an if, a while, an assert or bool() goes here. Dynamo knows the "
+        "values of everything but tensors, and breaks the graph at a tensor.",
         "concrete_args={…} fixes an argument that decides; for a tensor torch.where or torch.cond",
     ),
     (

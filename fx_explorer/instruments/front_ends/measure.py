@@ -315,8 +315,8 @@ def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> FrontEn
         remarks = []
     if _has_defaults(function, arguments):
         remarks.append(
-            "make_fx wants a value for every argument of a function: those left out have "
-            "their defaults."
+            "make_fx needs a value for every argument of a function: those you left out get their "
+            "defaults."
         )
     return FrontEndGraph(
         make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()),

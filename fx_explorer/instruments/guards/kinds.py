@@ -244,7 +244,7 @@ class CaptureSummary:
             )
         if self.wont_generalize:
             names = listed(self.wont_generalize, NAMES_SHOWN)
-            lines.append(f"No captured version was seen to take another value of {names}.")
+            lines.append(f"All captured versions have the same value of {names}.")
         return lines
 
 

@@ -181,7 +181,7 @@ def describe_bound(estimate: Roofline) -> str:
     bound.
     """
     if estimate.bound == "start":
-        return "so short that starting it takes longer"
+        return "so short that its launch takes longer"
     return f"bound by {estimate.bound}"
 
 

@@ -140,7 +140,7 @@ def describe_profile(reader: SessionReader) -> str:
     profile = last_profile(reader)
     if profile is None:
         return ""
-    marks = " Some are shared among calls of one name (~)." if profile.shared_s else ""
+    marks = " Some are divided among calls of the same name (~)." if profile.shared_s else ""
     others = reader.count(model.Profile) - 1
     more = f" The last of {others + 1} profiles counts." if others else ""
     elsewhere = max(0.0, profile.work_s - profile.joined_s)

@@ -431,7 +431,7 @@ def describe_control(control: Control) -> list[str]:
         noun = "barriers" if len(control.waits_for) > 1 else "barrier"
         parts.append(f"waits for {noun} {barriers}")
     if control.write_barrier is not None:
-        parts.append(f"sets barrier {control.write_barrier} until its result is there")
+        parts.append(f"sets barrier {control.write_barrier} until its result is available")
     if control.read_barrier is not None:
         parts.append(f"sets barrier {control.read_barrier} until its operands are read")
     parts.append(f"stalls {counted(control.stall, 'cycle')}")

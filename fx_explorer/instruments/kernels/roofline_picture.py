@@ -338,7 +338,7 @@ def roofline_plot(kernel_roofline: KernelRoofline, width: int, height: int) -> R
     if not drawn:
         raise UsageError(NOTHING)
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-        raise UsageError(f"The picture needs {LEAST_WIDTH} cells and {LEAST_HEIGHT} rows.")
+        raise UsageError(f"The picture needs {LEAST_WIDTH} columns and {LEAST_HEIGHT} rows.")
     axes = axes_of(kernel_roofline)
     plotext.clear_figure()
     plotext.limit_size(False, False)  # to the size of the terminal, which is not ours to draw on

@@ -235,10 +235,10 @@ def _detail(point: KernelPoint, roof: Roof | None) -> str:
 def _below_the_roof(point: KernelPoint, roof: Roof) -> list[str]:
     """Return the sentences that compare a kernel with the roof above it."""
     most = f"{describe_rate(point.most_flops_per_s)}FLOP/s"
-    ridge = f"from {roof.ridge(point.kind):,.3g} operations a byte on, arithmetic is the bound"
-    sentences = [f"The roof above it is {most}, by {_bound(point, roof)}; {ridge}."]
+    ridge = f"arithmetic limits kernels from {roof.ridge(point.kind):,.3g} operations a byte"
+    sentences = [f"It is limited by {_bound(point, roof)} to {most}; {ridge}."]
     if point.of_roof:
-        sentences.append(f"It reaches {_share(point.of_roof)} of it.")
+        sentences.append(f"It reaches {_share(point.of_roof)} of that.")
     else:
         sentences.append(AT_MOST)
     if point.of_roof > 1:

@@ -126,7 +126,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
         raise UsageError(f"--try is for text and markdown: {what}")
     if arguments.budget is not None and not arguments.trying:
-        raise UsageError("--budget is for --try: the ledger itself takes as long as its rounds do")
+        raise UsageError(
+            "--budget limits --try; the time of the ledger itself depends on its rounds"
+        )
     if not arguments.build:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
     if arguments.flame and arguments.format != "text":

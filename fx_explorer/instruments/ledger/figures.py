@@ -51,15 +51,15 @@ KIND_IN_WORDS: dict[LedgerKind, str] = {
 
 KIND_EXPLAINED: dict[LedgerKind, str] = {
     "entry": (
-        "torch.compile puts its hook into Python, looks for compiled code that fits, and "
-        "takes the hook away again."
+        "torch.compile puts its hook into Python, looks for compiled code that fits, and removes "
+        "the hook again."
     ),
     "guards": "Conditions under which the compiled code may be used again; view 5 lists them.",
     "bytecode": (
-        "Dynamo's bytecode gathers the inputs of the graph, and puts its outputs to where "
-        "the program wants them."
+        "Dynamo's bytecode passes the inputs to the graph, and puts its outputs where the program "
+        "needs them."
     ),
-    "break": "Your Python runs between two graphs; view 4 says why.",
+    "break": "Your code runs in eager mode between two graphs; view 4 says why.",
     "python": "Python that runs as it would without torch.compile.",
     "wrapper": "AOTAutograd and Inductor check and unpack inputs, start the graph, and wrap "
     "outputs.",

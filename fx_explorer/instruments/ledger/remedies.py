@@ -234,7 +234,7 @@ SETTINGS = (
         "dynamo.use_recursive_dict_tags_for_guards",
         True,
         "modules are not checked when no dict of theirs was written to since the last call",
-        "torch has it off by default; code, defaults and closures of functions must not be rebound",
+        "off by default in torch; code, defaults and closures of functions must not be rebound",
         _is_of_module,
     ),
     GuardSetting(

@@ -177,7 +177,7 @@ def _breaks(figures: LedgerFigures) -> Iterator[str]:
     text = (
         f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, your own code there included"
     )
-    yield f"{text}: fx-explorer fix proposes what takes the breaks away."
+    yield f"{text}: fx-explorer fix proposes changes that avoid the breaks."
 
 
 def _slower_lines(figures: LedgerFigures) -> Iterator[str]:

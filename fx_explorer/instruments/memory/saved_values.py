@@ -256,9 +256,11 @@ def _saved_path(value: SavedValue, root: Root, named: Mapping[int, InputName]) -
 _WORDS = {
     "forward RNG seed": "it is the seed of random numbers",
     "not in recomputable allowlist": "it is not among the operations that are cheap to recompute",
-    "compute intensive op": "torch recomputes no matrix multiplication, convolution or attention",
+    "compute intensive op": (
+        "torch does not recompute matrix multiplications, convolutions or attention"
+    ),
     "random op": "it draws random numbers, which would differ when recomputed",
-    "non-builtin op": "it is an operator of the program's, and torch does not know what it costs",
+    "non-builtin op": "it is a custom operator, whose cost torch does not know",
     "materialized in backward": "the backward would have to write it to memory in any case",
     "too far from backward": "it is too many operations away from the backward",
     "reduction op": "it is much smaller than what it is computed from",
@@ -330,7 +332,7 @@ def _why_saved(choice: model.PartitionChoice) -> str:
     if choice.ground == "cut":
         return f"saved because that is the minimum cut; {_weight(choice)}"
     if choice.reason.endswith(INPUT):
-        return "saved because it comes into the graph from outside; it is there in any case"
+        return "saved because it is an input of the graph: it is in memory in any case"
     return f"saved: {_reason(choice)}"
 
 

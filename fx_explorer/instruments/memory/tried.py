@@ -381,7 +381,7 @@ def _compare_trials(first: BudgetTrial, trial: BudgetTrial) -> str:
 
 def _legend(trials: BudgetTrials) -> Iterator[str]:
     yield (
-        "saved, peak, beyond begin: predicted. Begin is what is there before the step: "
+        "saved, peak, beyond begin: predicted. Begin is the memory in use before the step: "
         "parameters, buffers, inputs."
     )
     if trials.uncompiled:
@@ -455,7 +455,7 @@ def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
                 xytext=(6, 6),
                 textcoords="offset points",
             )
-        axes.set_xlabel("memory of a step beyond what is there before it, MB (measured)")
+        axes.set_xlabel("memory of a step beyond what is in use before it, MB (measured)")
         axes.set_ylabel("a step, ms (median)")
         axes.margins(0.2)
         axes.set_title(title.replace("$", r"\$"))

@@ -197,7 +197,7 @@ SHADES: dict[MemoryKind, str] = {
 outputs, and temporaries.
 """
 
-LEGEND = "█ there before  ▓ saved for the backward  ▒ gradients, outputs  ░ temporary"
+LEGEND = "█ before the step  ▓ saved for the backward  ▒ gradients, outputs  ░ temporary"
 
 
 def bar(point: Point, whole: int, cells: int) -> str:

@@ -167,7 +167,7 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
         where = ""
     return (
         f"{what} needs {size(peak.total_bytes)} at its peak{_up_to(used)}{where}; "
-        f"{size(used.begin_bytes)} are there before it."
+        f"{size(used.begin_bytes)} are in use before it."
     )
 
 

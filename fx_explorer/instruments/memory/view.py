@@ -262,7 +262,7 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
         return [
             (
                 "storage    a copy that the compiler made, with other strides; the original "
-                "is there as well"
+                "exists too"
             )
         ]
     kept = kept_bytes(saved)

@@ -37,7 +37,7 @@ The program is called in eager mode, in float64 and compiled, on the same inputs
 random numbers, and once more with other values. Equal is what PyTorch's own rule accepts, with
 float64 as the judge. Where results differ, the stages of the compiler are run one after the other,
 then the graphs node by node: the first node whose inputs agree and whose output differs is named,
-with your line, the kernel, and what takes the difference away. Gradients are compared too.
+with your line, the kernel, and what removes the difference. Gradients are compared too.
 
 examples:
   fx-explorer numerics model.py                      is it right, and if not, which operator is not

@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, OptionWords] = {
         "captures .item() and operations with dynamic output (capture_scalar_outputs, "
         "capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
         {
-            "false": "at a graph break run that piece in Python, and continue behind it",
+            "false": "at a graph break, run that code in eager mode, and compile what follows",
             "true": "a graph break raises",
         },
     ),
@@ -83,13 +83,13 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.disable": OptionWords(
         "Makes this torch.compile do nothing.",
-        "For tests: everything runs in Python, without a graph.",
+        "For tests: everything runs in eager mode, without a graph.",
         {"false": "compile", "true": "return the function as it is"},
     ),
     "compile.recompile_limit": OptionWords(
         "How many versions this call of torch.compile may make of a function.",
-        "Behind the limit the function runs in Python for new inputs; with fullgraph=True that "
-        "raises.",
+        "Beyond the limit the function runs in eager mode for new inputs; with fullgraph=True "
+        "that raises.",
         {"null": "torch._dynamo.config.recompile_limit"},
     ),
     "compile.isolate_recompiles": OptionWords(
@@ -104,17 +104,17 @@ THE_STANCE: dict[str, OptionWords] = {
     STANCE: OptionWords(
         "What compiled functions do when they are called: torch.compiler.set_stance.",
         "Holds for the whole process, at run time, without touching what is compiled already. "
-        "--stance sets it from the start. Rules for recompiles then apply to first compiles, too. "
-        "So a target that is no script is first called without it. For the two that end with "
-        "then_compile the target is called twice.",
+        "--stance sets it from the start. Rules for recompiles then apply to first compiles, "
+        "too. So a target that is not a script is first called without it. For the two that end "
+        "with then_compile the target is called twice.",
         {
             '"default"': "compile what is not compiled yet",
-            '"force_eager"': "ignore torch.compile: everything runs in Python",
-            '"eager_on_recompile"': "use what is compiled; what would need a compile runs in "
-            "Python",
-            '"fail_on_recompile"': "use what is compiled; what would need a compile raises",
+            '"force_eager"': "ignore torch.compile: everything runs in eager mode",
+            '"eager_on_recompile"': "use compiled code; what would have to be compiled runs in "
+            "eager mode",
+            '"fail_on_recompile"': "use compiled code; what would have to be compiled raises",
             '"eager_then_compile"': (
-                "the first call in Python, compiled from the second: sizes that differ are "
+                "the first call in eager mode, compiled from the second: sizes that differ are "
                 "dynamic at once"
             ),
             '"aot_eager_then_compile"': (
@@ -146,12 +146,12 @@ BREAKS: dict[str, OptionWords] = {
         },
     ),
     "dynamo.suppress_errors": OptionWords(
-        "Runs in Python what the compiler fails at.",
+        "Falls back to eager mode where the compiler fails.",
         "Hides faults: what was not compiled is then easily overlooked. Excludes "
         "fail_on_recompile_limit_hit.",
         {
             "false": "an error of the compiler raises",
-            "true": "the function runs in Python, with a warning",
+            "true": "the function runs in eager mode, with a warning",
         },
     ),
     "dynamo.disable": OptionWords(
@@ -174,7 +174,7 @@ BREAKS: dict[str, OptionWords] = {
 RECOMPILES: dict[str, OptionWords] = {
     "dynamo.recompile_limit": OptionWords(
         "How many versions of one function are kept.",
-        "Behind the limit the function runs in Python whenever none of them fits.",
+        "Beyond the limit the function runs in eager mode whenever none of them fits.",
     ),
     "dynamo.accumulated_recompile_limit": OptionWords(
         "How many versions of one code are kept over all its objects.",
@@ -188,7 +188,7 @@ RECOMPILES: dict[str, OptionWords] = {
     "dynamo.fail_on_recompile_limit_hit": OptionWords(
         "Raises when the recompile limit is reached.",
         "",
-        {"false": "run in Python from then on", "true": "raise"},
+        {"false": "run in eager mode from then on", "true": "raise"},
     ),
 }
 

@@ -211,9 +211,9 @@ class _Shares:
 SHARED, SIMILAR, PART = "~", "≈", "÷"
 """Signs before a time."""
 MEANINGS = {
-    SHARED: "shared out among calls of one name",
+    SHARED: "divided equally among calls of the same name",
     SIMILAR: "of a kernel whose name differs in its number",
-    PART: "an equal part of kernels that compute other operations, too",
+    PART: "an equal part of a kernel that also computes other operations",
 }
 
 SIGNS = (

@@ -57,7 +57,7 @@ MOST_STEPS = 20_000
 """Maximum number of events that are read for one gap; a gap with more is marked."""
 
 PYTHON = "Python, or what the profile does not record"
-LATENCY = "it was launched already: the GPU had not begun it"
+LATENCY = "already launched, but not yet started by the GPU"
 CUT = "more, which was not read"
 COMPILES = "torch compiles"
 """Beginning of the phrase for it; the function may follow."""

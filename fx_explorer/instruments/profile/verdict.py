@@ -112,8 +112,8 @@ def _doubts(figures: ProfileFigures) -> Iterator[str]:
     profile = figures.profile
     if profile.shared_s > 0:
         yield (
-            f"{run_time(profile.shared_s)} are shared out among calls of one name that their "
-            "order does not tell apart (~)."
+            f"{run_time(profile.shared_s)} are divided equally among calls of the same name, "
+            "whose order does not tell them apart (~)."
         )
     yield from profile.notes
     if profile.problem:

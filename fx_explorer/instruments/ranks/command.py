@@ -23,7 +23,7 @@ run train.py wrote
 A file's name (rank_3) and its records say which rank it belongs to. Compared are: which functions
 were compiled and in which order, the operations of the graphs (not their names), sizes and types,
 breaks, guards, why functions were recompiled, what torch's caches answered, collectives, and how it
-ended. A log that is cut off is compared as far as it goes.
+ended. A truncated log is compared up to its end.
 
 exit codes: 0 compared · 1 with --check: they diverge, or it is unknown for a rank · 2 and 5 as for
 every command

@@ -162,16 +162,16 @@ class Wait:
             verb = "waits" if len(self.waiting) == 1 else "wait"
             it = "it" if len(self.never) == 1 else "they"
             late = (
-                f"{it} may never come to its collectives, in which {format_ranks(self.waiting)} "
+                f"{it} may never reach its collectives, in which {format_ranks(self.waiting)} "
                 f"{verb}"
             )
             return f"{format_ranks(self.never)} failed to compile {where}: {late}"
-        verb = "comes" if len(self.last) == 1 else "come"
+        verb = "reaches" if len(self.last) == 1 else "reach"
         late = (
-            f"{format_ranks(self.last)} {verb} to the collectives of {where} "
+            f"{format_ranks(self.last)} {verb} the collectives of {where} "
             f"{seconds(self.longest_s)} after rank {self.first}"
         )
-        return f"{late}, which waits in them so long if the clocks agree"
+        return f"{late}, which waits that long in them if the clocks agree"
 
 
 def waits(summaries: Sequence[RankSummary]) -> list[Wait]:

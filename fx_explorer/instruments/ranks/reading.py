@@ -389,7 +389,7 @@ def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummar
         return "the packed log ends in the middle"
     outcome = reader.meta("outcome")
     if outcome is None or model.Outcome.from_json(outcome).kind in _CUT_SHORT:
-        return "its capture did not come to its end"
+        return "its capture did not finish"
     if not log:
         # A capture knows that the program came to its end, whatever torch wrote of a compilation.
         return ""

@@ -37,7 +37,7 @@ def headline(ranks: ComparedRanks) -> str:
     count = len(ranks.summaries)
     first = ranks.first
     if count == 1:
-        return f"There is one rank, {ranks.summaries[0].rank}, and none to hold it against."
+        return f"There is only rank {ranks.summaries[0].rank}, and no other to compare it with."
     if first is None:
         unknown = [rank.rank for rank in ranks.summaries if rank.unknown_end]
         silent = [
@@ -52,14 +52,12 @@ def headline(ranks: ComparedRanks) -> str:
             text = describe_others(
                 [rank.rank for rank in ranks.summaries if not rank.unknown_end], unknown, count
             )
-            return (
-                f"{as_sentence(format_ranks(unknown))} did the same as {text}, as far as what "
-                "is there of it goes."
-            )
+            logs = "its log goes" if len(unknown) == 1 else "their logs go"
+            return f"{as_sentence(format_ranks(unknown))} did the same as {text}, as far as {logs}."
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
         if len(ranks.groups) > 1:
             parts = f"the {count:,} ranks have {counted(len(ranks.groups), 'part')} of the model"
-            return f"No rank diverges: {parts}, and those of one part compiled the same."
+            return f"No rank diverges: {parts}, and ranks with the same part compiled the same."
         each = counted(len(ranks.summaries[0].compilations), "compilation")
         failed = sum(compilation.has_failed for compilation in ranks.summaries[0].compilations)
         of_which = f", of which {failed:,} failed" if failed else ""

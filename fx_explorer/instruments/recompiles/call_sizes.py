@@ -56,7 +56,7 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
         made_at = _line_made_at(reader, of, match["name"], line)
         if made_at:
             where = f"{name} is made inside {function_resumed(of.function)}, at line {made_at}"
-            return OutOfReach(where, f"take away the graph break at line {line}")
+            return OutOfReach(where, f"avoid the graph break at line {line}")
         frames = frames[:-1]
     attribute = match["attribute"] or match["kept"]
     if attribute and (made_at := _assigned_at(reader, of, attribute)):
@@ -100,7 +100,7 @@ def _passed_by(
     if (caller.file, passes) in compiled:
         return OutOfReach(
             f"{name} is passed by {passes}, at line {caller.line}, which is compiled too",
-            f"take away the graph breaks of {passes}",
+            f"avoid the graph breaks of {passes}",
         )
     return None
 

@@ -80,7 +80,7 @@ def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
     names = [entry.filename for entry in listed]
     if len(set(names)) != len(names):
         raise UnreadableProgramError(
-            f"{path} has two files of one name in it, so its kind is ambiguous"
+            f"{path} contains two files with the same name, so its kind is ambiguous"
         )
     for name in names:
         if name.startswith("/") or ".." in name.split("/") or "\\" in name:

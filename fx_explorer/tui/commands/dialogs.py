@@ -126,14 +126,14 @@ _STEPS: tuple[Declaration, ...] = (
         "enter",
         "go('into')",
         "into",
-        "In recorded bytecode, go into the resume function that is called next.",
+        "In recorded bytecode, step into the resume function that is called next.",
     ),
     Declaration(
         "steps.out",
         "B",
         "go('out')",
         "out of",
-        "In recorded bytecode, go out of the function, to where its caller continues.",
+        "In recorded bytecode, step out of the function, to where its caller continues.",
     ),
     Declaration(
         "steps.caller",

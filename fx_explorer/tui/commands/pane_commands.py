@@ -343,7 +343,7 @@ def _place_commands() -> tuple[Declaration, ...]:
             "b,alt+left,o b",
             lambda c: c.navigation.back(),
             "back",
-            "Go back to the place before, like a browser.",
+            "Go back to the previous place, like a browser's back button.",
         ),
         Declaration(
             "history.forward",

@@ -203,8 +203,8 @@ def _screen_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.filter_rows(),
             "filter rows",
             (
-                "Show only the rows of the table (elsewhere: the guards) with the words you type; "
-                "escape shows all again."
+                "Show only table rows (elsewhere: guards) that contain the words you type; escape "
+                "shows all again."
             ),
         ),
         Declaration(
@@ -247,7 +247,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.trials.show_fixes(),
             "fixes",
             (
-                "Show edits and options that may take the graph break under the cursor away; try "
+                "Show edits and options that may avoid the graph break under the cursor; try "
                 "them, write them."
             ),
         ),
@@ -257,8 +257,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.trials.try_all_fixes(),
             "try all fixes",
             (
-                "Try all that may take the graph break under the cursor away, the likeliest first, "
-                "and what takes all breaks away."
+                "Try all changes that may avoid the graph break under the cursor, the likeliest "
+                "first, and those that avoid all breaks."
             ),
         ),
         Declaration(
@@ -266,10 +266,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "x u",
             lambda c: c.trials.undo_fix(),
             "undo a fix",
-            (
-                "Give the files that the last written fix changed the content back that they had "
-                "before."
-            ),
+            ("Restore the files that the last written fix changed."),
         ),
         Declaration(
             "capture.since",

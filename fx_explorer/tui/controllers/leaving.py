@@ -181,7 +181,7 @@ def save_session(source: Path, target: Path) -> Path:
     else:
         target = target.with_name(target.name + ".fxs")
     if os.path.lexists(target):
-        raise SessionWriteError(f"{target} is there already: choose another name")
+        raise SessionWriteError(f"{target} already exists: choose another name")
     try:
         copy_session(source, OutputFile(target, "session", never_ours))
     except (sqlite3.Error, OSError, UsageError) as error:

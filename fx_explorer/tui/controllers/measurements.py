@@ -137,9 +137,9 @@ class Measurements:
     async def ask_to_stop(self) -> None:
         """Ask, stop what still runs then, and tell the user what is kept."""
         if self._is_benching_program:
-            kept = "What was measured so far is kept."
+            kept = "Results so far are kept."
         else:
-            kept = "Nothing of it is kept."
+            kept = "Results so far are discarded."
         if not await ask(self.app, Consent("Stop measuring?", kept)):
             return
         if self._is_benching_kernel:

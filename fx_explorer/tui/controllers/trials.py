@@ -79,14 +79,14 @@ class Trials:
         trials = list(chain.from_iterable(self._fix_trials.values()))
         return trials[-1].verdict if trials else None
 
-    @conversation("fixes", "look for what may take a graph break away")
+    @conversation("fixes", "look for changes that may avoid a graph break")
     async def show_fixes(self) -> None:
         """Show the fixes of the break. This works on a saved session too: proposing runs
         nothing.
         """
         await self._offer_fixes(tries_all=False)
 
-    @conversation("try all", "look for what may take a graph break away, and try it")
+    @conversation("try all", "look for changes that may avoid a graph break, and try them")
     async def try_all_fixes(self) -> None:
         """Show the fixes of the break, and try all of them."""
         await self._offer_fixes(tries_all=True)

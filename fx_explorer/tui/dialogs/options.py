@@ -267,7 +267,7 @@ class TryingDialog(RunningDialog[Chosen]):
 
     def _stop_trial(self) -> None:
         if is_under_way(self._trial):
-            self.ask_to_stop("Stop the trial?", "Nothing of it is kept.", self._cancel_trial)
+            self.ask_to_stop("Stop the trial?", "Results so far are discarded.", self._cancel_trial)
 
     def _cancel_trial(self) -> None:
         if is_under_way(self._trial):

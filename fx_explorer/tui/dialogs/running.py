@@ -211,7 +211,7 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
         self.show_clock()
 
     def action_leave(self) -> None:
-        self.ask_to_stop("Stop measuring?", "Nothing of it is kept.", self._stop)
+        self.ask_to_stop("Stop measuring?", "Results so far are discarded.", self._stop)
 
     def _stop(self) -> None:
         self.workers.cancel_node(self)

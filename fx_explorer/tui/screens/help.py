@@ -109,10 +109,10 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
-        "A graph break is where Dynamo stopped a graph and let Python run; a recompile "
-        "is a function compiled again.\n"
+        "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a "
+        "function compiled again.\n"
         "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
-        "x x shows edits of your source, or options, that may take the break away, and tries them.",
+        "x x shows edits of your source, or options, that may avoid the break, and tries them.",
         "Moving",
     ),
     "guards": (
@@ -201,16 +201,15 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "profile": (
-        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First what "
-        "the GPU's time went to, then the\n"
-        "gaps in which it is idle, then your lines, then what ran without being joined "
-        "to a kernel.\n"
-        "Below the list: what your program did in the gap. Enter goes to the kernel "
-        "behind the gap, or to your line.\n"
-        "6 and 0 have the times of kernels and modules, graphs and generated code (2) "
-        "those of operations and calls.\n"
-        "÷ is an equal part of a kernel that computes other operations, too. < puts the "
-        "most expensive operations first.",
+        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First: what the "
+        "GPU's time\n"
+        "went to. Then: idle gaps, your lines, and GPU work that belongs to no captured kernel.\n"
+        "Below the list: what your program did in the gap. Enter goes to the kernel behind the "
+        "gap, or to your line.\n"
+        "6 shows times of kernels, 0 of modules, graphs of operations, and generated code (2) of "
+        "calls.\n"
+        "÷: a kernel computes several operations, and each gets an equal part of its time. < "
+        "puts the most expensive operations first.",
         "Moving",
     ),
     "roofline": (

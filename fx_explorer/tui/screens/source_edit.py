@@ -99,7 +99,7 @@ class SourceEditScreen(Dialog[None]):
         """Write the diff, but never over an existing file: it may be the source itself."""
         if os.path.lexists(path):
             self.notify(
-                f"{path} is there already: nothing was written. Give another name.",
+                f"{path} already exists: nothing was written. Give another name.",
                 severity="warning",
                 timeout=10,
             )

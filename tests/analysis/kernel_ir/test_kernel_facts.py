@@ -33,9 +33,10 @@ def test_bytes_come_first_with_the_time_that_memory_needs(tmp_path: Path) -> Non
     memory_us = ESTIMATED_BYTES / 3.35e12 * 1e6
     told = facts(tmp_path / "s.fxs", "h100_softmax")["time"]
     assert told.startswith(
-        f"reads and writes 516.0 kB: {memory_us:.2f} µs at 3.35 TB/s, an estimate; so short that starting it takes longer"
+        f"reads and writes 516.0 kB: {memory_us:.2f} µs at 3.35 TB/s, an estimate; so short that "
+        "its launch takes longer"
     )
-    assert told.endswith("so short that starting it takes longer")
+    assert told.endswith("so short that its launch takes longer")
 
 
 def test_operations_of_a_product_are_compared_with_the_peak_of_its_type(tmp_path: Path) -> None:
@@ -74,5 +75,5 @@ def test_in_short_the_time_is_called_an_estimate(tmp_path: Path, built: bool) ->
         (kernel,) = reader.rows(model.Kernel)
         build = next(iter(reader.rows(model.KernelBuild)), None)
         told = in_short(reader, kernel, find_gpu("h100"), build)
-    assert told[0] == "at least 1.50 µs a call (estimate), so short that starting it takes longer"
+    assert told[0] == "at least 1.50 µs a call (estimate), so short that its launch takes longer"
     assert ("30 registers" in told) == built

@@ -140,7 +140,8 @@ def test_a_text_that_is_not_the_files_is_linked_to_nothing_and_that_is_said(
     found = copied_lines(jit("kernel"), source)
     assert [one.file_line for one in found.lines] == [9]
     assert found.problems == (
-        f"kernel ({file}:13) is not in the generated kernel as it stands there: its lines are not linked to it",
+        f"kernel ({file}:13) does not occur unchanged in the generated kernel: its lines are not "
+        "linked to it",
     )
 
 
@@ -158,7 +159,7 @@ def test_what_stands_there_twice_is_linked_to_nothing(jit: Loaded, file: Path) -
     found = copied_lines(of_one, as_inductor_writes(of_one, twin, twin))
     assert [one.count for one in found.lines] == [2]
     assert found.problems[0].startswith(
-        f"twin_two ({file}:{line}) is more than once in the generated kernel"
+        f"twin_two ({file}:{line}) occurs more than once in the generated kernel"
     )
 
 

@@ -135,7 +135,7 @@ def test_without_a_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cxx_that_is_not_there_is_named() -> None:
-    with pytest.raises(WorkerError, match="CXX is /nowhere/icc, which is not there"):
+    with pytest.raises(WorkerError, match="CXX is /nowhere/icc, which does not exist"):
         shim.compiler({"CXX": "/nowhere/icc"})
 
 

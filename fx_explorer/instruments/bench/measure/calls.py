@@ -305,8 +305,8 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
                 already = changes.setdefault(id(tensor), {}).setdefault(dim.dim, size.value)
                 if already != size.value:
                     raise TargetError(
-                        f"dimension {dim.dim} of {dim.input} would be {already:,} and "
-                        f"{size.value:,} at once"
+                        f"dimension {dim.dim} of {dim.input} gets two sizes: {already:,} and "
+                        f"{size.value:,}"
                     )
         parts.append(f"{size.name} is dimension {_format_dims(dims)}")
     arguments = target.arguments.changed(
@@ -385,7 +385,7 @@ def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
 
 
 def _shapes(value: object) -> str:
-    return ", ".join(str(list(tensor.shape)) for tensor in tensors(value)) or "it is no tensor"
+    return ", ".join(str(list(tensor.shape)) for tensor in tensors(value)) or "it is not a tensor"
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:

@@ -331,19 +331,19 @@ def fixes_of_backward(
         splices = _outside(site, stack)
         if splices:
             yield site.edit(
-                "call backward() outside of what is compiled",
-                "The function becomes two: one that is compiled and gives the loss, and "
-                "this one, which goes backward from it.",
+                "call backward() outside the compiled function",
+                "The function is split in two: a compiled one returns the loss, and this one "
+                "calls backward() on it.",
                 splices,
                 RISK,
             )
     if broken.registry_id == "GB0123":
         yield Fix(
-            "let the graph hold the backward",
+            "trace backward() into the graph",
             "With dynamo.trace_autograd_ops torch traces what backward() does to the "
             "gradients as part of the graph.",
-            "It holds for everything that is compiled. Of the loss only loss.detach() "
-            "can be returned.",
+            "It applies to everything that is compiled. Only loss.detach() can be returned, not "
+            "the loss.",
             broken.line,
             settings={"dynamo.trace_autograd_ops": True},
         )

@@ -165,7 +165,7 @@ def _in_graph(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
     splice = _allowed(site.code, opaque)
     if splice:
         yield site.edit(
-            f"put the call of {opaque.written}() into the graph as it stands",
+            f"put the call of {opaque.written}() into the graph unchanged",
             "With torch.compiler.allow_in_graph Dynamo does not look into the function; "
             "autograd and the backend do.",
             [*imports(site.code, "torch"), splice],

@@ -97,12 +97,10 @@ def add_differences(
         )
         figure = f" by up to {original.largest:.3g}" if original else " too"
         if place in by_inductor and place not in by_change:
-            by_inductor_alone.append(f"{text}, and that of the original{figure}")
+            by_inductor_alone.append(f"{text}, and the original's{figure}")
             comparison.by_compiling.add(place)
         elif changed and original and _is_as_far(changed, original, apart):
-            by_inductor_alone.append(
-                f"{text}, and that of the original{figure}{_part(original, apart)}"
-            )
+            by_inductor_alone.append(f"{text}, and the original's{figure}{_part(original, apart)}")
         elif place in by_inductor:
             comparison.differences.append(
                 f"{text}; that of the original differs{figure}, in another way"

@@ -194,8 +194,8 @@ def _gradients_left_out(before: Run, after: Run) -> Iterator[str]:
     calls, others = before["backward calls"], after["backward calls"]
     if calls != others:
         yield (
-            f"gradients at calls of backward(), of which the original makes {calls} and the "
-            f"changed script {others}"
+            f"gradients at calls of backward(): the original makes {calls}, the changed script "
+            f"{others}"
         )
     elif calls == others and before["kept backward calls"] < calls:
         yield (

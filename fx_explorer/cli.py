@@ -62,8 +62,7 @@ COMMANDS: dict[str, str] = {
         "compile time of each"
     ),
     "memory": (
-        "say what a training step needs at its peak, what makes it up, and what is held "
-        "kernel after kernel"
+        "predict the peak memory of a training step, its parts, and the memory kernel by kernel"
     ),
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": (

@@ -175,7 +175,9 @@ def test_a_link_to_a_session_stays_a_link_and_a_dangling_one_is_not_followed(
     assert (here / "link.fxs").is_symlink()
     with SessionReader(here / "real.fxs") as reader:
         assert reader.meta("progress") == "again"
-    with pytest.raises(UsageError, match=r"dangling.fxs is a link to nowhere, which does not exist"):
+    with pytest.raises(
+        UsageError, match=r"dangling.fxs is a link to nowhere, which does not exist"
+    ):
         session_file(here / "dangling.fxs").check()
 
 

@@ -61,7 +61,7 @@ def test_what_only_eager_mode_raises_is_no_error_of_the_program(
     assert isinstance(outcome, dict)
     assert isinstance(target, dict)
     assert (outcome["kind"], target["build"]) == ("finished", True)
-    assert "compiled, it does not raise" in outcome["message"]
+    assert "the compiled program does not raise" in outcome["message"]
     assert "modified by an inplace operation" in outcome["message"]
 
 

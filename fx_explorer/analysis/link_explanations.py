@@ -44,8 +44,8 @@ HOW_IN_WORDS: dict[How, str] = {
     "fwd_source_fn_stack": (
         "the backward node carries its forward call (meta['fwd_source_fn_stack'])"
     ),
-    "seq_nr": "same autograd sequence number: close, not certain",
-    "stack_trace": "same user stack: close, not certain",
+    "seq_nr": "same autograd sequence number: likely, not certain",
+    "stack_trace": "same user stack: likely, not certain",
     "name": "same name within one partition",
     "aot_input": "AOTAutograd made this input from it",
     "origins": "the scheduler lists the node as an origin of the kernel",

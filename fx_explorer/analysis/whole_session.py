@@ -146,7 +146,7 @@ def damage(reader: SessionReader) -> list[str]:
         (reader.meta("skipped_records", 0), "lines and records that could not be read"),
         (
             log.get("wrong_hashes", 0),
-            "texts that are not what torch wrote: changed, or mixed with others",
+            "texts that were changed since torch wrote them, or are mixed with others",
         ),
         (log.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
     )

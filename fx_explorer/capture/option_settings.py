@@ -159,9 +159,9 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
 SETTING = "compile.dynamic"
 
 THROUGH = (
-    "Dynamo is through with these graphs, so their sizes stay as they are. To have other ones "
-    "dynamic, capture again with --dynamic or --no-dynamic; with --step, this option can be "
-    "changed while Dynamo has a graph."
+    "Dynamo has finished these graphs, so their sizes stay as they are. To make others dynamic, "
+    "capture again with --dynamic or --no-dynamic; with --step, this option can be changed while "
+    "Dynamo has a graph."
 )
 
 _OPTIONS = ("assume_static_by_default", "automatic_dynamic_shapes")

@@ -420,10 +420,10 @@ def _why_not_recorded(words: list[str], environment: list[str], hook: str) -> st
     """Return what keeps a Python from loading our hook: an option, or its environment."""
     option = option_without_site(words[1:])
     if option:
-        return f"it was started with {option}, which keeps Python from its environment"
+        return f"it was started with {option}, which makes Python ignore its environment"
     path = next((word for word in environment if word.startswith("PYTHONPATH=")), "")
     if hook not in path.partition("=")[2].split(os.pathsep):
-        return "its environment has not the PYTHONPATH that this program was given"
+        return "its environment lacks the PYTHONPATH that this program was given"
     return "another sitecustomize hides ours, or its Python is older than 3.10"
 
 

@@ -93,8 +93,8 @@ LAUNCHES_IN = (
 )
 
 FILTERED = (
-    "What a dropped guard looked at is not checked any more. When it changes, the old compiled "
-    "code keeps running."
+    "What a dropped guard checked is no longer checked: when it changes, the old compiled code "
+    "keeps running."
 )
 
 

@@ -152,7 +152,7 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
         return "it was started with an environment of its own"
     option = option_without_site(command[1:])
     if option:
-        return f"it was started with {option}, which keeps Python from its environment"
+        return f"it was started with {option}, which makes Python ignore its environment"
     return ""
 
 

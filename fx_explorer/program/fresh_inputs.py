@@ -286,7 +286,7 @@ def calls(arguments: Arguments) -> Iterator[PlannedCall]:
     yield PlannedCall("the example inputs", copied(arguments))
     yield from (PlannedCall(words, given) for words, given in _other_content(arguments))
     yield PlannedCall(
-        "the example inputs once more, from what the call before has left",
+        "the example inputs again, with the state that the previous call left",
         copied(arguments),
         goes_on=True,
     )

@@ -34,7 +34,7 @@ from fx_explorer.program.usable_torch import TorchEnded
 from fx_explorer.worker.progress import RequestProgress
 
 ONLY_IN_EAGER_MODE = (
-    "compiled, it does not raise; its graphs do where they run with PyTorch's operators: {}"
+    "the compiled program does not raise, but its graphs do when PyTorch's operators run them: {}"
 )
 
 

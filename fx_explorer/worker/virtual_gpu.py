@@ -83,10 +83,10 @@ class VirtualGpu:
             read_users_files(self._emulation)
             for question in list(self._emulation.questions)[:1]:
                 text = (
-                    f"{Path(question.file).name}:{question.line} asks {question.what}, which is "
-                    "answered otherwise on the GPU"
+                    f"{Path(question.file).name}:{question.line} asks {question.what}, which has "
+                    "another answer on the GPU"
                 )
-                self._progress.note(f"{text}; --no-weights captures it as there")
+                self._progress.note(f"{text}; --no-weights captures it as on the GPU")
 
     def explain_error(self, error: BaseException) -> str:
         """Return an explanation of an error that the program would not have had on a real GPU;

@@ -175,7 +175,7 @@ def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(
     assert said[1] == f"5 operators are in 2 segments: {shares}. PyTorch runs the other 2."
     assert said[2].startswith("Of what is not supported, aten.i0 (1 call, ")
     assert said[3].startswith(
-        "fx-explorer asked operator_support of small_backend.py, an object of its class LinearLayers, and had torch's "
+        "fx-explorer asked operator_support of small_backend.py, an instance of its class LinearLayers, and had torch's "
         "partitioner"
     )
     assert explain_splits(graph) == [
@@ -308,12 +308,12 @@ def test_values_of_a_damaged_session_are_refused(session: Path, tmp_path: Path) 
         (
             "mine.py:mine",
             "exited",
-            "It is not known what mine.py:mine supports: the capture ended before it was through",
+            "It is not known what mine.py:mine supports: the capture ended before it had finished a graph",
         ),
         (
             "mine.py:mine",
             "killed",
-            "It is not known what mine.py:mine supports: the capture ended before it was through",
+            "It is not known what mine.py:mine supports: the capture ended before it had finished a graph",
         ),
         ("inductor", "killed", NO_BACKEND),
         ("inductor", "finished", NO_BACKEND),

@@ -17,5 +17,5 @@ def test_a_time_says_of_what_it_is_a_part_and_how_it_was_found() -> None:
 
 def test_times_that_differ_widely_are_told() -> None:
     assert RunTime(4e-3, 3e-3, CALL).description.endswith(
-        "of widely differing times: measure again when the machine is idle"
+        "times vary widely: measure again when the machine is idle"
     )

@@ -463,7 +463,7 @@ def test_what_the_author_left_to_python_stays_so() -> None:
 
 
 def test_sizes_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(TargetError, match="dimension 0 of ids would be 2 and 7 at once"):
+    with pytest.raises(TargetError, match="dimension 0 of ids gets two sizes: 2 and 7"):
         with_sizes(TARGET, [InputSize(2, (InputDim("ids", 0),)), InputSize(7)])
 
 

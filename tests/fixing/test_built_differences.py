@@ -46,7 +46,7 @@ TOLD = [
         OTHER,
         THIRD,
         "",
-        "by up to 2, and that of the original by up to 4 of 4, so the effect of the change on it is unknown",
+        "by up to 2, and the original's by up to 4 of 4, so the effect of the change on it is unknown",
     ),
     (
         THIRD,
@@ -54,7 +54,7 @@ TOLD = [
         "differs by up to 4; that of the original differs by up to 1, in another way",
         "",
     ),
-    (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and that of the original by up to 0.003"),
+    (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and the original's by up to 0.003"),
     (
         FARTHER,
         ROUNDED,

@@ -80,7 +80,7 @@ def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(
     assert built.verdict == "partly compared", (
         built.reason
     )  # the number is one of 64 bits behind the break, too
-    where = "(the output, with the largest and smallest integers in the built code: differs by up to 104, and that of the original "
+    where = "(the output, with the largest and smallest integers in the built code: differs by up to 104, and the original's "
     assert f"not compared: what compiling changes, with the original too {where}" in built.reason
     assert "with the code built too" not in built.reason
 

@@ -264,4 +264,4 @@ def test_one_rank_has_none_to_be_held_against(
 ) -> None:
     write_rank(tmp_path, 5, as_rank(text_of(DDP), 5))
     assert cli.main(["ranks", str(tmp_path), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["summary"].startswith("There is one rank, 5")
+    assert json.loads(capsys.readouterr().out)["summary"].startswith("There is only rank 5")

@@ -203,7 +203,7 @@ def test_a_missed_cache_is_told_with_the_part_of_the_key_that_differs(tmp_path: 
         write_rank(tmp_path, rank, text)
     (told,) = (one.words for one in ranks(tmp_path).findings if one.aspect == "cache")
     assert told == (
-        "torch's caches answered rank 2 otherwise for fn() at test_codecache.py:459: hit the FX graph cache and passed by "
+        "torch's caches gave rank 2 another answer for fn() at test_codecache.py:459: hit the FX graph cache and passed by "
         "AOTAutograd's cache, where the others missed the FX graph cache and passed by AOTAutograd's cache. What differs in "
         "the key is inductor_config[halide.debug]: True on rank 2, False on the others"
     )

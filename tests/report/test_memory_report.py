@@ -67,7 +67,7 @@ def test_the_text_begins_with_the_answer_and_its_timeline_fits_80_columns(
 ) -> None:
     text = printed(transformer, capsys, "text")
     assert text.startswith("A training step needs ")
-    timeline = text.partition("kernel after kernel:\n")[2].splitlines()
+    timeline = text.partition("kernel by kernel:\n")[2].splitlines()
     assert len(timeline) > 10
     assert max(map(len, timeline)) <= 80
     assert sum(line.endswith("peak") for line in timeline) == 1
@@ -82,7 +82,7 @@ def test_long_names_of_the_timeline_keep_both_ends(
         row["kernel"] for row in rows
     }
     text = printed(transformer, capsys, "text")
-    timeline = text.partition("kernel after kernel:\n")[2].splitlines()[1:]
+    timeline = text.partition("kernel by kernel:\n")[2].splitlines()[1:]
     cut = {line[2:11] for line in timeline if "…" in line[2:11]}
     assert cut
     assert all(

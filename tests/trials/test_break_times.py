@@ -144,7 +144,7 @@ async def test_a_program_that_torch_gives_up_compiling_is_refused(tmp_path: Path
         "import torch\nseen = []\n\ndef f(x):\n    x = x.sin()\n    seen.append(x.sum().item())\n    return x.cos()\n\n"
         "example_inputs = (torch.ones(3),)\n"
     )
-    with pytest.raises(UsageError, match="until torch gave it up"):
+    with pytest.raises(UsageError, match="until torch gave up"):
         await measure_breaks(program(tmp_path, text))
 
 

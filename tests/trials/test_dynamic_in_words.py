@@ -94,7 +94,7 @@ def test_dynamic_true_is_advised_when_a_mark_fails() -> None:
     assert advice(trials) == ALWAYS
     assert verdict(trials).startswith("dynamic=True makes one compilation serve both.")
     assert verdict(trials).endswith(
-        "mark_dynamic did not come to its end: raised: ConstraintViolationError: x was marked."
+        "mark_dynamic did not finish: raised: ConstraintViolationError: x was marked."
     )
 
 

@@ -56,7 +56,7 @@ async def test_the_key_at_the_pause_builds_what_raised_and_says_that_the_compile
         assert "because nothing is built while inspecting." in driver.facts
         await driver.press("c", "r")
         await driver.until(lambda: "✓ captured" in driver.header, 120)
-        await driver.until(lambda: "compiled, it does not raise" in driver.facts)
+        await driver.until(lambda: "the compiled program does not raise" in driver.facts)
         await driver.until(lambda: "you changed the option build, without" in driver.facts)
         assert "c r" not in driver.screen
         assert driver.explorer.reader.meta("build") is True

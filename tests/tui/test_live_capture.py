@@ -154,7 +154,7 @@ async def test_escape_cancels_when_pressed_twice_and_keeps_what_was_found(
         assert any("Escape again stops it" in note.message for note in driver.app._notifications)
         await driver.press("escape")
         assert capture.was_cancelled
-        await driver.until(lambda: "– cancelled; what was found is kept" in driver.header)
+        await driver.until(lambda: "– cancelled; results so far are kept" in driver.header)
         assert driver.explorer.reader.count(model.Graph) == 6
 
 
@@ -412,6 +412,6 @@ async def test_c_w_captures_again_without_weights_and_r_stays_with_that(
                 lambda number=number: driver.explorer.reader.path == captures[number].session_path
             )
         await driver.press("c", "w")
-        assert "This holds for a capture with --gpu" in " ".join(
+        assert "Only for a capture with --gpu" in " ".join(
             note.message for note in driver.app._notifications
         )

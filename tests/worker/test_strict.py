@@ -169,7 +169,7 @@ async def test_a_target_is_called_as_often_as_the_stance_needs(
         ),
         (
             {"stance": "eager_on_recompile"},
-            "nothing was when it was set (asked for with an option of fx-explorer)",
+            "and there was none (asked for with an option of fx-explorer)",
         ),
         (
             {"settings": {"compile.disable": True}},

@@ -35,7 +35,7 @@ def test_an_option_that_keeps_python_from_its_environment_is_named(
 ) -> None:
     told = _why_unseen(sys.executable, ["python", *options], None)
     assert told == (
-        f"it was started with {named}, which keeps Python from its environment" if named else ""
+        f"it was started with {named}, which makes Python ignore its environment" if named else ""
     )
 
 

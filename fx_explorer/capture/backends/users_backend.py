@@ -334,10 +334,10 @@ class Registry:
         parts = []
         if unknown:
             if len(unknown) == 1:
-                are = "name of the registry is"
+                are = "name of the registry is not an operator"
             else:
-                are = "names of the registry are"
-            parts.append(f"{len(unknown)} {are} no operator of this torch: {_some(unknown)}.")
+                are = "names of the registry are not operators"
+            parts.append(f"{len(unknown)} {are} of this torch: {_some(unknown)}.")
         if odd:
             if len(odd) == 1:
                 are = "entry of the registry is"

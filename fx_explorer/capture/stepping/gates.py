@@ -256,7 +256,7 @@ class StopAfterGate(Gates):
 def words(gate: Gate | None, published: str = "") -> str:
     if gate:
         return f"paused after {published or GATE_WORDS[gate]}"
-    return "finished; every stage is at hand"
+    return "finished; all stages are recorded"
 
 
 _STOPS: dict[Pause, frozenset[Gate]] = {

@@ -129,8 +129,8 @@ def _is_stuck(stepper: Stepper, problems: list[str]) -> bool:
 
 
 _NEEDS_DYNAMO = (
-    "Dynamo would have to capture the frame again for this, and is through with it; capture "
-    "again with these options"
+    "Dynamo has finished this frame, and would have to capture it again; capture again with these "
+    "options"
 )
 CompileHere = Callable[[torch.fx.GraphModule], Any]
 

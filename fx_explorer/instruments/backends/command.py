@@ -30,17 +30,20 @@ DOES = {
     "openxla": "XLA, for TPUs and other devices, with AOTAutograd",
     "openxla_eval": "XLA, without gradients",
     "tvm": "Apache TVM, without gradients",
-    "eager": "Dynamo's graphs, run by PyTorch: a fault that stays is Dynamo's",
-    "eager_noexcept": "as eager; an exception in a graph says that it is a bug",
-    "eager_debug": "as eager; checks what operators say of their results",
+    "eager": "Dynamo's graphs, run by PyTorch: a fault that remains is Dynamo's",
+    "eager_noexcept": "as eager; reports an exception in a graph as a bug",
+    "eager_debug": "as eager; checks operators against their schemas",
     "pre_dispatch_eager": "Dynamo's graphs, traced once more before autograd",
     "aot_eager": (
-        "AOTAutograd's graphs, run by PyTorch: with eager right and this wrong, it is AOTAutograd"
+        "AOTAutograd's graphs, run by PyTorch: if eager is right and this is wrong, it is "
+        "AOTAutograd"
     ),
     "aot_eager_default_partitioner": "as aot_eager; saves all that the backward needs",
     "aot_eager_decomp_partition": "as aot_eager, with Inductor's decompositions and partitioner",
     "aot_eager_decomp_partition_with_mode": "the same under a dispatch mode",
-    "aot_eager_decomp_partition_crossref": "the same, each operator compared with its fake",
+    "aot_eager_decomp_partition_crossref": (
+        "the same, each operator compared with its fake implementation"
+    ),
     "aot_ts": "AOTAutograd's graphs, run by TorchScript",
     "ts": "Dynamo's graphs, run by TorchScript",
     "invoke_subgraph": "AOTAutograd's graphs as regions, for tracing within tracing",

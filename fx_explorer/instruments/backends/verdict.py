@@ -42,8 +42,8 @@ def why_unknown(reader: SessionReader) -> str:
     if outcome is None or outcome.went_well or backend in ("", "inductor"):
         return NO_BACKEND
     return (
-        f"It is not known what {backend} supports: the capture ended before it was through "
-        f"with a graph ({outcome.message})."
+        f"It is not known what {backend} supports: the capture ended before it had finished a "
+        f"graph ({outcome.message})."
     )
 
 

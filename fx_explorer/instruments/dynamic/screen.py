@@ -164,7 +164,7 @@ class DynamicScreen(RunningDialog[None]):
         copies, closes = (
             first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close")
         )
-        ends = "stops, and keeps what was found" if self._trial else "closes"
+        ends = "stops, and keeps the results" if self._trial else "closes"
         copying = f"{copies} copies what to write · " if self._advice else ""
         self._hint.show(Content(runs), Content(f"{copying}{closes} {ends}"))
 

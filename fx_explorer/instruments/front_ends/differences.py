@@ -164,8 +164,8 @@ def _views(both: FrontEndDifference) -> Iterator[str]:
     views = sum(node.is_view for node in both.other.calls)
     if views:
         yield (
-            f"Calls that compute nothing (views, getitems, sizes, memory without values): {views} "
-            f"of its own, {_views_of(both.dynamo)} of Dynamo's."
+            f"Calls that compute nothing (views, getitems, sizes, empty tensors): {views} here, "
+            f"{_views_of(both.dynamo)} in Dynamo's graph."
         )
 
 

@@ -389,7 +389,7 @@ def disassembled(cubin: bytes, python: str = sys.executable) -> str:
         except OSError as error:
             raise WorkerError(f"{tool} cannot be started: {error}") from error
     if ended.returncode:
-        raise WorkerError(f"{tool} cannot read the machine's code: {ended.stderr.strip()}")
+        raise WorkerError(f"{tool} cannot read the machine code: {ended.stderr.strip()}")
     return ended.stdout
 
 

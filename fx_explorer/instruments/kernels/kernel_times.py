@@ -122,12 +122,12 @@ def _kept(session: Path, time: KernelTime, ceilings: tuple[CardCeiling, ...]) ->
 
 NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
 ZEROS = (
-    "Its integers were zeros: what they index is one place, which makes reading it faster "
-    "and adding to it slower than usual."
+    "Its integers were zeros: all indices point to one place, which makes reads faster and atomic "
+    "adds slower than usual."
 )
 BY_EVENTS = (
-    "It was timed by CUDA events, which count the start of the kernel too, some µs: torch's "
-    "profiler saw nothing here."
+    "It was timed by CUDA events, which include the launch, some µs: torch's profiler recorded "
+    "nothing here."
 )
 COLD = (
     "Its caches were emptied before each run; in a program, what the kernel before it wrote "

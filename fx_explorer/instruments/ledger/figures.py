@@ -76,7 +76,7 @@ KIND_EXPLAINED: dict[LedgerKind, str] = {
     ),
     "loss": "The sum of what the program returned, where it returned no loss.",
     "autograd": "The autograd engine, and AOTAutograd before and after the backward's kernels.",
-    "gradients": "Gradients of the call before are dropped, so that each call is alike.",
+    "gradients": "Gradients of the previous call are dropped, so that all calls are alike.",
     "wait": "Everything is started, and the GPU still computes.",
 }
 """Kind of step → its explanation in a sentence."""

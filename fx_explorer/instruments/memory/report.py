@@ -191,7 +191,7 @@ def _timeline_lines(report: MemoryReport) -> list[str]:
     whole = report.used.peak.total_bytes
     rows = timeline(report.used, TIMELINE_ROWS)
     return [
-        "What is held, kernel after kernel:",
+        "What is held, kernel by kernel:",
         f"  {LEGEND}",
         *(_timeline_line(report, row, whole) for row in rows),
     ]

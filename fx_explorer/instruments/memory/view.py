@@ -1,5 +1,5 @@
 """This module makes the app's tables about memory: the values saved for the backward (view 7), and
-the memory of a step kernel after kernel (view %).
+the memory of a step kernel by kernel (view %).
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ def _why_empty(reader: SessionReader) -> str:
 def _step_instead(reader: SessionReader) -> str:
     """Return the view that has something about memory, where this one has not."""
     if session_memory(reader).is_known:
-        return " What a step holds, kernel after kernel, is known: v m shows it."
+        return " What a step holds, kernel by kernel, is known: v m shows it."
     return ""
 
 
@@ -404,7 +404,7 @@ def step_memory_table(reader: SessionReader) -> ViewTable:
         rows = [_moment_row(used, row, paths, sentences) for row in timeline(used)]
     empty = NOTHING_YET if is_running else " ".join(sentences)
     return ViewTable(
-        shows="What a step holds in memory, kernel after kernel.",
+        shows="What a step holds in memory, kernel by kernel.",
         notice=notice,
         origin="the wrappers around the kernels, read statement by statement; nothing was measured",
         columns=MOMENT_COLUMNS,

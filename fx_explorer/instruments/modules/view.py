@@ -55,7 +55,7 @@ def modules_table(reader: SessionReader) -> ViewTable:
     if reader.meta("outcome") is not None:
         empty = OF_A_LOG if is_log(reader) else NO_MODULES
     else:
-        empty = "Nothing so far: modules are known when Dynamo is through."
+        empty = "Nothing so far: modules are known once Dynamo has finished."
     return ViewTable(
         shows="Your modules, each with all that is in it. Enter narrows every view to one; ← "
         "folds, → unfolds.",

@@ -292,7 +292,7 @@ class NumericsDriver:
                 self._learned.smallest = smallest
                 return
         self._learned.smallest = (
-            "No smallest program was written: none of those tried still differs by itself."
+            "No smallest program was written: none that was tried reproduces the difference."
         )
 
     async def _smallest(self, finding: NumericsFinding, path: Path, with_program: bool) -> str:

@@ -264,7 +264,7 @@ class _Comparison:
     def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
         these, those = _cache_answers(two), _cache_answers(one)
         return (
-            f"torch's caches answered {self._these} otherwise for {_function(two)}: {these}, "
+            f"torch's caches gave {self._these} another answer for {_function(two)}: {these}, "
             f"where {self._those} {those}"
         )
 
@@ -301,7 +301,7 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
     (
         "reasons",
         lambda compilation: compilation.reasons,
-        "{these} compiled {function} again for another reason than {those}",
+        "{function} was recompiled for another reason on {these} than on {those}",
     ),
     (
         "breaks",
@@ -311,22 +311,22 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
     (
         "guards",
         lambda compilation: compilation.guards,
-        "{these} check other things before {function} runs than {those}",
+        "{function} has other guards on {these} than on {those}",
     ),
     (
         "results",
         lambda compilation: compilation.results,
-        "the code made of {function} returns other sizes or types on {these} than on {those}",
+        "the compiled {function} returns other sizes or types on {these} than on {those}",
     ),
     (
         "numbers",
         lambda compilation: compilation.numbers,
-        "{these} compute {function} with other numbers than {those}",
+        "{function} computes with other numbers on {these} than on {those}",
     ),
     (
         "guard_values",
         lambda compilation: compilation.guard_values,
-        "{these} check for other numbers before {function} runs than {those}",
+        "the guards of {function} have other numbers on {these} than on {those}",
     ),
 )
 """Aspects that are compared between ranks whose graphs have the same operations."""

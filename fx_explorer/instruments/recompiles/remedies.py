@@ -249,7 +249,7 @@ def _of_object(change: GuardChange) -> str:
             f"Set {change.name} before the first call and leave it: each object is compiled "
             "separately."
         )
-    return f"{BOTH_STAY} With many: pass the same object as {change.name} each time."
+    return f"{BOTH_STAY} Otherwise pass the same object as {change.name} each time."
 
 
 def _of_requires_grad(change: GuardChange) -> str:
@@ -259,8 +259,8 @@ def _of_requires_grad(change: GuardChange) -> str:
         )
     # Not detach(): that would cut the gradient.
     return (
-        f"{BOTH_STAY} Where its gradient is wanted in no call, or in all, let {change.name} be the "
-        "same in each."
+        f"{BOTH_STAY} If all calls need its gradient, or none does, give {change.name} the same "
+        "requires_grad in each."
     )
 
 
@@ -302,8 +302,7 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "type": _of_type,
     "object": _of_object,
     "function": lambda change: (
-        f"{BOTH_STAY} With many: each function with code of its own is compiled, so let "
-        "one function decide what to do."
+        f"{BOTH_STAY} With many functions, each is compiled: let one function decide what to do."
     ),
     "gone": lambda _: (
         "Keep what is passed alive between the calls: a function or object that is "

@@ -206,8 +206,8 @@ def _blocks(readable: _Readable, damage: Damage) -> Iterator[bytes]:
 
 
 CHANGED = (
-    "This text is not in {log} any more: the log was changed or removed since it was opened. "
-    "Open it again."
+    "This text is no longer in {log}: the log was changed or removed since it was opened. Open it "
+    "again."
 )
 
 

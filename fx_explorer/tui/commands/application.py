@@ -44,8 +44,8 @@ def _capture_commands() -> tuple[Declaration, ...]:
             lambda c: c.capturing.watch(),
             "watch",
             (
-                "Watch the program's files: saving one captures again, keeping the place; at "
-                "once when one has changed already."
+                "Capture again when a file of the program is saved, and stay at the same place; "
+                "at once if one has changed already."
             ),
         ),
         Declaration(
@@ -61,8 +61,8 @@ def _capture_commands() -> tuple[Declaration, ...]:
             "cancel",
             "cancel",
             (
-                "Show all again where views are narrowed; else, pressed twice, stop the running "
-                "capture, keeping what was found."
+                "Show everything again in narrowed views; otherwise, pressed twice, stop the "
+                "running capture and keep its results."
             ),
         ),
     )
@@ -239,7 +239,7 @@ def _tour_commands() -> tuple[Declaration, ...]:
             "space N",
             lambda c: c.tour.back(),
             "step before",
-            "In the tour, go back to the step before.",
+            "In the tour, go back to the previous step.",
         ),
         Declaration(
             "tour.leave",

@@ -119,7 +119,7 @@ _STEPS: tuple[Declaration, ...] = (
         "up,k",
         "go('line_before')",
         "line before",
-        "In recorded bytecode, go back to the line before.",
+        "In recorded bytecode, go back to the previous line.",
     ),
     Declaration(
         "steps.into",

@@ -106,8 +106,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v m",
         "memory of a step",
         (
-            "What a step holds in memory, kernel after kernel: parameters, saved "
-            "activations, gradients, temporaries; the peak."
+            "What a step holds in memory, kernel by kernel: parameters, saved activations, "
+            "gradients, temporaries; the peak."
         ),
     ),
     (

@@ -164,8 +164,8 @@ def _caller_entries(reader: SessionReader, node: model.Node) -> list[Entry]:
 
 
 _LEFT_OUT: Mapping[LeftOutReason, str] = {
-    "unchanged": "nothing: it returned its input unchanged, and AOTAutograd traced nothing for it",
-    "empty": "nothing: it returned nothing, and AOTAutograd traced nothing for it",
+    "unchanged": "nothing: it returned its input unchanged, so AOTAutograd traced no operation",
+    "empty": "nothing: it returned nothing, so AOTAutograd traced no operation",
     "unused": "nothing: AOTAutograd traced it, and removed it again, as nothing used its result",
     "inlined": "the operations of the graph that it calls: AOTAutograd traced those in its place",
 }

@@ -63,7 +63,7 @@ class Waiting:
 
     @property
     def after(self) -> str:
-        """Complete “paused after …”; empty when every stage is at hand."""
+        """Complete “paused after …”; empty when all stages are recorded."""
         if self.published or not self.gate:
             return self.published
         return GATE_WORDS[self.gate]

@@ -64,8 +64,8 @@ MISSING: dict[Slot, str] = {
         "There is no joint graph: only training has one, when AOTAutograd is part of the backend."
     ),
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
-    "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, "
-    "or gave it up.",
+    "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished, or "
+    "gave up.",
     "": "Nothing is shown here.",
     **{
         name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all."

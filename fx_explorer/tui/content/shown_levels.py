@@ -46,7 +46,7 @@ SEVERAL_KERNELS = (
     "(6) has all."
 )
 FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
-DISASSEMBLING = "Disassembling the machine's code …"
+DISASSEMBLING = "Disassembling the machine code …"
 NOT_BUILT = (
     "This kernel was not built, and the capture was not for a virtual GPU: --build builds "
     "it, --gpu h100 shows it."

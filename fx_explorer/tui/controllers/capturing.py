@@ -182,8 +182,8 @@ class Capturing:
         captures = self._services.captures
         if self.make_without_weights is None:
             message = (
-                "This holds for a capture with --gpu that feeds the program real tensors, "
-                "and has its target at hand."
+                "Only for a capture with --gpu that feeds the program real tensors, and whose "
+                "target is available."
             )
             self._services.notify(message)
         elif captures.is_running and not captures.waiting:
@@ -222,8 +222,8 @@ class Capturing:
         """Capture again with the kernels built, and run the compiled code."""
         if self.make_built is None:
             self._services.notify(
-                "This holds for a capture that builds nothing, of a program for this "
-                "machine that is at hand."
+                "Only for a capture that builds nothing, of a program that is available and made "
+                "for this machine."
             )
         elif self._works:
             self._services.notify(RUNNING)
@@ -270,9 +270,7 @@ class Capturing:
         elif self._stop_asked != asked:
             self._stop_asked = asked
             what = "reading" if captures.reads_log else "capture"
-            message = (
-                f"The {what} continues. Escape again stops it, and keeps what was found so far."
-            )
+            message = f"The {what} continues. Escape again stops it, and keeps the results so far."
             if waiting:
                 message = (
                     "The compiler is paused. Escape again stops the capture; r continues, c x "

@@ -162,7 +162,7 @@ class Panes:
         if is_on:
             self._explorer.notify(f"Kernels are marked{where}.")
         else:
-            self._explorer.notify(f"Kernels are not marked any more{where}.")
+            self._explorer.notify(f"Kernels are no longer marked{where}.")
 
     def toggle_machine_words(self) -> None:
         """Show or hide the decoded control bits beside each SASS instruction."""

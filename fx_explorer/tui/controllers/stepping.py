@@ -358,6 +358,6 @@ def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: 
         return ""
     if not is_inductors or gate not in _NEXT:
         return f"{key} continues."
-    done = "; the forward is through" if (gate, direction) == ("partition", "backward") else ""
+    done = "; the forward is finished" if (gate, direction) == ("partition", "backward") else ""
     graph = f"{direction} graph" if direction else "graph"
     return f"{key} continues to {_NEXT[gate].format(graph=graph)}{done}."

@@ -252,9 +252,7 @@ class Variants:
         reader = self._services.stepped_session
         starts = variant_starts(reader, waiting.compilation) if reader else []
         if not starts:
-            self._services.notify(
-                "Nothing has been compiled yet for another variant to start from."
-            )
+            self._services.notify("Nothing has been compiled yet, so no variant can start from it.")
         return starts
 
     @conversation("mark region", "mark the selection as a region")

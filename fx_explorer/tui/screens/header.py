@@ -124,7 +124,7 @@ def paused_state(waiting: Waiting, keys: tuple[tuple[str, str, str], ...]) -> Ca
     if waiting.gate:
         after = f"paused after {waiting.after}"
     else:
-        after = "every stage is at hand"
+        after = "all stages are recorded"
     return CaptureState(
         "‖",
         printable(" ".join(part for part in (after, where, waiting.direction) if part)),
@@ -163,7 +163,7 @@ def _ended(outcome: Outcome, took: str) -> CaptureState:
             return CaptureState("✓", text, "good")
         return CaptureState("✗", text, "problem")
     if outcome.kind == "cancelled":
-        return CaptureState("–", "cancelled; what was found is kept", "notice")
+        return CaptureState("–", "cancelled; results so far are kept", "notice")
     return CaptureState(
         "✗",
         _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(),

@@ -140,9 +140,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "memory": (
         (
-            "Enter goes to the node of the forward graph that makes the value. v m shows "
-            "what is held kernel after kernel. p b shows the forward graph beside the backward "
-            "graph."
+            "Enter goes to the node of the forward graph that makes the value. v m shows what is "
+            "held kernel by kernel. p b shows the forward graph beside the backward graph."
         ),
         "Moving",
     ),

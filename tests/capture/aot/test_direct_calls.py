@@ -271,7 +271,7 @@ def test_what_a_capture_lacks_is_told_first(tmp_path: Path) -> None:
         "The saved code checks 9 and does not check 1 guard.",
         "Risky among them: self.act (ID_MATCH). Such a guard told versions apart, or looks like a "
         "choice of configuration.",
-        "No captured version was seen to take another value of times.",
+        "All captured versions have the same value of times.",
     ]
 
 

@@ -369,7 +369,7 @@ def test_names_that_are_no_operator_are_told(tmp_path: Path) -> None:
         backend_with({"relu", "aten.addmm", "aten.admm", "aten::relu.nope", "my relu!", 7}),
     )
     assert the_report(reader).notes == (
-        "3 names of the registry are no operator of this torch: aten.admm, aten::relu.nope, my relu!.",
+        "3 names of the registry are not operators of this torch: aten.admm, aten::relu.nope, my relu!.",
         "1 entry of the registry is neither an operator nor a name: 7.",
     )
     assert said(reader)["relu"].support == "supported"

@@ -323,5 +323,5 @@ def test_without_a_disassembler_it_is_said_what_to_do(tmp_path: Path) -> None:
 
 
 def test_what_is_no_machine_code_is_told_with_the_tools_words() -> None:
-    with pytest.raises(WorkerError, match="cannot read the machine's code"):
+    with pytest.raises(WorkerError, match="cannot read the machine code"):
         disassembled(b"nothing of the kind")

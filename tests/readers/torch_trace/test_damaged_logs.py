@@ -98,7 +98,8 @@ def test_a_changed_text_is_counted_and_told(tmp_path: Path) -> None:
     found = told(log)
     assert (found["skipped"], found["wrong_hashes"]) == (0, 1)
     assert any(
-        "not what torch wrote: changed, or mixed with others: 1" in said for said in found["said"]
+        "changed since torch wrote them, or are mixed with others: 1" in said
+        for said in found["said"]
     )
     assert len(found["damaged_lines"]) == 1
 

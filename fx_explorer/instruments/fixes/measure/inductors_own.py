@@ -67,7 +67,7 @@ def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
         captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)
         text = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
         captured.not_compared.append(
-            f"what is printed otherwise once it is compiled, by the original too ({text})"
+            f"output that changes when compiled, in the original too ({text})"
         )
 
 

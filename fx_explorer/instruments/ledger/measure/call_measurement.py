@@ -72,7 +72,7 @@ from fx_explorer.spread import interquartile_range
 FoundT = TypeVar("FoundT")
 
 UNSTABLE = (
-    "It is recompiled at every call, or was until torch gave it up, so there is no call to account "
+    "It is recompiled at every call, or was until torch gave up, so there is no call to account "
     "for. Called twice, the program shows what changes: fx-explorer TARGET, view 4."
 )
 

@@ -186,7 +186,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         r"overwritten by a subsequent run",
         "yours",
         "The output of a CUDA graph was read after a later run had written over it: all runs of a "
-        "graph use one memory.",
+        "graph share the same memory.",
         "Call torch.compiler.cudagraph_mark_step_begin() before each step, or clone() what is "
         "kept.",
         source="torch/_inductor/cudagraph_trees.py",

@@ -33,8 +33,8 @@ REMEDIES = (
     ),
     Remedy(
         "Where each call is a step of its own whose earlier results are no longer read, call "
-        "torch.compiler.cudagraph_mark_step_begin() before it. It tells torch that a new step "
-        "begins; it keeps no results."
+        "torch.compiler.cudagraph_mark_step_begin() before it. It only marks a new step: "
+        "earlier results are not kept."
     ),
 )
 

@@ -100,7 +100,8 @@ def _limit_finding(
     reader: SessionReader, hit: LimitHit, groups: Sequence[list[ExplainedRecompile]]
 ) -> Finding:
     lines = SourceLines(reader)
-    evidence = [f"[{hit.compilation}] was refused: {hit.change or 'it fits no version'}."]
+    why = hit.change or "no compiled version fits this call"
+    evidence = [f"[{hit.compilation}] was not compiled: {why}."]
     set_elsewhere = _set_elsewhere(reader, lines, hit)
     evidence += set_elsewhere
     is_of_objects = any(group[0].is_another_object for group in groups)

@@ -48,8 +48,8 @@ def find_tiny_graphs(reader: SessionReader) -> Iterator[Finding]:
         evidence=(f"Each call checks {counted(guards, 'guard')} first.",) if guards else (),
         explanation=(
             "Compiled code is faster where it fuses operations, because values between them are "
-            "not written to memory. A single operation takes as long as in eager mode, and the "
-            "guards come on top."
+            "not written to memory. A single operation is no faster than in eager mode, "
+            "and its guards cost extra."
         ),
         remedies=(Remedy("Compile the function or module that calls it."),),
     )

@@ -180,8 +180,8 @@ def _remedies(loop: UnrolledLoop) -> tuple[Remedy, ...]:
     return (
         Remedy(
             "Compile the body of the loop: move it to a function, give that to torch.compile, and "
-            "keep the loop outside of what is compiled. Compiling then takes as long for any "
-            "number of iterations; each pays for the guards of one call.",
+            "keep the loop outside of the compiled function. Compile time then no longer depends "
+            "on the number of iterations; each iteration checks the guards once.",
         ),
         Remedy(
             "Put the body in a function decorated with torch.compiler.nested_compile_region: "

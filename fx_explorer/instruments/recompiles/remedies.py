@@ -228,7 +228,7 @@ def _of_type(change: GuardChange) -> str:
     if was_tensor and _A_NUMBER.match(change.new):
         return (
             f"Write into the tensor in place ({change.name}.fill_(value)). A number in its place "
-            "is compiled in, each value anew."
+            "is compiled in, and each value is compiled separately."
         )
     if change.where in ("attribute", "global"):
         return (

@@ -35,10 +35,12 @@ from fx_explorer.findings.trials import (
     with_trials,
 )
 from fx_explorer.findings.without_compile import (
+    AskedLine,
     CompileCall,
     ProgramRun,
     WithoutCompile,
     compare_without_compile,
+    line_that_asks,
     run_of,
     users_compile_call,
     without_compile_findings,
@@ -117,6 +119,7 @@ class _Session:
     run: ProgramRun | None = None
     """What the program did."""
     compile_call: CompileCall | None = None
+    asked: AskedLine | None = None
     findings: list[Finding] = field(default_factory=list)
     before: Before | None = None
     request: CaptureRequest | None = None
@@ -167,6 +170,7 @@ def _read(reader: SessionReader, session: _Session) -> None:
     session.search = search(reader)
     session.run = run_of(reader) if reader.is_of_a_script() else None
     session.compile_call = users_compile_call(reader)
+    session.asked = line_that_asks(reader)
 
 
 async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[RemedyTrial]:
@@ -189,7 +193,7 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
     if time.monotonic() < ends_at and session.run and not _failed_compiling(session):
         _narrate("running the program without torch.compile")
         session.without = await compare_without_compile(
-            session.request, session.run, session.compile_call, worker
+            session.request, session.run, session.compile_call, session.asked, worker
         )
     if time.monotonic() < ends_at and not session.request.use_caches:
         _narrate("running the program as it is, with torch's compile caches, and without")

@@ -50,6 +50,22 @@ def compiling_in_place(text: str, line: int, *, by_forward: bool = False) -> str
     return _replaced(text, statement, in_place)
 
 
+def without_asking(text: str, tree: ast.Module) -> tuple[int, str] | None:
+    """Return the first line that calls is_compiling(), and the text with False in place of each
+    such call.
+    """
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    asking = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "is_compiling"]
+    if not asking:
+        return None
+    codes = {ast.get_source_segment(text, call) or "" for call in asking}
+    for code in sorted(
+        codes - {""}, key=len, reverse=True
+    ):  # a short one may be part of a long one
+        text = text.replace(code, "False")
+    return min(call.lineno for call in asking), text
+
+
 def after_import_of_torch(text: str, code: str) -> str | None:
     """Return the file's text with code on the line of ``import torch``, after it; None where there
     is no such line.

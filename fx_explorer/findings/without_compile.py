@@ -14,7 +14,7 @@ from itertools import zip_longest
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.words import first_line
-from fx_explorer.findings.compile_edits import compiling_in_place
+from fx_explorer.findings.compile_edits import compiling_in_place, without_asking
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.model import CaptureRequest
@@ -61,6 +61,16 @@ class CompileCall:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedLine:
+    """A line of the user's that asks whether it is compiled."""
+
+    file: str
+    line: int
+    text: str
+    """The file's text with False in place of each such call."""
+
+
+@dataclass(frozen=True, slots=True)
 class WithoutCompile:
     """A program with torch.compile beside the program without it."""
 
@@ -73,6 +83,8 @@ class WithoutCompile:
     """The edit with which the program did what it does without torch.compile, and something was
     compiled; empty where none did.
     """
+    asked: AskedLine | None = None
+    """The line that asks whether it is compiled, where that makes the difference."""
 
     @property
     def differs(self) -> bool:
@@ -119,14 +131,30 @@ def users_compile_call(reader: SessionReader) -> CompileCall | None:
     return None
 
 
+def line_that_asks(reader: SessionReader) -> AskedLine | None:
+    """Return the first line of the user's that calls is_compiling(); None without one."""
+    lines = SourceLines(reader)
+    for file in reader.rows(model.SourceFile):
+        tree = lines.tree(file.path) if file.is_user else None
+        if tree is None:
+            continue
+        asked = without_asking(lines.text(file.path), tree)
+        if asked:
+            line, text = asked
+            return AskedLine(file.path, line, text)
+    return None
+
+
 async def compare_without_compile(
     request: CaptureRequest,
     before: ProgramRun,
     compile_call: CompileCall | None,
+    asked: AskedLine | None,
     worker: TrialWorker,
 ) -> WithoutCompile | None:
     """Run the program twice without torch.compile, and hold against it what it did with it. Where
-    they differ, run it with the module compiled in place. None where two runs without differ.
+    they differ, run it with the module compiled in place, and as if it did not ask whether it is
+    compiled. None where two runs without differ.
     """
     plain = straight_through(request, without_compile=True)
     first, second = await _run(plain, worker), await _run(plain, worker)
@@ -140,16 +168,27 @@ async def compare_without_compile(
         tuple(then for _, then in differing[:SHOWN_LINES]),
         compile_call,
     )
-    if not compared.differs or compile_call is None:
+    if not compared.differs:
         return compared
-    for edit, text in compile_call.edits:
-        overlay = {**request.overlay, compile_call.file: text}
+    file, edits = (compile_call.file, compile_call.edits) if compile_call else ("", ())
+    for edit, text in edits:
+        overlay = {**request.overlay, file: text}
         edited = await _run(straight_through(request, overlay=overlay), worker)
-        if edited is None or edited.ended != first.ended or not edited.graphs:
-            continue
-        if not list(differing_lines(edited, first, second)):
+        if _does_the_same(edited, first, second):
             return replace(compared, helps=edit)
+    if asked:
+        overlay = {**request.overlay, asked.file: asked.text}
+        edited = await _run(straight_through(request, overlay=overlay), worker)
+        if _does_the_same(edited, first, second):
+            return replace(compared, asked=asked)
     return compared
+
+
+def _does_the_same(edited: ProgramRun | None, first: ProgramRun, second: ProgramRun) -> bool:
+    """Return whether an edited program compiles something, and does what it does without."""
+    if edited is None or edited.ended != first.ended or not edited.graphs:
+        return False
+    return not list(differing_lines(edited, first, second))
 
 
 async def _run(request: CaptureRequest, worker: TrialWorker) -> ProgramRun | None:
@@ -192,15 +231,22 @@ def _are_close(numbers: Sequence[float], others: Sequence[float]) -> bool:
     return True
 
 
+OF_THE_WRAPPER = (
+    "Its graphs ran with PyTorch's operators here, so this is not about how compiled code "
+    "computes. torch.compile(module) returns a wrapper of another class, whose parameters have "
+    "names that begin with _orig_mod.; code that looks for a class or a name does not find it."
+)
+
+
 def without_compile_findings(
     compared: WithoutCompile, reader: SessionReader | None = None
 ) -> Iterator[Finding]:
     """Yield a finding where the program ends otherwise without torch.compile, or prints otherwise
-    and does not where the module is compiled in place. Other differences may be rounding that has
-    grown.
+    and does not where the module is compiled in place, or is not asked whether it is compiled.
+    Other differences may be rounding that has grown.
     """
     fails = compared.ended_with != compared.ended_without
-    if not fails and not compared.helps:
+    if not fails and not compared.helps and not compared.asked:
         return
     evidence = []
     if fails:
@@ -222,6 +268,20 @@ def without_compile_findings(
                 result="it then does what it does without torch.compile, and is compiled.",
             )
         )
+    asked = compared.asked
+    if asked:
+        evidence.append(
+            f"{in_file(asked.file, asked.line)} asks whether it is compiled. Compiled code goes "
+            "the way that was taken while Dynamo read it: what stands below an early return never "
+            "runs."
+        )
+        remedies.append(
+            Remedy(
+                "Take the branch on is_compiling() out where compiled code is to do the same.",
+                state="tried",
+                result="with False in its place it does what it does without torch.compile.",
+            )
+        )
     yield Finding(
         kind="otherwise without",
         text="The program does otherwise with torch.compile than without it.",
@@ -230,11 +290,6 @@ def without_compile_findings(
         place=place_of_path(reader, call.file, call.line) if call and reader else None,
         view="console",
         evidence=tuple(evidence),
-        explanation=(
-            "Its graphs ran with PyTorch's operators here, so this is not about how compiled code "
-            "computes. torch.compile(module) returns a wrapper of another class, whose parameters "
-            "have names that begin with _orig_mod.; code that looks for a class or a name does "
-            "not find it."
-        ),
+        explanation="" if asked else OF_THE_WRAPPER,
         remedies=tuple(remedies),
     )

@@ -11,6 +11,7 @@ from fx_explorer.findings.compile_edits import (
     compiling_in_place,
     compiling_its_forward,
     setting_on_model,
+    without_asking,
 )
 
 
@@ -68,3 +69,10 @@ def test_a_setting_is_made_on_the_model_that_a_statement_makes() -> None:
 def test_a_module_of_torch_is_compiled_by_its_forward() -> None:
     edited = compiling_in_place("a = torch.compile(f(), mode='x')", 1, by_forward=True)
     assert edited == "a = f(); a.forward = torch.compile(a.forward, mode='x')"
+
+
+def test_calls_that_ask_whether_it_is_compiled_become_false() -> None:
+    text = "x = 1\nif is_compiling() or torch.compiler.is_compiling():\n    pass\n"
+    edited = without_asking(text, ast.parse(text))
+    assert edited == (2, "x = 1\nif False or False:\n    pass\n")
+    assert without_asking("x = 1", ast.parse("x = 1")) is None

@@ -37,6 +37,38 @@ def test_names_that_the_wrapper_changes_are_found_and_the_module_compiled_in_pla
     assert "module.forward = torch.compile(module.forward)" in remedy["text"]
 
 
+HOOKED = """
+import torch
+
+captured = {}
+
+def keep(module, args, output):
+    if torch.compiler.is_compiling():
+        return
+    captured["layer"] = output.detach()
+
+model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+model[0].register_forward_hook(keep)
+torch.compile(model, backend="eager")(torch.ones(1, 2))
+print("captured", list(captured))
+"""
+
+
+def test_a_hook_that_returns_early_while_compiling_is_found(
+    tmp_path: Path, warm_python: str, capture_environment: dict[str, str]
+) -> None:
+    (tmp_path / "hooked.py").write_text(HOOKED)
+    run = diagnose(
+        "hooked.py", "--try", "--json", "--budget", "60", python=warm_python,
+        environment=capture_environment, folder=tmp_path,
+    )  # fmt: skip
+    found = json.loads(run.stdout)["findings"]
+    (finding,) = [row for row in found if row["kind"] == "otherwise without"]
+    assert "hooked.py:7 asks whether it is compiled." in " ".join(finding["evidence"])
+    (remedy,) = finding["remedies"]
+    assert remedy["result"].startswith("with False in its place it does what it does without")
+
+
 @pytest.mark.parametrize(
     ("with_compile", "first", "second", "differs"),
     [

@@ -129,7 +129,7 @@ def _users_line(
 ) -> tuple[Place | None, tuple[str, ...]]:
     """Return the place of the user's innermost line on the way to the error, and the line."""
     for frame in reversed(parse_frames(text)):
-        if lines.is_users(frame.file):
+        if lines.may_be_users(frame.file):
             where = f"It happened in {in_file(frame.file, frame.line)}: {frame.code}"
             return place_of_path(reader, frame.file, frame.line), (where,)
     return None, ()

@@ -15,6 +15,9 @@ NOT_PARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
 MOST_ROWS = 8
 """Maximum number of lines that a call of a logger is expected to take."""
 
+_IN_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]python3\.\d+t?[/\\]|^<")
+"""Matches files of packages and of Python's own library, and what is no file."""
+
 _QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>[^\n]{0,400}?)(?P=quote)""")
 _REPLACED = re.compile(r"\{[^{}]{0,100}\}")
 """Matches what an f-string replaces."""
@@ -33,6 +36,12 @@ class SourceLines:
         """Return whether this is a file of the user's, and not of a package or of Python."""
         row = self._files.get(file)
         return row is not None and row.is_user
+
+    def may_be_users(self, file: str) -> bool:
+        """Return whether a file is the user's, or is not known and lies in no package: a session in
+        which nothing was compiled has no files.
+        """
+        return self.is_users(file) or (file not in self._files and not _IN_PACKAGE.search(file))
 
     def text(self, file: str) -> str:
         """Return the text of a file; empty where it is not known."""

@@ -96,3 +96,20 @@ def test_the_error_of_the_program_is_a_finding_with_its_line(
     assert finding.place is not None
     assert finding.place.line + 1 == 9
     assert "Unexpected" in finding.detail or "Missing" in finding.detail
+
+
+SCHEDULED = """
+import torch
+
+optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+optimizer.step = torch.compile(optimizer.step, backend="eager")
+torch.optim.lr_scheduler.StepLR(optimizer, 1)
+"""
+
+
+def test_the_line_is_known_where_nothing_was_compiled(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "scheduled.py"
+    file.write_text(SCHEDULED)
+    found = findings(reader(captured(file, exit_code=3)))
+    (finding,) = [row for row in found if row.kind == "program error"]
+    assert "It happened in scheduled.py:6: torch.optim.lr_scheduler.StepLR" in finding.detail

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from fx_explorer.capture.torch_compat.private_names import OptimizedModule
+from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.errors import TargetError
 
 
@@ -38,7 +38,7 @@ def is_compiled(function: object) -> bool:
     module whose ``compile()`` was called.
     """
     if isinstance(function, nn.Module):
-        is_wrapper = isinstance(function, OptimizedModule)
+        is_wrapper = isinstance(function, private_names.OptimizedModule)
         return is_wrapper or function._compiled_call_impl is not None
     # torch.compiler.disable leaves the original in the same place.
     is_disabled = getattr(function, "_torchdynamo_disable", False)

@@ -21,7 +21,8 @@ from fx_explorer.command_line.given_session import (
 )
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.errors import UsageError
-from fx_explorer.findings.cache_faults import cache_findings, compare_caches
+from fx_explorer.findings.cache_faults import cache_findings, compare_caches, run_built
+from fx_explorer.findings.compiled_results import BuiltResults, built_findings, compare_built
 from fx_explorer.findings.every_kind import Search, findings, search, worst_first
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.report import finding_object
@@ -52,7 +53,8 @@ from fx_explorer.instruments.numerics.trial import compare_with_eager
 from fx_explorer.model import CacheComparison, CaptureRequest, Numerics, RemedyTrial
 from fx_explorer.output.terminal import Hanging, print_fitted
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials import forking_worker, why_not_measured
+from fx_explorer.session.queries.compilations import draws_by_inductor
+from fx_explorer.trials import TrialWorker, forking_worker, why_not_measured
 
 EPILOG = """\
 examples:
@@ -115,7 +117,11 @@ class _Session:
     compared: CacheComparison | None = None
     numerics: Numerics | None = None
     without: WithoutCompile | None = None
+    built: BuiltResults | None = None
+    is_built_compared: bool = False
 
+    draws_random: bool = False
+    """Whether compiled code draws other random numbers than eager mode."""
     run: ProgramRun | None = None
     """What the program did."""
     compile_call: CompileCall | None = None
@@ -141,8 +147,11 @@ def run(arguments: argparse.Namespace) -> int:
         if session.without:
             tried.append("without torch.compile")
             session.findings = [*without_compile_findings(session.without), *session.findings]
-        if session.numerics:
+        if session.built:
+            session.findings = [*built_findings(session.built), *session.findings]
+        if session.numerics or session.is_built_compared:
             tried.append("wrong results")
+        if session.numerics:
             session.findings = [*numerics_findings(session.numerics), *session.findings]
         session.search = session.search.after_trials(tried)
         session.findings = worst_first(session.findings)
@@ -171,6 +180,7 @@ def _read(reader: SessionReader, session: _Session) -> None:
     session.run = run_of(reader) if reader.is_of_a_script() else None
     session.compile_call = users_compile_call(reader)
     session.asked = line_that_asks(reader)
+    session.draws_random = draws_by_inductor(reader)
 
 
 async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[RemedyTrial]:
@@ -197,7 +207,9 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
         )
     if time.monotonic() < ends_at and not session.request.use_caches:
         _narrate("running the program as it is, with torch's compile caches, and without")
-        session.compared = await compare_caches(session.request, worker)
+        built = await run_built(session.request, worker, use_caches=False)
+        session.compared = await compare_caches(session.request, built, worker)
+        await _compare_built(session, ProgramRun(built.ended, built.printed), worker)
     left_s = ends_at - time.monotonic()
     if left_s > LEAST_FOR_NUMERICS_S and not why_not_measured(session.request):
         _narrate("comparing the results with those of eager mode")
@@ -208,6 +220,18 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
         except UsageError as error:
             _narrate(f"results were not compared: {error}")
     return trials
+
+
+async def _compare_built(session: _Session, built: ProgramRun, worker: TrialWorker) -> None:
+    """Compare what the built program prints with eager mode, where its graphs print the same."""
+    without, request = session.without, session.request
+    if request is None or without is None or without.eager is None or without.differs:
+        return
+    if session.draws_random:
+        _narrate("what it prints is not compared with eager mode: it draws other random numbers")
+        return
+    session.built = await compare_built(request, built, without.eager, worker)
+    session.is_built_compared = True
 
 
 def _failed_compiling(session: _Session) -> bool:

@@ -23,20 +23,24 @@ SHOWN_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class BuiltRun:
+    """What a program did with the kernels built, as far as its user sees it."""
+
     ended: str
+    """``finished``, or the first line of its error."""
     recompiles: int
     printed: tuple[str, ...]
 
 
-async def compare_caches(request: CaptureRequest, worker: TrialWorker) -> CacheComparison | None:
-    """Run the program with torch's compile caches, then twice without: what two runs without caches
-    print otherwise (times, random numbers) says nothing. None where a run without caches does not
-    come to its end, or two of them differ in more than what they print.
+async def compare_caches(
+    request: CaptureRequest, without: BuiltRun, worker: TrialWorker
+) -> CacheComparison | None:
+    """Run the program with torch's compile caches, and once more without, beside ``without``: what
+    two runs without caches print otherwise (times, random numbers) says nothing. None where two
+    runs without caches differ in more than what they print.
     """
-    with_caches = await _run(request, worker, use_caches=True)
-    without = await _run(request, worker, use_caches=False)
-    again = await _run(request, worker, use_caches=False)
+    with_caches = await run_built(request, worker, use_caches=True)
+    again = await run_built(request, worker, use_caches=False)
     if without.ended != again.ended or without.recompiles != again.recompiles:
         return None
     differing = []
@@ -55,14 +59,15 @@ async def compare_caches(request: CaptureRequest, worker: TrialWorker) -> CacheC
     )
 
 
-async def _run(request: CaptureRequest, worker: TrialWorker, *, use_caches: bool) -> _Run:
+async def run_built(request: CaptureRequest, worker: TrialWorker, *, use_caches: bool) -> BuiltRun:
+    """Run the program with its kernels built."""
     changed = straight_through(request, use_caches=use_caches, build=True)
     again = await recapture(changed, worker, _observed)
     recompiles, printed = again.found
     ended: str = again.outcome.kind
     if ended != "finished":
         ended = first_line(again.outcome.message) or ended
-    return _Run(ended, recompiles, printed)
+    return BuiltRun(ended, recompiles, printed)
 
 
 def _observed(reader: SessionReader) -> tuple[int, tuple[str, ...]]:

@@ -6,6 +6,7 @@ class, and a program may depend on either without a word of the compiler's.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,10 @@ RELATIVE = 1e-2
 
 ABSOLUTE = 1e-4
 
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)(?!\w)")
+
+_NAMES = re.compile(r", grad_fn=<\w+>|\b0x[0-9a-f]+\b")
+"""Matches what the text of a tensor or an object has besides its values."""
 
 _OF_TIME = re.compile(
     r"\b(?:time|took|elapsed|seconds|speed|compil)|\d\s*(?:s|ms|us|sec|it/s|GB|MB|GiB|MiB)\b", re.I
@@ -85,6 +89,8 @@ class WithoutCompile:
     """
     asked: AskedLine | None = None
     """The line that asks whether it is compiled, where that makes the difference."""
+    eager: tuple[ProgramRun, ProgramRun] | None = None
+    """Two runs without torch.compile."""
 
     @property
     def differs(self) -> bool:
@@ -157,7 +163,7 @@ async def compare_without_compile(
     compiled. None where two runs without differ.
     """
     plain = straight_through(request, without_compile=True)
-    first, second = await _run(plain, worker), await _run(plain, worker)
+    first, second = await run_program(plain, worker), await run_program(plain, worker)
     if first is None or second is None or first.ended != second.ended:
         return None
     differing = list(differing_lines(before, first, second))
@@ -167,18 +173,19 @@ async def compare_without_compile(
         tuple(now for now, _ in differing[:SHOWN_LINES]),
         tuple(then for _, then in differing[:SHOWN_LINES]),
         compile_call,
+        eager=(first, second),
     )
     if not compared.differs:
         return compared
     file, edits = (compile_call.file, compile_call.edits) if compile_call else ("", ())
     for edit, text in edits:
         overlay = {**request.overlay, file: text}
-        edited = await _run(straight_through(request, overlay=overlay), worker)
+        edited = await run_program(straight_through(request, overlay=overlay), worker)
         if _does_the_same(edited, first, second):
             return replace(compared, helps=edit)
     if asked:
         overlay = {**request.overlay, asked.file: asked.text}
-        edited = await _run(straight_through(request, overlay=overlay), worker)
+        edited = await run_program(straight_through(request, overlay=overlay), worker)
         if _does_the_same(edited, first, second):
             return replace(compared, asked=asked)
     return compared
@@ -191,7 +198,8 @@ def _does_the_same(edited: ProgramRun | None, first: ProgramRun, second: Program
     return not list(differing_lines(edited, first, second))
 
 
-async def _run(request: CaptureRequest, worker: TrialWorker) -> ProgramRun | None:
+async def run_program(request: CaptureRequest, worker: TrialWorker) -> ProgramRun | None:
+    """Run the program of a request, and return what it did; None where that is not known."""
     return (await recapture(request, worker, run_of)).found
 
 
@@ -215,20 +223,50 @@ def differing_lines(
 
 def _is_alike(line: str, other: str) -> bool:
     """Return whether two lines are the same but for rounding."""
+    line, other = _NAMES.sub("", line), _NAMES.sub("", other)
     if line == other:
         return True
-    if _NUMBER.sub("#", line) != _NUMBER.sub("#", other):
+    if _without_numbers(line) != _without_numbers(other):
         return False
     numbers = [float(text) for text in _NUMBER.findall(line)]
     others = [float(text) for text in _NUMBER.findall(other)]
     return _are_close(numbers, others)
 
 
+FAR_OFF = 0.1
+"""Relative difference of two printed numbers that rounding does not make."""
+
+
+def is_far_off(line: str, other: str) -> bool:
+    """Return whether two lines that differ have other words, or numbers that are far apart."""
+    line, other = _NAMES.sub("", line), _NAMES.sub("", other)
+    if _without_numbers(line) != _without_numbers(other):
+        return True
+    numbers = [float(text) for text in _NUMBER.findall(line)]
+    others = [float(text) for text in _NUMBER.findall(other)]
+    for number, expected in zip(numbers, others, strict=True):
+        if _is_close(number, expected):
+            continue
+        if not abs(number - expected) <= FAR_OFF * abs(expected):
+            return True
+    return False
+
+
+def _without_numbers(line: str) -> str:
+    """Return a line without its numbers, and the spaces with which they are aligned."""
+    return "".join(_NUMBER.sub("#", line).split())
+
+
 def _are_close(numbers: Sequence[float], others: Sequence[float]) -> bool:
-    for number, other in zip(numbers, others, strict=True):
-        if abs(number - other) > ABSOLUTE + RELATIVE * max(abs(number), abs(other)):
-            return False
-    return True
+    return all(map(_is_close, numbers, others))
+
+
+def _is_close(number: float, other: float) -> bool:
+    if math.isnan(number) or math.isnan(other):
+        return math.isnan(number) and math.isnan(other)
+    if math.isinf(number) or math.isinf(other):
+        return number == other
+    return abs(number - other) <= ABSOLUTE + RELATIVE * max(abs(number), abs(other))
 
 
 OF_THE_WRAPPER = (

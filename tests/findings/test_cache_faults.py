@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from fx_explorer.findings.cache_faults import cache_findings, compare_caches
+from fx_explorer.findings.cache_faults import cache_findings, compare_caches, run_built
 from fx_explorer.model import CacheComparison, CaptureRequest
 from fx_explorer.trials import TrialWorker
 from tests.exhaustive import in_exhaustive_runs
@@ -45,10 +45,16 @@ def test_other_results_are_wrong_and_the_way_out_was_tried(compared: CacheCompar
     assert finding.remedies[0].state == "tried"
 
 
+async def compared_with_caches(request: CaptureRequest) -> CacheComparison | None:
+    worker = TrialWorker(sys.executable)
+    without = await run_built(request, worker, use_caches=False)
+    return await compare_caches(request, without, worker)
+
+
 @in_exhaustive_runs
 def test_weights_that_are_wrong_with_caches_alone() -> None:
     request = CaptureRequest(str(CASES / "03_handmade_adam.py"), "", as_script=True)
-    compared = asyncio.run(compare_caches(request, TrialWorker(sys.executable)))
+    compared = asyncio.run(compared_with_caches(request))
     assert compared is not None
     assert compared.recompiles_with < compared.recompiles_without == 5
     (finding,) = cache_findings(compared)

@@ -1,0 +1,102 @@
+"""These tests check what is said of scripts that print other results with built code than in eager
+mode. In an exhaustive run a wrong lowering is planted, and the command finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli
+from fx_explorer.findings import compiled_results
+from fx_explorer.findings.compiled_results import built_findings, compare_built
+from fx_explorer.findings.without_compile import ProgramRun
+from fx_explorer.model import CaptureRequest
+from fx_explorer.trials import HERE, TrialWorker
+from tests.exhaustive import in_exhaustive_runs
+
+EAGER = ProgramRun("finished", ("step 1", "loss 2.0"))
+
+
+def compared(
+    monkeypatch: pytest.MonkeyPatch, built: Sequence[str], aot_eager: Sequence[str]
+) -> compiled_results.BuiltResults | None:
+    async def run_program(request: CaptureRequest, worker: TrialWorker) -> ProgramRun:
+        assert request.settings["compile.backend"] == "aot_eager"
+        return ProgramRun("finished", tuple(aot_eager))
+
+    monkeypatch.setattr(compiled_results, "run_program", run_program)
+    request = CaptureRequest("train.py", "", as_script=True)
+    ran = ProgramRun("finished", tuple(built))
+    return asyncio.run(compare_built(request, ran, (EAGER, EAGER), HERE))
+
+
+@pytest.mark.parametrize(
+    ("aot_eager", "stage", "tried"),
+    [(EAGER.printed, "Inductor", 1), (("step 1", "loss 3.0"), "AOTAutograd", 0)],
+)
+def test_the_stage_that_makes_the_difference_is_named(
+    monkeypatch: pytest.MonkeyPatch, aot_eager: Sequence[str], stage: str, tried: int
+) -> None:
+    results = compared(monkeypatch, ("step 1", "loss 3.0"), aot_eager)
+    assert results is not None
+    (finding,) = built_findings(results)
+    assert finding.text.endswith(f": {stage} makes the difference.")
+    assert (finding.severity, finding.urgency) == ("problem", "wrong")
+    assert "Compiled it prints “loss 3.0”, in eager mode “loss 2.0”." in finding.evidence
+    assert [remedy.state for remedy in finding.remedies].count("tried") == tried
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["loss 2.001", "loss 2.", "loss  2.0", "loss 2.0, grad_fn=<CompiledFunctionBackward>"],
+)
+def test_rounding_and_names_are_no_difference(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    assert compared(monkeypatch, ("step 1", line), EAGER.printed) is None
+
+
+def test_a_small_difference_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = compared(monkeypatch, ("step 1", "loss 2.1"), EAGER.printed)
+    assert results is not None
+    (finding,) = built_findings(results)
+    assert finding.severity == "notice"
+    assert "Rounding" in finding.explanation
+
+
+@pytest.mark.parametrize("line", ["loss nan", "loss inf", "lost 2.0", "loss 0.0"])
+def test_nan_infinity_and_other_words_are_problems(
+    monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    results = compared(monkeypatch, ("step 1", line), EAGER.printed)
+    assert results is not None
+    (finding,) = built_findings(results)
+    assert finding.severity == "problem"
+
+
+WRONG_LOWERING = """
+import torch
+from torch._inductor.lowering import lowerings
+
+right = lowerings[torch.ops.aten.add.Tensor]
+lowerings[torch.ops.aten.add.Tensor] = lambda x, y, **more: right(right(x, y, **more), y)
+
+@torch.compile
+def step(x):
+    return (x + 3).sum()
+
+print("result", step(torch.ones(4)).item())
+"""
+
+
+@in_exhaustive_runs
+def test_a_wrong_lowering_is_found_in_what_a_script_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(WRONG_LOWERING)
+    assert cli.main(["diagnose", str(script), "--try"]) == 1
+    printed = capsys.readouterr().out
+    assert "Inductor makes the difference" in printed.replace("\n", " ").replace("   ", "")

@@ -212,7 +212,8 @@ def _user_line(lines: SourceLines, traceback: CompilerTraceback) -> TracebackFra
 
 
 _GUARD_AT = re.compile(
-    r"Failing guard allocated at (?P<code>.*?)  # (?P<file>\S+):(?P<line>\d+) in (?P<function>\w+)"
+    r"Failing guard allocated at (?P<code>[^\n]{0,300}?)  # (?P<file>\S{1,300}):(?P<line>\d{1,9}) "
+    r"in (?P<function>\w{1,200})"
 )
 """Matches a warning of torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose. Of the
 file it has the last 16 characters at least.

@@ -211,7 +211,7 @@ def test_a_program_that_asks_whether_it_is_compiled_is_told_to_take_another_path
             "there is no backend 'no_such_backend'",
         ),
         (("net.py", "--stance", "no_such_stance"), "no_such_stance"),
-        (("net.py", "--batch", "7", "--size", "x:0=2"), "at once"),
+        (("net.py", "--batch", "7", "--size", "x:0=2"), "gets two sizes: 7 and 2"),
         (("bench.fxs",), "bench.fxs"),
     ],
 )

@@ -24,13 +24,11 @@ from fx_explorer.findings.recompile_limits import find_limits
 from fx_explorer.findings.recompiles import find_recompiles
 from fx_explorer.findings.repeated_blocks import find_repeated_blocks
 from fx_explorer.findings.settings_without_effect import find_settings_without_effect
-from fx_explorer.findings.slow_kernels import find_slow_kernels
 from fx_explorer.findings.slow_operators import find_slow_operators
 from fx_explorer.findings.tiny_graphs import find_tiny_graphs
 from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_trials
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
-from fx_explorer.findings.waiting_gpu import find_waiting_gpu
 from fx_explorer.findings.wrong_results import find_wrong_results
 from fx_explorer.instruments.kernels.launched import last_profile
 from fx_explorer.instruments.numerics.figures import numerics_of
@@ -41,6 +39,24 @@ from fx_explorer.session.reader import answered_once
 def _of_trials_only(_: SessionReader) -> Iterator[Finding]:
     """Yield nothing: ``diagnose --try`` yields these itself, and a session does not keep them."""
     return iter(())
+
+
+def _find_slow_kernels(reader: SessionReader) -> Iterator[Finding]:
+    """Yield the slow kernels of a profile. Few sessions have one, and what reads it is not imported
+    for the others.
+    """
+    if last_profile(reader) is not None:
+        from fx_explorer.findings.slow_kernels import find_slow_kernels
+
+        yield from find_slow_kernels(reader)
+
+
+def _find_waiting_gpu(reader: SessionReader) -> Iterator[Finding]:
+    """Yield that the GPU of a profile waits, as ``_find_slow_kernels`` does."""
+    if last_profile(reader) is not None:
+        from fx_explorer.findings.waiting_gpu import find_waiting_gpu
+
+        yield from find_waiting_gpu(reader)
 
 
 KINDS: tuple[FindingKind, ...] = (
@@ -68,8 +84,8 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("repeated blocks", "repeated blocks", find_repeated_blocks, "graphs"),
     FindingKind("slow operators", "slow operators", find_slow_operators, "kernels"),
     FindingKind("CUDA graphs", "skipped CUDA graphs", find_cuda_graphs, "kernels"),
-    FindingKind("slow kernels", "slow kernels", find_slow_kernels, "a profile"),
-    FindingKind("waiting GPU", "a GPU that waits", find_waiting_gpu, "a profile"),
+    FindingKind("slow kernels", "slow kernels", _find_slow_kernels, "a profile"),
+    FindingKind("waiting GPU", "a GPU that waits", _find_waiting_gpu, "a profile"),
     FindingKind(
         "overwritten outputs", "overwritten outputs", find_overwritten_outputs, "a capture"
     ),

@@ -184,12 +184,14 @@ class Precompile:
             SaveError: the compiler is not Inductor or ``regional_inductor``, torch cannot serialise
                 this model, or is too old.
 
-        >>> import torch >>> gm, _, guards, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
-        >>> compiled_fn, _ = Precompile.aot_autograd( ...     gm, guards, compiler=lambda graph,
-        inputs: graph.forward ... ) >>> Precompile.save(compiled_fn, "doubled.pt2")  # doctest:
-        +IGNORE_EXCEPTION_DETAIL Traceback (most recent call last):
-        fx_explorer.precompile.errors.SaveError: torch cannot save what the compiler <lambda>
-        returned
+        >>> import torch
+        >>> gm, _, guards, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
+        >>> compiled_fn, _ = Precompile.aot_autograd(
+        ...     gm, guards, compiler=lambda graph, inputs: graph.forward
+        ... )
+        >>> Precompile.save(compiled_fn, "doubled.pt2")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        fx_explorer.precompile.errors.SaveError: torch cannot save what this compiler returned
         """
         if not isinstance(compiled_fn, CompiledFunction):
             raise PrecompileError(

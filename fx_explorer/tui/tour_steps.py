@@ -149,7 +149,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "fixes",
-        "fx-explorer also lists changes that may avoid the break.",
+        "Changes that may avoid the break are listed, too.",
         "breaks.fix",
         "to list them",
         lambda _, now: now.screen == "FixScreen",

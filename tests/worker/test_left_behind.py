@@ -126,7 +126,7 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
     (tmp_path / "target.fxs").write_text("an older one of the user's")
     assert cli.main(["recover", "1"]) == 2
     said = capsys.readouterr().err
-    assert "target.fxs is there already" in said
+    assert "target.fxs already exists" in said
     assert f"still in {session}" in said
     assert cli.main(["recover", "1", "-o", "got.fxs"]) == 0
     assert _console(tmp_path / "got.fxs") == ["waiting"]

@@ -13,6 +13,7 @@ from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.findings import devices_of_nodes
 
 REDUCE_OVERHEAD = "reduce-overhead"
 """The mode whose only setting is triton.cudagraphs (torch/_inductor/__init__.py,
@@ -111,9 +112,7 @@ def _value(row: model.OptionInForce) -> object:
 
 def _is_on_cpu_only(reader: SessionReader) -> bool:
     """Return whether all tensors of all graphs are on the CPU, and there are some."""
-    query = "SELECT DISTINCT device FROM node WHERE device!=''"
-    devices = {str(device) for (device,) in reader.query(query)}
-    return devices == {"cpu"}
+    return devices_of_nodes(reader) == {"cpu"}
 
 
 def _is_training_only(reader: SessionReader) -> bool:

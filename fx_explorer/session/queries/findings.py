@@ -64,3 +64,9 @@ def casts_of_inputs(reader: SessionReader, compilation: int) -> list[tuple[int, 
         (compilation, *CASTS),
     )
     return [(given, cast) for given, cast in rows]
+
+
+def devices_of_nodes(reader: SessionReader) -> set[str]:
+    """Return the devices of all tensors in all graphs."""
+    rows = reader.query("SELECT DISTINCT device FROM node WHERE device!=''")
+    return {str(device) for (device,) in rows}

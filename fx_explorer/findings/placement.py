@@ -66,6 +66,8 @@ def find_placement(reader: SessionReader) -> Iterator[Finding]:
         return
     function = function_resumed(whole.compilation.function)
     breaks = _breaks_of(reader, function)
+    if not all(map(_is_at_own_line, breaks)):
+        return  # in a function that it calls: perhaps one of the module's
     lines = sorted({graph_break.line for graph_break in breaks})
     if len(lines) >= LEAST_LINES:
         yield _finding(reader, whole, function, breaks, lines)
@@ -115,6 +117,14 @@ def _breaks_of(reader: SessionReader, function: str) -> list[DistinctBreak]:
         if graph_break.file and function in of_functions and not graph_break.is_wrappers:
             breaks.append(graph_break)
     return breaks
+
+
+def _is_at_own_line(graph_break: DistinctBreak) -> bool:
+    """Return whether the line that breaks is one of the compiled function itself."""
+    outermost = graph_break.chain[0] if graph_break.chain else None
+    if outermost is None:
+        return False
+    return (outermost.file, outermost.line) == (graph_break.file, graph_break.line)
 
 
 def _finding(

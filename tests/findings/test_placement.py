@@ -1,5 +1,5 @@
-"""These tests check what is said of the place of torch.compile: a function around a module that breaks
-where the module does not. The second source is what the same program does with torch.compile on the
+"""These tests check what is said of the place of torch.compile: a function around a module that
+breaks where the module does not. The second source is what the same program does with torch.compile on the
 module.
 """
 
@@ -63,8 +63,18 @@ class Reporting(nn.Module):
         return y.softmax(-1)
 
 
+class BreakingLastNet(Net):
+    """All of its operations are in one graph, and a line behind them breaks."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = super().forward(x)
+        torch._dynamo.graph_break()
+        return x
+
+
 net = Net()
 breaking_net = BreakingNet()
+breaking_last_net = BreakingLastNet()
 
 
 def step(x: torch.Tensor) -> torch.Tensor:
@@ -77,6 +87,13 @@ def step(x: torch.Tensor) -> torch.Tensor:
 def step_of_breaking_net(x: torch.Tensor) -> torch.Tensor:
     torch._dynamo.graph_break()
     y: torch.Tensor = breaking_net(x)
+    torch._dynamo.graph_break()
+    return y.sum()
+
+
+def step_of_breaking_last_net(x: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.graph_break()
+    y: torch.Tensor = breaking_last_net(x)
     torch._dynamo.graph_break()
     return y.sum()
 
@@ -118,7 +135,9 @@ def test_the_module_without_a_break_is_named_and_compiled_alone_it_has_none(
     assert not findings(reader)
 
 
-@pytest.mark.parametrize("function", [step_of_breaking_net, step_with_one_line])
+@pytest.mark.parametrize(
+    "function", [step_of_breaking_net, step_of_breaking_last_net, step_with_one_line]
+)
 def test_no_place_is_better(function: Callable[..., Any], tmp_path: Path) -> None:
     assert not placements(recorded(tmp_path / "s.fxs", function))
 

@@ -1,5 +1,5 @@
-"""These tests check findings about work that is done for nothing: a single operation that is compiled,
-weights that are cast in each call, a checkpoint whose policy has no effect.
+"""These tests check findings about work that is done for nothing: a single operation that is
+compiled, weights that are cast in each call, a checkpoint whose policy has no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""These tests check that what ``numerics`` cannot run by itself is listed, and not taken as equal."""
+"""These tests check that what ``numerics`` cannot run alone is listed, and not taken as equal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from fx_explorer.instruments.numerics.measure.decompositions import DecompositionInterpreter
+from fx_explorer.instruments.numerics.measure.interpreting import eager_values, wide_values
 
 
 def graph_of(function: Callable[..., Any]) -> fx.GraphModule:
@@ -37,3 +38,22 @@ def test_a_decomposition_that_declines_is_no_gap() -> None:
     interpreter = DecompositionInterpreter(graph, table)
     interpreter.run(torch.ones(3))
     assert interpreter.not_compared == []
+
+
+def test_an_operator_without_float64_is_listed_and_judged_by_eager_mode() -> None:
+    def narrow_only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype == torch.float64:
+            raise TypeError("no float64 here")
+        return x * 2
+
+    graph = fx.Graph()
+    given = graph.placeholder("x")
+    graph.output(graph.call_function(narrow_only, (given,)))
+    module = fx.GraphModule(torch.nn.Module(), graph)
+    eager, _ = eager_values(module, [torch.ones(2)])
+    not_compared: list[str] = []
+    _, (exact,) = wide_values(module, [torch.ones(2)], eager, not_compared)
+    assert exact.tolist() == [2.0, 2.0]
+    (sentence,) = not_compared
+    assert sentence.startswith("Not judged by float64 but by eager mode: ")
+    assert sentence.endswith("(TypeError: no float64 here).")

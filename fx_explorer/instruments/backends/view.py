@@ -190,7 +190,7 @@ def _instruction(
         owner,
     )
     text = (
-        f"{instruction.name} · {instruction.shapes or 'no shapes told'} · "
+        f"{instruction.name} · {instruction.shapes or 'shapes not known'} · "
         f"{run_time(instruction.seconds)} · {how}{where}"
     )
     place = place_of_instruction(reader, run, instruction)

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from fx_explorer.capture.torch_compat.private_names import tree_map
+from fx_explorer.program.explaining import one_line
 
 Values = dict[str, Any]
 """Name of a node → its value."""
@@ -72,8 +73,8 @@ class WideInterpreter(fx.Interpreter):
         """``eager`` are eager's values, for operators that cannot be run in float64."""
         super().__init__(graph_module, garbage_collect_values=True)
         self.values: Values = {}
-        self.taken_from_eager: list[str] = []
-        """Names of nodes whose value is eager's."""
+        self.not_widened: dict[str, str] = {}
+        """Operator that cannot be run in float64 → why. Its value is eager's."""
         self._eager = eager
 
     def run_node(self, n: fx.Node) -> Any:
@@ -91,11 +92,11 @@ class WideInterpreter(fx.Interpreter):
             return self._of_eager(n)
         try:
             return call_in_float64(n.target, args, kwargs)
-        except Exception:  # noqa: BLE001 - an operator that has no float64, whatever it raises
+        except Exception as error:  # noqa: BLE001 - listed: an operator that has no float64
+            self.not_widened.setdefault(str(n.target), one_line(error))
             return self._of_eager(n)
 
     def _of_eager(self, n: fx.Node) -> Any:
-        self.taken_from_eager.append(n.name)
         return widened(copied_tree(self._eager[n.name]))
 
 
@@ -113,12 +114,20 @@ def eager_values(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> tuple[V
 
 
 def wide_values(
-    graph_module: fx.GraphModule, inputs: Sequence[Any], eager: Mapping[str, Any]
+    graph_module: fx.GraphModule,
+    inputs: Sequence[Any],
+    eager: Mapping[str, Any],
+    not_compared: list[str] | None = None,
 ) -> tuple[Values, list[Any]]:
-    """Return the value of every node in float64, and the outputs."""
+    """Return the value of every node in float64, and the outputs. ``not_compared`` gets a sentence
+    for each operator that cannot be run in float64.
+    """
     interpreter = WideInterpreter(graph_module, eager)
     with torch.no_grad():
         outputs = interpreter.run(*[widened(value) for value in copied_inputs(inputs)])
+    if not_compared is not None:
+        for operator, why in interpreter.not_widened.items():
+            not_compared.append(f"Not judged by float64 but by eager mode: {operator} ({why}).")
     return interpreter.values, as_list(outputs)
 
 

@@ -87,10 +87,13 @@ class ComparedCall:
     exact_outputs: list[Any]
 
     @classmethod
-    def of(cls, graph: LoweredGraph, call: RecordedCall) -> ComparedCall:
+    def of(cls, graph: LoweredGraph, call: RecordedCall, not_compared: list[str]) -> ComparedCall:
+        """Run the graph in eager mode and in float64. ``not_compared`` gets a sentence for each
+        operator that has no float64.
+        """
         with call.random_numbers():
             eager, eager_outputs = eager_values(graph.before, call.inputs)
-        exact, exact_outputs = wide_values(graph.before, call.inputs, eager)
+        exact, exact_outputs = wide_values(graph.before, call.inputs, eager, not_compared)
         return cls(graph, call, eager, exact, eager_outputs, exact_outputs)
 
     def worst(self) -> ResultDifference | None:
@@ -155,7 +158,7 @@ def locate(record: RecordedProgram, say: Say) -> NumericsFinding | None:
     for position, graph in enumerate(record.graphs):
         for call in graph.calls:
             say(f"comparing {graph.name} with eager mode, node by node")
-            compared = ComparedCall.of(graph, call)
+            compared = ComparedCall.of(graph, call, record.not_compared)
             born = births(graph.before, compared.eager, compared.eager_outputs, "eager")
             all_births = all_births or born
             if compared.differs:

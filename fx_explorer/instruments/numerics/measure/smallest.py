@@ -30,6 +30,7 @@ from fx_explorer.instruments.numerics.measure.node_comparison import (
 )
 from fx_explorer.instruments.numerics.measure.recorded_graphs import RecordedProgram
 from fx_explorer.model import NumericsTask
+from fx_explorer.program.explaining import one_line
 from fx_explorer.program.place import locate as place_of
 
 Say = Callable[[str], object]
@@ -57,7 +58,14 @@ def write_smallest(record: RecordedProgram, task: NumericsTask, say: Say) -> str
         for part in _parts(node):
             say(f"trying {len(part)} of {len(lowered.graph.nodes)} nodes alone")
             program = _Program.of(lowered, node, part, values)
-            if program is None or not program.differs(task.task.request.dynamic):
+            if program is None:
+                continue
+            try:
+                still_differs = program.differs(task.task.request.dynamic)
+            except Exception as error:  # noqa: BLE001 - said: it is no program by itself
+                say(f"{len(part)} nodes do not run alone: {one_line(error)}")
+                continue
+            if not still_differs:
                 continue
             program.write(Path(task.file), task)
             count = len(part)
@@ -126,16 +134,15 @@ class _Program:
         return cls(module, [values[source.name] for source in given], node)
 
     def differs(self, dynamic: bool | None) -> bool:
-        """Return whether the program, compiled alone, differs from eager mode."""
-        try:
-            eager, eager_outputs = eager_values(self._graph, self._inputs)
-            _, exact = wide_values(self._graph, self._inputs, eager)
-            torch.compiler.reset()
-            compiled = torch.compile(self._graph, dynamic=dynamic)
-            with torch.no_grad(), inductor_config.patch(force_disable_caches=True):
-                outputs = as_list(compiled(*copied_inputs(self._inputs)))
-        except Exception:  # noqa: BLE001 - it is no program by itself
-            return False
+        """Return whether the program, compiled alone, differs from eager mode. Raises whatever the
+        program or the compiler raises.
+        """
+        eager, eager_outputs = eager_values(self._graph, self._inputs)
+        _, exact = wide_values(self._graph, self._inputs, eager)
+        torch.compiler.reset()
+        compiled = torch.compile(self._graph, dynamic=dynamic)
+        with torch.no_grad(), inductor_config.patch(force_disable_caches=True):
+            outputs = as_list(compiled(*copied_inputs(self._inputs)))
         worst = worst_difference(outputs, eager_outputs, exact)
         return worst is not None and worst.kind == "differs"
 

@@ -60,7 +60,8 @@ def find_framework_hooks(reader: SessionReader) -> Iterator[Finding]:
     yield Finding(
         kind="framework hooks",
         text=(
-            f"Hooks that move weights around each module break the graph ({counted(hits, 'time')})."
+            "Hooks around each module, which move its weights, break the graph "
+            f"({counted(hits, 'time')})."
         ),
         urgency="not compiled",
         topic="breaks",

@@ -303,7 +303,7 @@ def without_compile_findings(
                 "torch.compile(module). The module then keeps its class, and the names of its "
                 "parameters.",
                 state="tried",
-                result="it then does what it does without torch.compile, and is compiled.",
+                result="it then behaves as without torch.compile, and is compiled.",
             )
         )
     asked = compared.asked
@@ -315,14 +315,15 @@ def without_compile_findings(
         )
         remedies.append(
             Remedy(
-                "Take the branch on is_compiling() out where compiled code is to do the same.",
+                "Remove the branch on is_compiling() where compiled code must do what eager mode "
+                "does.",
                 state="tried",
-                result="with False in its place it does what it does without torch.compile.",
+                result="with False in its place it behaves as without torch.compile.",
             )
         )
     yield Finding(
         kind="otherwise without",
-        text="The program does otherwise with torch.compile than without it.",
+        text="The program behaves differently with torch.compile than without it.",
         urgency="failed" if fails else "wrong",
         topic="run",
         place=place_of_path(reader, call.file, call.line) if call and reader else None,

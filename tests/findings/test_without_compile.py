@@ -33,7 +33,7 @@ def test_names_that_the_wrapper_changes_are_found_and_the_module_compiled_in_pla
     (finding,) = content["findings"]
     assert "With torch.compile it prints “known: 0”, without “known: 2”." in finding["evidence"]
     (remedy,) = finding["remedies"]
-    assert remedy["result"] == "it then does what it does without torch.compile, and is compiled."
+    assert remedy["result"] == "it then behaves as without torch.compile, and is compiled."
     assert "module.forward = torch.compile(module.forward)" in remedy["text"]
 
 
@@ -66,7 +66,7 @@ def test_a_hook_that_returns_early_while_compiling_is_found(
     (finding,) = [row for row in found if row["kind"] == "otherwise without"]
     assert "hooked.py:7 asks whether it is compiled." in " ".join(finding["evidence"])
     (remedy,) = finding["remedies"]
-    assert remedy["result"].startswith("with False in its place it does what it does without")
+    assert remedy["result"].startswith("with False in its place it behaves as without")
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,27 @@ def compile_inside(
     compile_function: Callable[..., Any],
     arguments: Mapping[str, Any],
 ) -> Any:
-    """Compile the modules at ``paths`` as ``nn.Module.compile`` does, and return ``compiled``
-    itself. Raises TargetError where a path leads to no module.
+    """Compile the modules at ``paths`` as ``nn.Module.compile`` does, those with a forward of
+    torch's own by their forward, and return ``compiled`` itself. Raises TargetError where a path
+    leads to no module.
     """
     for path in paths:
         for module in _modules_at(compiled, path):
-            module._compiled_call_impl = compile_function(module._call_impl, **arguments)
+            if has_forward_of_torchs(module):
+                forward = compile_function(module.forward, **arguments)
+                setattr(module, "forward", forward)  # noqa: B010
+            else:
+                module._compiled_call_impl = compile_function(module._call_impl, **arguments)
     return compiled
+
+
+def has_forward_of_torchs(module: nn.Module) -> bool:
+    """Return whether a module's forward is code of torch.nn, as that of a Sequential and its
+    subclasses. Dynamo skips such code where it is not inlined, so ``module.compile()``, which
+    compiles the module's call, compiles nothing.
+    """
+    forward = getattr(module.forward, "__func__", module.forward)
+    return str(getattr(forward, "__module__", "")).startswith("torch.nn.")
 
 
 def is_compiled(function: object) -> bool:

@@ -88,6 +88,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),
     "the arguments of torch.compile": ("options_in_force", "compile_call_hook"),
+    "modules that run in eager mode": ("eager_calls", "eager_call_hook"),
     "checkpoints of compiled functions": ("checkpoint_calls", "checkpoint_hook"),
     "the stance": ("options_in_force", "stance_hook"),
     "the options in force": ("options_in_force", "config_hook"),

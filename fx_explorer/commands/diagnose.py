@@ -23,6 +23,12 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.errors import UsageError
 from fx_explorer.findings.cache_faults import cache_findings, compare_caches, run_built
 from fx_explorer.findings.compiled_results import BuiltResults, built_findings, compare_built
+from fx_explorer.findings.eager_calls import (
+    CompileEdits,
+    EagerModule,
+    eager_call_findings,
+    find_eager_calls,
+)
 from fx_explorer.findings.every_kind import Search, findings, search, worst_first
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.report import finding_object
@@ -117,6 +123,9 @@ class _Session:
     compared: CacheComparison | None = None
     numerics: Numerics | None = None
     without: WithoutCompile | None = None
+    eager_modules: tuple[EagerModule, ...] | None = None
+    """Modules that run in eager mode beside compiled code; None where they were not looked for."""
+    edits: CompileEdits | None = None
     built: BuiltResults | None = None
     is_built_compared: bool = False
 
@@ -139,22 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
     ended = answer_from(arguments, lambda reader: _read(reader, session), output) or 0
     if arguments.trying and session.before is not None:
         trials = asyncio.run(_try_all(session, arguments))
-        session.findings = with_trials(session.findings, session.before, trials)
-        tried = []
-        if session.compared:
-            tried.append("compile caches")
-            session.findings = [*cache_findings(session.compared), *session.findings]
-        if session.without:
-            tried.append("without torch.compile")
-            session.findings = [*without_compile_findings(session.without), *session.findings]
-        if session.built:
-            session.findings = [*built_findings(session.built), *session.findings]
-        if session.numerics or session.is_built_compared:
-            tried.append("wrong results")
-        if session.numerics:
-            session.findings = [*numerics_findings(session.numerics), *session.findings]
-        session.search = session.search.after_trials(tried)
-        session.findings = worst_first(session.findings)
+        _add_trials(session, trials)
         kept = output or (Path(arguments.target) if is_session(arguments.target) else None)
         if kept:
             with SessionWriter(kept) as writer:
@@ -172,6 +166,32 @@ def run(arguments: argparse.Namespace) -> int:
     return ended or int(any(finding.severity == "problem" for finding in session.findings))
 
 
+def _add_trials(session: _Session, trials: list[RemedyTrial]) -> None:
+    """Add the results of trials to the findings, and what the trials found."""
+    before = session.before
+    if before is None:
+        return
+    since: list[Finding] = []
+    tried = []
+    if session.compared:
+        tried.append("compile caches")
+        since += cache_findings(session.compared)
+    if session.without:
+        tried.append("without torch.compile")
+        since += without_compile_findings(session.without)
+    if session.eager_modules is not None:
+        tried.append("eager calls")
+        since += eager_call_findings(session.eager_modules)
+    if session.built:
+        since += built_findings(session.built)
+    if session.numerics or session.is_built_compared:
+        tried.append("wrong results")
+    if session.numerics:
+        since += numerics_findings(session.numerics)
+    session.search = session.search.after_trials(tried)
+    session.findings = worst_first([*since, *with_trials(session.findings, before, trials)])
+
+
 def _read(reader: SessionReader, session: _Session) -> None:
     session.findings = findings(reader)
     session.before = before_trials(reader)
@@ -180,6 +200,7 @@ def _read(reader: SessionReader, session: _Session) -> None:
     session.run = run_of(reader) if reader.is_of_a_script() else None
     session.compile_call = users_compile_call(reader)
     session.asked = line_that_asks(reader)
+    session.edits = CompileEdits.of(reader)
     session.draws_random = draws_by_inductor(reader)
 
 
@@ -205,6 +226,9 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
         session.without = await compare_without_compile(
             session.request, session.run, session.compile_call, session.asked, worker
         )
+    if time.monotonic() < ends_at and session.run and session.run.graphs and session.edits:
+        _narrate("looking for compiled modules that also run in eager mode")
+        session.eager_modules = await find_eager_calls(session.request, session.edits, worker)
     if time.monotonic() < ends_at and not session.request.use_caches:
         _narrate("running the program as it is, with torch's compile caches, and without")
         built = await run_built(session.request, worker, use_caches=False)

@@ -73,6 +73,9 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind(
         "without torch.compile", "what differs without torch.compile", _of_trials_only, "--try"
     ),
+    FindingKind(
+        "eager calls", "compiled modules that also run in eager mode", _of_trials_only, "--try"
+    ),
     FindingKind("never called", "unused results of torch.compile", find_never_called, "a capture"),
     FindingKind("nothing compiled", "nothing compiled", find_nothing_compiled, "a capture"),
     FindingKind("placement", "a better place of torch.compile", find_placement, "graph breaks"),

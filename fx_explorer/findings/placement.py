@@ -34,6 +34,9 @@ it.
 
 LINES_SHOWN = 6
 
+OF_TORCHS_OWN = "; m.forward = torch.compile(m.forward) where its forward is torch.nn's"
+"""Follows m.compile(), which compiles nothing of a Sequential and its subclasses."""
+
 
 @dataclass(frozen=True, slots=True)
 class WholeModule:
@@ -172,11 +175,13 @@ def _first_frame(reader: SessionReader, function: str) -> model.Compilation | No
 
 def _remedy(whole: WholeModule, function: str) -> Remedy:
     if whole.path.endswith(".*"):
-        what = f"Compile each module of {whole.name} (module.compile())"
+        what = f"Compile each module of {whole.name} (module.compile(){OF_TORCHS_OWN})"
     elif whole.path.startswith((GLOBAL, LOCAL)):
-        what = f"Compile {whole.name} alone ({whole.name}.compile())"
+        what = f"Compile {whole.name} alone ({whole.name}.compile(){OF_TORCHS_OWN})"
     else:
-        what = f"Compile its {whole.name} alone ({whole.name}.compile() on that module)"
+        what = (
+            f"Compile its {whole.name} alone ({whole.name}.compile() on that module{OF_TORCHS_OWN})"
+        )
     return Remedy(
         f"{what} in place of {function}: what is around it then runs in eager mode.",
         changes={"compile_modules": [whole.path]},

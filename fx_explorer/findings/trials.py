@@ -34,6 +34,10 @@ FASTER = 0.8
 """Share of the compile time below which a trial counts as faster: less is within the noise."""
 
 
+LEAST_COMPILED = 0.3
+"""Share of the operations in graphs below which another place of torch.compile does not help."""
+
+
 @dataclass(frozen=True, slots=True)
 class Before:
     """What the program did as it is."""
@@ -184,6 +188,11 @@ def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
         return trial.recompiles < before.figures.recompiles
     if finding.kind == "repeated block":
         return trial.compile_s < FASTER * before.figures.compile_s
+    if (
+        finding.kind == "placement"
+        and trial.operations < LEAST_COMPILED * before.figures.operations
+    ):
+        return False  # fewer graph breaks, as less is compiled
     if finding.kind == "never called":
         return trial.graphs > before.figures.graphs
     return trial.graph_breaks < before.figures.graph_breaks

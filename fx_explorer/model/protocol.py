@@ -70,6 +70,10 @@ class CaptureRequest:
     """
     without_compile: bool = False
     """Whether torch.compile returns what it is given, so that nothing is compiled."""
+    record_eager_calls: bool = False
+    """Whether calls of modules that run in eager mode beside compiled code are recorded
+    (capture/eager_calls.py).
+    """
     use_caches: bool = False
     device: str = ""
     fullgraph: bool = False

@@ -307,6 +307,21 @@ def _is_call(value: Any) -> bool:
     return False
 
 
+def _are_eager_calls(value: Any) -> bool:
+    """Return whether these are calls of modules in eager mode: class, path, a flag, file and line,
+    number of calls, and file and line of torch.compile.
+    """
+    return isinstance(value, list) and all(_is_eager_call(call) for call in value)
+
+
+def _is_eager_call(value: Any) -> bool:
+    match value:
+        case [name, path, int(flag), file, int(line), int(count), given_file, int(given_line)]:
+            numbers = (flag, line, count, given_line)
+            return min(numbers) >= 0 and _are_texts([name, path, file, given_file])
+    return False
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "fx_explorer": _is_text,
     "started": _is_text,
@@ -320,6 +335,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "built_to_save": _are_texts,
     "never_called": _are_calls,
     "selective_checkpoints": _are_calls,
+    "eager_calls": _are_eager_calls,
     "capture_summaries": _are_summaries,
     "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),

@@ -77,16 +77,24 @@ class Selection:
 
     def lines_in(self, document: Document) -> frozenset[int]:
         """Return the linked lines of a document, including the selected one if it is there."""
-        selected: frozenset[int] = frozenset()
+        linked = self.other_lines_in(document)
         if document == self.place.document:
-            selected = frozenset([self.place.line])
+            return linked | {self.place.line}
+        return linked
+
+    def other_lines_in(self, document: Document) -> frozenset[int]:
+        """Return the linked lines of a document; the selected one only where it is linked to
+        itself, as a node is.
+        """
         if document.kind == "graph":
-            return selected | self._rows_of_graph(document)
+            return self._rows_of_graph(document)
         if document.kind == "code" or document.kind == "table":
-            return selected | self._lines_of_graph(document, document.kind)
+            return self._lines_of_graph(document, document.kind)
         if document.kind == "source":
-            return selected or self._lines_of_source(document)
-        return selected | self._lines_of_artifact(document) | self._lines_of_bytecode(document)
+            if document == self.place.document:
+                return frozenset()
+            return self._lines_of_source(document)
+        return self._lines_of_artifact(document) | self._lines_of_bytecode(document)
 
     @cached_property
     def nodes(self) -> list[int]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
-from fx_explorer.folders import IN_USE_PREFIX, Lock, new_temporary_folder
+from fx_explorer.folders import IN_USE_PREFIX, Lock, new_temporary_folder, temporary_folder
 from fx_explorer.model import Compilation, ConsoleLine
 from fx_explorer.output_file import OutputFile
 from fx_explorer.outside_file import open_outside
@@ -115,6 +115,19 @@ def copy_session(session: Path, output: OutputFile) -> None:
         if is_being_captured(session):  # it has no mark yet, which its copy needs elsewhere
             with SessionWriter(beside) as writer:
                 mark_as_captured_here(beside, writer)
+
+
+def session_content(session: Path) -> bytes:
+    """Return the bytes of a session file. One that is not complete in itself, as it is being
+    written or has texts in a log, is copied first.
+    """
+    is_written = session.with_name(f"{session.name}-wal").exists()
+    if not is_written and what_reads_texts(session) is None:
+        return session.read_bytes()
+    with temporary_folder() as folder:
+        copy = folder / SESSION
+        copy_session(session, session_file(copy))
+        return copy.read_bytes()
 
 
 def writable_session(session: Path, folder: Path | None = None) -> Path:

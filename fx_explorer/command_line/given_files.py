@@ -1,10 +1,10 @@
 """This module finds what kind of file TARGET, A or B names on a command line, by its content,
 before any of it is loaded.
 
-A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch
-says in it. An ``ExportedProgram`` is loaded by the worker, which can run code of whoever made it,
-so ``--trust`` is asked for; the app asks by itself. A file that the command cannot use is refused
-here.
+A package of AOTInductor becomes a session of its texts, a TORCH_TRACE log one of what torch says
+in it, and an HTML page of ours gives the session that it carries. An ``ExportedProgram`` is loaded
+by the worker, which can run code of whoever made it, so ``--trust`` is asked for; the app asks by
+itself. A file that the command cannot use is refused here.
 """
 
 from __future__ import annotations
@@ -87,8 +87,11 @@ def _resolved(
             return given_log(command, file, arguments, until)
     if file is None or not file.exists() or not _is_to_be_looked_at(file):
         return None
-    if kind_of_file(file).kind in ("log", "torch_logs", "tritonparse", "provenance"):
+    kind = kind_of_file(file).kind
+    if kind in ("log", "torch_logs", "tritonparse", "provenance"):
         return given_log(command, file, arguments, until)
+    if kind == "page":
+        return _session_in(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
             SessionReader(file).close()  # what cannot be read is reported first
@@ -102,6 +105,22 @@ def _resolved(
         check_is_python(file, as_python=getattr(arguments, "as_python", False))
         return None
     return _exported(command, file, name, arguments, until)
+
+
+def _session_in(
+    command: str, page: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path:
+    """Take the session out of a page, and return it."""
+    from fx_explorer.session.in_page import write_session  # not needed for Python files
+
+    if command in TAKE_NO_SESSION:
+        raise UsageError(
+            f"fx-explorer {command} is for targets: {page} has a session that is captured already. "
+            f"Look at it with: fx-explorer {page}"
+        )
+    session = place_of_session(page, arguments, until)
+    write_session(page, session)
+    return session
 
 
 def _exported(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from fx_explorer.client.session_files import session_content
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import (
     add_allow_argument,
@@ -24,6 +25,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import terminal_width, width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
+from fx_explorer.session.in_page import SIGN as PAGE_SIGN
 from fx_explorer.session.writer import finish_session
 from fx_explorer.trials import BreakTimes, TrialWorker, add_break_times, measure_breaks
 
@@ -85,6 +87,8 @@ EPILOG = """\
 examples:
   fx-explorer report model.fxs                           everything, as JSON
   fx-explorer report model.py --format text              the overview and the kernels, to read
+  fx-explorer report model.fxs --format markdown         the answer, then folded tables, to paste
+  fx-explorer report model.fxs --format html -o model.html  one page for the browser, to send
   fx-explorer report model.fxs | jq '.graph_breaks'
 """
 
@@ -94,10 +98,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     parser.add_argument(
         "--format",
-        choices=["json", "text"],
+        choices=[*WRITERS],
         default="json",
         help="json: the documented schema (default); text: the overview, and kernels with "
-        "their lines, modules, bytes, times",
+        "their lines, modules, bytes, times; markdown: for an issue or a pull request; html: one "
+        "page that is the session, for a browser",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout"
@@ -110,7 +115,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    output = text_output(arguments.output, "report", SIGN, arguments, "-o FILE")
+    sign = PAGE_SIGN if arguments.format == "html" else SIGN
+    output = text_output(arguments.output, "report", sign, arguments, "-o FILE")
     answer = with_kernel_builds(arguments, lambda reader: WRITERS[arguments.format](reader, output))
     answer = with_break_times(arguments, answer)
     return answer_from(arguments, answer) or 0
@@ -146,5 +152,33 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
         output.write_text(text, errors="backslashreplace")
 
 
-WRITERS = {"json": write_report, "text": write_text}
+def write_page(reader: SessionReader, output: OutputFile | None) -> None:
+    """Write a page for the browser to ``output``, or to stdout."""
+    from fx_explorer.report.page.page import html_page  # not needed for other formats
+
+    _tell("making the page: which lines belong together takes a while for a large session")
+    text = html_page(reader, session_content(reader.path))
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, errors="backslashreplace")
+
+
+def write_markdown(reader: SessionReader, output: OutputFile | None) -> None:
+    """Write markdown to ``output``, or to stdout."""
+    from fx_explorer.report.markdown import markdown_report  # not needed for other formats
+
+    text = markdown_report(reader)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, errors="backslashreplace")
+
+
+WRITERS = {
+    "json": write_report,
+    "text": write_text,
+    "markdown": write_markdown,
+    "html": write_page,
+}
 """Format → the function that writes it."""

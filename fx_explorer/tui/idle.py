@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 
 FIRST = (
-    "fx_explorer.tui.content.tables",
+    "fx_explorer.overview.view_tables",
     "fx_explorer.instruments.kernels.costs",
     "fx_explorer.tui.dialogs.choose",
     "fx_explorer.tui.content.inspect",

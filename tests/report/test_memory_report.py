@@ -18,8 +18,8 @@ from fx_explorer import cli
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.memory import report
 from fx_explorer.instruments.memory.saved_values import COMPUTED, saved_total
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import write_training_step
 
 Captured = Callable[..., Path]

@@ -18,11 +18,11 @@ from fx_explorer.command_line.narrated_capture import amounts
 from fx_explorer.instruments.modules.tree import module_tree
 from fx_explorer.model import Compilation, Graph, Kernel, Node, Stage
 from fx_explorer.overview.overview import overview
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import captured_operations
 from fx_explorer.session.queries.kernels import kernel_nodes
-from fx_explorer.tui.content.tables import TABLES
 from fx_explorer.tui.panes.table_rows import arranged, at_once
 from fx_explorer.tui.screens.pipeline_bar import pipeline
 from tests.conftest import Captured, OpenedReader

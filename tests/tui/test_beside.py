@@ -16,10 +16,10 @@ from fx_explorer import model
 from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.kernels.view import kernels_table
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import make_in_thread
 from fx_explorer.tui.content import long_work
-from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.held import LONG_S, Held

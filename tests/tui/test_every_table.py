@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.drawing.view_table import TableRow, ViewTable
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from fx_explorer.tui.panes.table_rows import Sort, arranged, at_once, number_in
 
 Captured = Callable[..., Path]

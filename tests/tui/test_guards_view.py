@@ -10,8 +10,8 @@ import pytest
 from fx_explorer import model
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.model import Command, Notice
+from fx_explorer.overview.graph_tables import sizes_table
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.content.graph_tables import sizes_table
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
 

@@ -14,10 +14,10 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.drawing.colours import KERNEL_COLOURS, kernel_kind, kernel_numbers
 from fx_explorer.instruments.kernels.line_heat import LineHeat
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.content.tables import TABLES
 from fx_explorer.tui.panes.kernel_marks import source_gutter
 from fx_explorer.tui.panes.pane_text import OutputCodeKernels
 from fx_explorer.tui.theme import DARK, KINDS, LIGHT, Palette

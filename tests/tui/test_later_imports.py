@@ -53,7 +53,7 @@ def test_no_key_imports_a_module_once_the_first_screen_was_read(hand: Hand) -> N
 
 
 UNNEEDED = (
-    "fx_explorer.tui.content.tables",
+    "fx_explorer.overview.view_tables",
     "fx_explorer.tui.tour_steps",
     "fx_explorer.tui.screens.tour_panel",
     "fx_explorer.tui.content.inspect",

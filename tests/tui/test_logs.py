@@ -15,12 +15,12 @@ from fx_explorer.command_line.logs import LogReadingProcess
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.model import Notice
 from fx_explorer.overview.overview import overview
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.readers.torch_trace.read_log import LogReading, read_log
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import NEEDS_REQUEST, absent_from_log
 from fx_explorer.tui.commands import OF_VIEW, VIEWS, by_id
 from fx_explorer.tui.commands.view_commands import MORE_VIEWS
-from fx_explorer.tui.content.tables import TABLES
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.help import _TEXTS, help_rows, topic_of
 from tests.sessions import write_training_step

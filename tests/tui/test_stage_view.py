@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.model import Command, Direction, Gate, Graph, Notice
+from fx_explorer.overview.graph_tables import stages_table
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.graph_tables import stages_table
 from tests.conftest import Captured
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture, step

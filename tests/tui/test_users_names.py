@@ -16,12 +16,12 @@ from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.instruments.memory.saved_values import saved_values, user_names
 from fx_explorer.overview.outline import outline
 from fx_explorer.overview.overview import overview
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.graph_rows import GraphRows
 from fx_explorer.tui.content.shown_lines import EVERY_LINE, folded_inputs
-from fx_explorer.tui.content.tables import TABLES
 from tests.exhaustive import with_others
 from tests.tui.conftest import OpenApp
 

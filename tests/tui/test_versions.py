@@ -12,8 +12,8 @@ import pytest
 
 from fx_explorer import cli, model
 from fx_explorer.overview.overview import overview
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from fx_explorer.tui.panes.table_rows import arranged, at_once
 
 PROGRAM = """import torch

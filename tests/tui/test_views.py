@@ -10,9 +10,9 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.words import bar
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 

@@ -19,12 +19,13 @@ from typing import Literal
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.output_file import kind_of
 from fx_explorer.outside_file import open_outside
+from fx_explorer.session.in_page import SIGN
 from fx_explorer.session.untrusted.packed import unpacker
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
     "aot_inductor", "archive",
-    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "text",
+    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "page", "text",
 ]  # fmt: skip
 """Kind of a file. ``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive with
 other content.
@@ -116,6 +117,8 @@ _PRINTED_LOG = FileKind(
 _TRITONPARSE = FileKind(
     "tritonparse", "a log of tritonparse", "Look at it with: fx-explorer {file}"
 )
+
+_PAGE = FileKind("page", "a page of fx-explorer", "Look at it with: fx-explorer {file}")
 
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
 
@@ -300,6 +303,8 @@ def _text(file: Path, start: bytes) -> FileKind:
         return log
     if _TABLE.match(start):
         return _PROVENANCE
+    if SIGN in start:
+        return _PAGE
     if file.suffix not in _PROGRAMS and _PRINTED.search(_beginning(file)):
         return _PRINTED_LOG
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):

@@ -80,8 +80,8 @@ class Views(Cached, DraggedEdge, Vertical):
             return self.page
         if name == "source":
             return self._linked
+        from fx_explorer.overview.view_tables import TABLES  # not needed for the first paint: 20 ms
         from fx_explorer.tui.content.long_work import READS
-        from fx_explorer.tui.content.tables import TABLES  # not needed for the first paint: 20 ms
 
         pane = TablePane(TABLES.get(name, self._make_candidates), READS.get(name), id=name)
         pane.show_old(self._old)

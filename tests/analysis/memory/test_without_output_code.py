@@ -15,8 +15,8 @@ from torch._dynamo.backends.common import aot_autograd
 
 from fx_explorer.instruments.memory.report import memory_json, memory_report
 from fx_explorer.instruments.memory.saved_values import choices, why
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from tests.capture.recorded import Compile, record
 
 

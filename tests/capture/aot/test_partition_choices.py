@@ -17,8 +17,8 @@ from fx_explorer import model
 from fx_explorer.capture.aot.partition import MinCut
 from fx_explorer.instruments.memory.saved_values import choices, recomputed, why
 from fx_explorer.instruments.memory.session_memory import session_memory
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from tests.capture.recorded import Compile, failures, record
 
 

@@ -18,8 +18,8 @@ from fx_explorer.instruments.fixes.dynamic_marks import marks
 from fx_explorer.instruments.guards.guard_tree import explained_checks
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.model import Compilation
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from tests.capture.recorded import Compile, failures, record
 
 

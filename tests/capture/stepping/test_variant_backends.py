@@ -15,7 +15,7 @@ from torch._dynamo.backends import registry
 
 from fx_explorer.instruments.backends.amounts import reports_in_use, summaries
 from fx_explorer.model import CaptureRequest, Changes, Command, Node, NodeSupport, SupportReport
-from fx_explorer.tui.content.tables import TABLES
+from fx_explorer.overview.view_tables import TABLES
 from tests.capture.stepping.driving import Driven, drive
 
 

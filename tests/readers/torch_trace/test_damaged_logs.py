@@ -19,10 +19,10 @@ from fx_explorer import cli, model
 from fx_explorer.analysis.whole_session import NOTHING_SAVED
 from fx_explorer.errors import SessionError
 from fx_explorer.overview.overview import overview
+from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.tables import TABLES
 from tests.readers.torch_trace.mutating import changed, of_bytes
 
 ROOT = Path(__file__).parents[3]

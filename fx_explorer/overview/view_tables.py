@@ -27,8 +27,8 @@ from fx_explorer.instruments.numerics.view import numerics_table
 from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions import regions_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
+from fx_explorer.overview.graph_tables import graphs_table, sizes_table, stages_table
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.graph_tables import graphs_table, sizes_table, stages_table
 
 CONSOLE_COLUMNS = (
     TableColumn("when", "muted", is_number=True),

@@ -1,0 +1,181 @@
+"""This module writes a session as one HTML file: the answer, the findings and the figures, the
+linked view, and every view with rows. No request leaves the page, and nothing in it runs but its
+own script (a Content-Security-Policy with the hash of each).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+
+import jinja2
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.findings.every_kind import findings, search
+from fx_explorer.findings.finding import Finding
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.overview.figures_row import FigureInRow, figures_row
+from fx_explorer.overview.overview import overview
+from fx_explorer.report.heading import answer, target_name, versions
+from fx_explorer.report.page.linked_texts import LinkedTexts, linked_texts
+from fx_explorer.report.sections import Section, sections
+from fx_explorer.session import SessionReader
+from fx_explorer.session.in_page import compressed
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What the template is filled with."""
+
+    target: str
+    environment: str
+    answer: str
+    findings: list[Finding]
+    facts: list[Fact]
+    looked_for: str
+    figures: list[FigureInRow]
+    sections: list[Section]
+    panes: Mapping[str, str]
+    left_out: int
+    has_texts: bool
+    is_log: bool
+
+
+PANES = {"source": "Source", "graph": "Graph", "kernel": "Generated code"}
+"""Pane → its title."""
+
+
+def html_page(reader: SessionReader, session: bytes) -> str:
+    """Return the page of a session; ``session`` is the file itself, which the page carries."""
+    with reader.snapshot():
+        texts = linked_texts(reader)
+        page = _page(reader, texts)
+    place_link = partial(_place_link, _numbers(texts), texts)
+    template = _environment(place_link).get_template("page.html")
+    style, script = _resource("page.css"), _resource("page.js")
+    return template.render(
+        page=page,
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        data=compressed(json.dumps(_data(texts), separators=(",", ":")).encode()),
+        session=compressed(session),
+        session_name=f"{_file_stem(page.target)}.fxs",
+    )
+
+
+def _page(reader: SessionReader, texts: LinkedTexts) -> _Page:
+    every_finding = findings(reader)
+    facts = overview(reader)
+    return _Page(
+        target=target_name(reader),
+        environment=versions(reader),
+        answer=answer(every_finding, facts),
+        findings=every_finding,
+        facts=[fact for fact in facts if fact.topic != "next"],
+        looked_for=search(reader).description,
+        figures=figures_row(reader),
+        sections=list(sections(reader)),
+        panes=PANES,
+        left_out=texts.left_out,
+        has_texts=bool(texts.texts),
+        is_log=is_log(reader),
+    )
+
+
+def _file_stem(target: str) -> str:
+    name = target.replace("\\", "/").rpartition("/")[2].partition(":")[0]
+    return name.removesuffix(".py") or "session"
+
+
+# the linked view
+
+
+def _data(texts: LinkedTexts) -> dict[str, object]:
+    """Return what the script of the page reads."""
+    return {
+        "texts": [
+            {
+                "pane": text.pane,
+                "title": printable(text.title),
+                "lines": text.lines,
+                "weight": round(text.weight, 4),
+                "marks": text.marks,
+                "events": text.events,
+            }
+            for text in texts.texts
+        ],
+        "links": texts.links,
+        "linked": texts.linked,
+        "start": texts.start,
+    }
+
+
+def _numbers(texts: LinkedTexts) -> dict[tuple[str, int], int]:
+    """Return (kind, id) of a document → number of its text."""
+    numbers: dict[tuple[str, int], int] = {}
+    for number, text in enumerate(texts.texts):
+        kind = "graph" if text.pane == "graph" else text.document.kind
+        numbers[kind, text.document.id] = number
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A link to a line of the linked view."""
+
+    label: str
+    text: int
+    """Number of the text; -1 where the page does not have it."""
+    line: int
+
+
+def _place_link(numbers: Mapping[tuple[str, int], int], texts: LinkedTexts, place: Place) -> _Link:
+    document = place.document
+    is_graph = document.kind in ("graph", "code", "table")
+    number = numbers.get(("graph" if is_graph else document.kind, document.id), -1)
+    line = place.line
+    if number >= 0 and document.kind == "graph":
+        line = texts.texts[number].line_of_row.get(line, 0)
+    return _Link(f"{document.title}:{place.line + 1}", number, line)
+
+
+# the file
+
+
+def _environment(place_link: Callable[[Place], _Link]) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fx_explorer.report", "page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["printable"] = printable
+    environment.filters["printable_text"] = printable_text
+    environment.globals["place_link"] = place_link
+    return environment
+
+
+def _resource(name: str) -> str:
+    return (files("fx_explorer.report.page") / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Return the policy: this style and this script, and no request."""
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,126 @@
+"""The views of the app as sections of a report: their answer, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.drawing.view_table import TableColumn, TableRow, ViewTable
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.overview.view_tables import TABLES
+from fx_explorer.session import SessionReader
+
+SECTIONS: dict[str, str] = {
+    "breaks": "Graph breaks",
+    "guards": "Guards and recompiles",
+    "kernels": "Kernels",
+    "modules": "Modules",
+    "memory": "Saved tensors",
+    "step_memory": "Memory of a step",
+    "stages": "Stages",
+    "graphs": "Graphs",
+    "sizes": "Sizes",
+    "flame": "Compile time",
+    "ledger": "A call",
+    "bench": "Bench",
+    "numerics": "Is it right",
+    "profile": "Profile",
+    "roofline": "Roofline",
+    "regions": "Regions",
+    "support": "Support",
+    "console": "Console",
+}
+"""View → title, in the order of a report."""
+
+MOST_ROWS = 500
+"""Maximum number of rows of a section; it says how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    is_number: bool
+    bar: float | None = None
+    """Of a bar: its length from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    cells: Sequence[Cell]
+    place: Place | None
+    detail: str
+    depth: int
+    is_heading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A view with rows."""
+
+    name: str
+    title: str
+    shows: str
+    answer: str
+    titles: Sequence[tuple[str, bool]]
+    """(title, whether its cells are numbers) of each column."""
+    rows: Sequence[SectionRow]
+    left_out: int
+
+    def is_bar(self, at: int) -> bool:
+        """Return whether a column has bars in place of texts."""
+        return any(row.cells[at].bar is not None for row in self.rows)
+
+
+def sections(reader: SessionReader) -> Iterator[Section]:
+    """Yield the views that have rows."""
+    for name, title in SECTIONS.items():
+        table = TABLES[name](reader)
+        if table.rows:
+            yield _section(name, title, table)
+
+
+def _section(name: str, title: str, table: ViewTable) -> Section:
+    rows = table.rows[:MOST_ROWS]
+    kept = [at for at, column in enumerate(table.columns) if _is_used(column, at, rows)]
+    largest = {at: _largest(table.columns[at], rows) for at in kept}
+    depths = table.tree.depths if table.tree else [0] * len(rows)
+    shown = []
+    for row, depth in zip(rows, depths, strict=False):
+        cells = [_cell(table.columns[at], row, at, largest[at]) for at in kept]
+        detail = printable_text(row.detail().text) if row.detail else ""
+        place = row.place or (row.find_place() if row.find_place else None)
+        shown.append(SectionRow(cells, place, detail, depth, row.is_heading))
+    return Section(
+        name=name,
+        title=title,
+        shows=table.shows,
+        answer=table.answer or table.notice,
+        titles=[(table.columns[at].title, table.columns[at].is_number) for at in kept],
+        rows=shown,
+        left_out=len(table.rows) - len(shown),
+    )
+
+
+def _is_used(column: TableColumn, at: int, rows: Sequence[TableRow]) -> bool:
+    if column.is_bar:
+        return bool(_largest(column, rows))
+    return any(at < len(row.cells) and row.cells[at] for row in rows)
+
+
+def _largest(column: TableColumn, rows: Sequence[TableRow]) -> float:
+    """Return the largest number of a column of bars; 0 for any other."""
+    if not column.is_bar:
+        return 0.0
+    return max((row.values.get(_measured(column), 0.0) for row in rows), default=0.0)
+
+
+def _measured(column: TableColumn) -> str:
+    return column.bar_of or column.title
+
+
+def _cell(column: TableColumn, row: TableRow, at: int, largest: float) -> Cell:
+    if column.is_bar:
+        return Cell("", is_number=False, bar=row.values.get(_measured(column), 0.0) / largest)
+    text = row.cells[at] if at < len(row.cells) else ""
+    return Cell(printable(text), column.is_number)

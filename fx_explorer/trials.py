@@ -27,6 +27,14 @@ from fx_explorer.session import SessionReader, SessionWriter
 
 TIMEOUT_S = 300.0
 
+CAPTURES_PER_TRIAL = 6
+"""A trial may take as long as this number of captures of the program: it runs the program in eager
+mode, captured and built, twice each.
+"""
+
+LONGEST_TRIAL_S = 3600.0
+"""Maximum limit in seconds: a capture that waited long at a pause has taken long, too."""
+
 FoundT = TypeVar("FoundT")
 
 Look = Callable[[SessionReader], FoundT]
@@ -54,6 +62,22 @@ class TrialWorker:
     """The server that has imported torch and forks the workers of trials; None where each worker
     starts afresh.
     """
+    capture_s: float = 0.0
+    """Seconds that the capture of the program took before; 0 where that is not known."""
+
+    def after_capture(self, reader: SessionReader) -> TrialWorker:
+        """Return the worker for trials of a session's program, which take the longer the longer
+        its capture took.
+        """
+        return replace(self, capture_s=float(reader.meta("finished") or 0))
+
+    def limit_s(self, least_s: float) -> float:
+        """Return the limit in seconds for a trial of a kind whose limit is ``least_s``, where the
+        program's own capture was quick.
+        """
+        if self.timeout_s:
+            return self.timeout_s
+        return max(least_s, min(CAPTURES_PER_TRIAL * self.capture_s, LONGEST_TRIAL_S))
 
 
 def forking_worker(python: str, timeout_s: float | None) -> TrialWorker:
@@ -131,14 +155,15 @@ async def recapture(
 ) -> Recapture[FoundT]:
     """Capture the program once more, look at the session, and remove it.
 
-    ``limit_s`` is for a worker without one of its own; ``environment`` is added to the worker's.
+    ``limit_s`` is for a worker without one of its own, and longer after a long capture;
+    ``environment`` is added to the worker's.
 
     Raises SessionWriteError when there is no room for a session, and nothing for what the user's
     program does. Whoever is cancelled while waiting ends the worker.
     """
     began = time.monotonic()
     async with temporary_capture(
-        request, worker.python, worker.timeout_s or limit_s, environment, worker.fork_server
+        request, worker.python, worker.limit_s(limit_s), environment, worker.fork_server
     ) as capture:
         outcome = await attend(capture)
         found = await asyncio.to_thread(_looked_at, capture.session_path, look)

@@ -232,7 +232,7 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
     if _numbers(before) != _numbers(after) and all(
         _unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs
     ):
-        return "the graphs are the same; a size or number that was compiled in is an input now"
+        return "the graphs are the same, but a size or number that was a constant is an input now"
     changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
     if changed:
         return f"the same operations with other arguments: {listed(changed)}"

@@ -72,6 +72,15 @@ _COMPILE_POOL = "/torch/_inductor/compile_worker/__main__.py"
 it. The pool and its children trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
 """
 
+_VECTOR_PROBE = re.compile(
+    r"""(import sys\s+if sys\.platform != "linux":\s+)?(import torch[^\n]*\s+)?"""
+    r"""from ctypes import cdll\s+cdll\.LoadLibrary\("[^"\n]*"\)"""
+)
+"""Matches the program of a Python with which torch finds out whether the processor has some vector
+instructions: it loads a library that was built with them (``VecISA._avx_py_load`` of
+torch/_inductor/cpu_vec_isa.py).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Descendant:
@@ -107,7 +116,8 @@ class _Process:
         self.command = ""
         self.why = ""
         self.is_ours = False
-        self.is_of_compile_pool = False
+        self.is_of_compiler = False
+        """Whether torch's compiler has started it, and it compiles no function."""
         self.is_python = False
         self.is_shell = False
         self.has_torch = False
@@ -120,8 +130,9 @@ class _Process:
         words = _read_strings(self.pid, "cmdline")
         self.command = " ".join(without_secrets(words).words)
         self.is_ours = not is_worker and any(word.startswith(PACKAGE) for word in words)
-        if any(word.endswith(_COMPILE_POOL) for word in words[1:2]):
-            self.is_of_compile_pool = True
+        is_pool = any(word.endswith(_COMPILE_POOL) for word in words[1:2])
+        if is_pool or is_vector_probe(words):
+            self.is_of_compiler = True
         program = _executable(self.pid)
         if not program and words:
             program = words[0]
@@ -350,11 +361,11 @@ class Descendants:
         if status.pid == self._worker:
             self._images.add(status.image)
         parent = self._processes.get(status.parent)
-        if parent is not None and parent.is_of_compile_pool:
-            process.is_of_compile_pool = True
+        if parent is not None and parent.is_of_compiler:
+            process.is_of_compiler = True
         if status.image != process.image:
             process.see(status, self._hook, status.image in self._images)
-        if process.has_torch or process.is_ours or process.is_of_compile_pool:
+        if process.has_torch or process.is_ours or process.is_of_compiler:
             return
         if self._is_recorded(process.image):
             return
@@ -379,11 +390,18 @@ class Descendants:
             if process.is_ours:
                 continue
             is_helper = any(helper in process.command for helper in _HELPERS)
-            if is_helper or process.is_of_compile_pool:
+            if is_helper or process.is_of_compiler:
                 continue
             if process.is_python or process.is_shell:
                 processes.append(process)
         return processes
+
+
+def is_vector_probe(words: list[str]) -> bool:
+    """Return whether a command is torch's test of the processor's vector instructions."""
+    return words[1:2] == ["-c"] and any(
+        _VECTOR_PROBE.fullmatch(program.strip()) for program in words[2:3]
+    )
 
 
 def _all_processes() -> set[int]:

@@ -9,7 +9,7 @@ import asyncio
 import json
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fx_explorer.command_line.capture_options import add_capture_arguments
@@ -131,6 +131,8 @@ class _Session:
 
     draws_random: bool = False
     """Whether compiled code draws other random numbers than eager mode."""
+    capture_s: float = 0.0
+    """Seconds that the capture took; 0 where that is not known."""
     run: ProgramRun | None = None
     """What the program did."""
     compile_call: CompileCall | None = None
@@ -196,6 +198,7 @@ def _read(reader: SessionReader, session: _Session) -> None:
     session.findings = findings(reader)
     session.before = before_trials(reader)
     session.request = reader.request()
+    session.capture_s = float(reader.meta("finished") or 0)
     session.search = search(reader)
     session.run = run_of(reader) if reader.is_of_a_script() else None
     session.compile_call = users_compile_call(reader)
@@ -213,6 +216,7 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
     if wanted:
         check_program(arguments)
     worker = forking_worker(arguments.python, arguments.timeout)
+    worker = replace(worker, capture_s=session.capture_s)
     ends_at = time.monotonic() + arguments.budget
     trials: list[RemedyTrial] = []
     tried = await try_all(
@@ -279,7 +283,7 @@ def _print(session: _Session) -> None:
             print_fitted(Hanging("   ", printable(line)))
         print()
     if found:
-        print_fitted(session.search.description)
+        print_fitted(f"{session.search.summary}: --json lists them.")
     else:
         print_fitted(f"{_nothing_found(session)} {session.search.description}")
 

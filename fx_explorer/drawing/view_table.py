@@ -193,9 +193,9 @@ SVG_SALT = "fx-explorer"
 """Makes the ids in an SVG the same each time, so that equal pictures are equal files."""
 
 
-Keeps = Literal["start", "end", "name"]
-"""The part of a long cell that is shown: its start; its end; or for a name the end, if it is a path
-with dots, else both ends with ``…`` in the middle.
+Keeps = Literal["start", "end", "name", "both"]
+"""The part of a long cell that is shown: its start; its end; for a name the end, if it is a path
+with dots, else both ends with ``…`` in the middle; or both ends of any cell, more of the second.
 """
 
 

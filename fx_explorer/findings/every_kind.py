@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import is_log, not_in_text
+from fx_explorer.analysis.words import counted
 from fx_explorer.findings.cache_faults import find_cache_faults
 from fx_explorer.findings.checkpoints import find_checkpoints
 from fx_explorer.findings.compiler_errors import find_compiler_errors
@@ -115,6 +116,16 @@ class Search:
             sentence += f" Not looked for: {', '.join(self.not_looked_for)}."
         return sentence
 
+    @property
+    def summary(self) -> str:
+        """Return how many kinds of problems were looked for, where there is no room for the
+        list.
+        """
+        sentence = f"Looked for {counted(len(self.looked_for), 'kind')} of problems"
+        if self.not_looked_for:
+            sentence += f", not for {len(self.not_looked_for)} others"
+        return sentence
+
     def after_trials(self, tried: Collection[str]) -> Search:
         """Return the search with the kinds of these names, which were tried since."""
         since = [kind.looked_for for kind in KINDS if kind.name in tried]
@@ -131,6 +142,12 @@ def search(reader: SessionReader) -> Search:
         else:
             lacking.append(kind.looked_for)
     return Search(tuple(looked), tuple(lacking))
+
+
+def needs_of(looked_for: str) -> str:
+    """Return what a session must have for a kind of problem to be looked for: ``a profile``."""
+    needs = next(kind.needs for kind in KINDS if kind.looked_for == looked_for)
+    return "diagnose --try" if needs == "--try" else needs
 
 
 def _can_show(reader: SessionReader, kind: FindingKind) -> bool:

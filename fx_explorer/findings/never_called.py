@@ -76,7 +76,7 @@ OF_ORIGINAL = "a method of the original module"
 def _sentence(name: str, where: str, unused: str) -> str:
     if unused.startswith(IN_PLACE):
         past = unused.removeprefix(IN_PLACE)
-        return f"{name} was compiled in place at {where}, and nothing of it was compiled{past}."
+        return f"{name}.compile() was called at {where}, but nothing was compiled{past}."
     return f"{name} was given to torch.compile at {where}, {unused}."
 
 

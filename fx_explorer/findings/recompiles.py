@@ -254,7 +254,7 @@ def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
     """
     text = group[-1].remedy
     if len(group) == 1 and NO_MORE in text:
-        return "torch made it dynamic here, so other values do not recompile."
+        return NO_MORE
     why, stays, _ = text.partition(BOTH_STAY)
     if stays:
         stay = "Both compilations stay in use: with only these values nothing is to be done."

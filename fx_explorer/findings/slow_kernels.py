@@ -55,15 +55,15 @@ _HINTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
         (
             "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward", "index_add",
         ),
-        "It adds to places that an index chooses, by atomic operations: those that go to one "
-        "place are made one after the other.",
+        "It adds with atomic operations, at places that an index chooses: additions to the same "
+        "place happen one after the other.",
         "Add up before writing: where there are few places, a sum over a mask of each, or a "
         "matrix product with a one-hot matrix; else sort by index first.",
     ),
     (
         ("index", "gather", "embedding"),
-        "It reads from places that an index chooses: of each piece of memory that it fetches it "
-        "uses a few bytes.",
+        "It reads at places that an index chooses, and uses only a few bytes of each piece of "
+        "memory that is fetched.",
         "Where the order is free, sort the indices; or keep what is read together side by side.",
     ),
     (

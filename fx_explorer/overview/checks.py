@@ -450,7 +450,7 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     damages = damage(reader)
     if damages:
         lines = [CheckFinding("", 0, sentence) for sentence in damages]
-        return _unmet(name, "the log is not as torch wrote it", *lines)
+        return _unmet(name, "parts of the log are damaged", *lines)
     failures = reader.rows(model.Failure, where="recorder")
     gaps = [failure for failure in failures if failure.kind != "unavailable"]
     if not gaps:

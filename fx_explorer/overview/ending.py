@@ -342,7 +342,7 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         detail = f"To separate and compare them: fx-explorer ranks {name}"
         yield Fact("run", "notice", text, detail)
     if damages:
-        text = f"Not all of it is as torch wrote it: {'; '.join(damages)}."
+        text = f"Parts of the log are damaged: {'; '.join(damages)}."
         yield Fact("run", "notice", text, _first_damaged_lines(log))
     unknown = log.get("unknown") or {}
     if unknown:

@@ -202,7 +202,7 @@ def _whole_way(reader: SessionReader) -> str:
     generated = sum(direction.generated for direction in kernels)
     libraries = sum(direction.library_calls for direction in kernels)
     if not generated and not libraries:
-        return f"Dynamo recorded {operations}; no kernel was made of them so far."
+        return f"Dynamo recorded {operations}; no kernel has been generated for them yet."
     became = []
     if generated:
         became.append(counted(generated, "generated kernel"))

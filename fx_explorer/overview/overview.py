@@ -129,14 +129,16 @@ def page_facts(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]
     facts = _facts(reader, waiting)
     if any(fact.severity == "problem" for fact in facts):
         return facts
+    looked_for = search(reader)
+    in_short = f"{looked_for.summary}: i lists them."
     if waiting and reader.count(model.Graph):
-        return [
-            *facts,
-            Fact("next", "good", "No problem was found so far.", search(reader).description),
-        ]
+        return [*facts, Fact("next", "good", "No problem was found so far.", in_short)]
     look = list(_first_look(reader, facts))
     if look and look[0].severity == "notice":
-        return [*facts, Fact("next", "good", "No problem was found.", search(reader).description)]
+        return [*facts, Fact("next", "good", "No problem was found.", in_short)]
+    for at, fact in enumerate(look):
+        if fact.detail == looked_for.description:
+            look[at] = replace(fact, detail=in_short)
     return [*facts, *look]
 
 

@@ -34,6 +34,13 @@ def test_an_estimate_of_several_calls_says_how_many() -> None:
     )
 
 
+def test_kernels_that_take_as_long_as_the_slowest_are_counted() -> None:
+    costs = [kernel("fused", 1.5e-6, 1), kernel("other", 1.5e-6, 1), kernel("quick", 1e-6, 1)]
+    assert slowest_kernel(costs) == (
+        "Slowest: #1 fused, at least 1.50 µs, 38 % of 4.00 µs; 1 other takes as long."
+    )
+
+
 def test_a_measured_time_of_one_call_is_no_minimum() -> None:
     costs = [kernel("fused", 3e-6, 1, "alone")]
     assert slowest_kernel(costs) == "Slowest: #1 fused, 3.00 µs, 100 % of 3.00 µs."

@@ -42,14 +42,14 @@ FOUND = BudgetTrials(
 
 def test_the_table_has_predicted_beside_measured_and_says_what_failed() -> None:
     lines = trials_text(FOUND).splitlines()
-    assert lines[0] == "A step needs 5.0 kB at its peak (budget 1), 4.0 kB beyond its begin."
-    assert lines[1] == "Measured beyond its begin: 4.1 kB compiled, 6.0 kB in eager mode."
+    assert lines[0] == "A step needs 5.0 kB at its peak (budget 1), 4.0 kB above its start."
+    assert lines[1] == "Measured above its start: 4.1 kB compiled, 6.0 kB in eager mode."
     assert lines[2] == "Budget 0.5: the peak is 3.0 kB, and a step takes 2.00 times as long."
     assert lines[3] == "Budget 0: the peak is 2.0 kB."
     rows = {line.split("  ")[0].strip(): line.split() for line in lines[5:10]}
     assert rows["budget 1"][-2:] == ["3", "ms"]
     assert rows["budget 0"][-2:] == ["none", "none"]
-    assert rows["uncompiled"] == ["uncompiled", "6.0", "kB", "9", "ms"]
+    assert rows["eager"] == ["eager", "6.0", "kB", "9", "ms"]
     assert lines[-1] == "budget 0: RuntimeError: no"
 
 
@@ -63,7 +63,7 @@ def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -
     )
     uncompiled = MeasuredStep("uncompiled", 6000, (0.009,), held=plain)
     lines = trials_text(BudgetTrials([compiled], uncompiled)).splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("At the peak beyond"))
+    at = next(i for i, line in enumerate(lines) if line.startswith("Held at the peak"))
     rows = [line.split() for line in lines[at + 1 : lines.index("", at)]]
     assert rows[0] == ["net.py:3", "3.0", "kB", "99.0", "kB"]
     assert [row[0] for row in rows[1:-1]] == [f"net.py:{line}" for line in range(15, 4, -1)]
@@ -96,7 +96,7 @@ def test_what_is_held_beyond_the_lines_is_told() -> None:
         "uncompiled", 12_800_000, (0.009,), held=(HeldLine("net.py", 3, 400_000),)
     )
     lines = trials_text(BudgetTrials([trial(1.0, 5000)], uncompiled)).splitlines()
-    (told,) = [line for line in lines if line.strip().startswith("beyond these, uncompiled")]
+    (told,) = [line for line in lines if line.strip().startswith("beyond these, eager")]
     assert "12.4 MB" in told
     assert len(told) <= 80
 

@@ -80,7 +80,7 @@ def test_nothing_is_advised_when_the_other_inputs_fit_anyway() -> None:
     assert advice(trials) == ""
     assert (
         verdict(trials)
-        == "The compiled code takes the other inputs as it is: nothing has to be marked."
+        == "The same compiled code serves the other inputs: nothing has to be marked dynamic."
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.findings.every_kind import search
 from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.overview_pane import PageLayout, figure_lines
@@ -146,3 +147,18 @@ async def test_the_cursor_lists_what_is_fine_and_leaves_it_closed_again(
         await driver.press("k")
         assert "✓ fine: " in driver.screen
         assert "Compiling took" not in driver.screen
+
+
+async def test_what_was_looked_for_is_one_line_and_listed_by_the_key_of_all_facts(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    with SessionReader(hand.path) as reader:
+        looked_for = search(reader)
+    async with open_app(hand.path, size=(120, 40)) as driver:
+        count = len(looked_for.looked_for)
+        await driver.until(lambda: f"Looked for {count} kinds of problems" in driver.screen)
+        assert "unrolled loops" not in driver.screen
+        await driver.press("i")
+        for kind in (*looked_for.looked_for, *looked_for.not_looked_for):
+            assert kind in driver.screen
+        assert "needs a profile" in driver.screen

@@ -15,6 +15,7 @@ from fx_explorer.analysis.selected_nodes import nodes_at
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect
 from fx_explorer.tui.content.following import showable_documents, turned
+from fx_explorer.tui.panes.pane import Pane
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
@@ -35,6 +36,15 @@ async def test_source_preset_shows_source_graph_and_kernel(hand: Hand, open_app:
     async with open_app(hand.path) as driver:
         await driver.press("2")
         assert titles(driver) == ["mlp.py", "Forward · post-grad", "kernel"]
+
+
+async def test_a_pane_that_was_not_filled_yet_does_not_say_that_there_is_nothing(
+    hand: Hand, open_app: OpenApp
+) -> None:
+    async with open_app(hand.path) as driver:
+        pane = Pane(driver.explorer.linked.kernel_marks, "source")
+        assert pane.plain_title == "source"
+        assert pane.body.placeholder == "Reading …"
 
 
 async def test_backward_preset_shows_forward_beside_backward(hand: Hand, open_app: OpenApp) -> None:

@@ -152,15 +152,15 @@ async def test_in_the_pane_enter_opens_the_branch_that_is_chosen(
 @pytest.mark.parametrize(
     ("seen", "sentences"),
     [
-        ([(1, 0), (1, 1)], ["1 line with a call in Dynamo's graphs has none here: m.py:1."]),
+        ([(1, 0), (1, 1)], ["Calls of 1 line are only in Dynamo's graphs: m.py:1."]),
         (
             [(1, 0), (2, 0), (1, 1)],
-            ["2 lines with a call in Dynamo's graphs have none here: m.py:1 and m.py:2."],
+            ["Calls of 2 lines are only in Dynamo's graphs: m.py:1 and m.py:2."],
         ),
-        ([(0, 1), (1, 1)], ["1 line with a call here has none in Dynamo's graphs: m.py:1."]),
+        ([(0, 1), (1, 1)], ["Calls of 1 line are only in this graph: m.py:1."]),
         (
             [(0, 1), (0, 2)],
-            ["2 lines with a call here have none in Dynamo's graphs: m.py:1 and m.py:2."],
+            ["Calls of 2 lines are only in this graph: m.py:1 and m.py:2."],
         ),
     ],
 )

@@ -432,7 +432,7 @@ async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
         await hands.press("y")
         assert was_stopped == [True]
         assert hands.app.answers == []
-        assert "try: capture again" in hands.screen
+        assert "⏎ try 1 change: capture again" in hands.screen
 
 
 async def test_the_stance_can_be_tried_but_not_used_for_what_follows() -> None:
@@ -449,7 +449,7 @@ async def test_the_stance_can_be_tried_but_not_used_for_what_follows() -> None:
     async with opened(
         [stance], chosen=chosen, options=in_console([stance], []), try_options=try_options
     ) as hands:
-        assert "use for what follows" not in hands.screen
+        assert "⏎ continue with" not in hands.screen
         await hands.press("enter")
         assert "finished: compiled nothing: the stance" in hands.screen
         assert hands.app.answers == []

@@ -172,10 +172,7 @@ async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(
         capture.say(Notice("gate", state="begin", gate="joint", compilation="0/0"))
         await driver.until(lambda: "paused after the joint graph" in driver.header)
         await driver.press("x", "t")
-        assert (
-            "Not compiled yet: continue to the end, then build and run it, for its time?"
-            in driver.screen
-        )
+        assert "Compile to the end, then build and run it, for its time?" in driver.screen
         await driver.press("n")
         assert capture.sent == []
         await driver.press("x", "t", "y")
@@ -198,7 +195,7 @@ async def test_levels_below_a_kernel_that_is_not_compiled_yet_are_asked_for_when
         capture.say(Notice("gate", state="begin", gate="dynamo"))
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         await driver.press("p", "k")
-        assert "Not compiled yet: continue to the end, then “below the kernel”?" in driver.screen
+        assert "Compile to the end, then “below the kernel”?" in driver.screen
         await driver.press("y")
         capture.say(Notice("gate", state="end", gate="dynamo"))
         capture.stay()

@@ -20,7 +20,7 @@ from tests.tui.test_live_capture import FakeCapture, step
 from tests.tui.test_stepping import messages
 
 AT_DYNAMO = Notice("gate", state="begin", gate="dynamo")
-ASKED = "Not compiled yet: continue to the end"
+ASKED = "Compile to the end"
 ONLY_SAYS_SO = re.compile(
     r"not compiled|no kernel|nothing (has been|was|is) (compiled|generated|saved)|has not ended|"
     r"continue to the end|not been (made|compiled)|yet\b",

@@ -279,7 +279,7 @@ async def test_variants_are_measured_when_the_program_has_ended(
         capture.say(AT_DYNAMO)
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         await driver.press("x", "t")
-        assert "Not compiled yet: continue to the end, then build and run it" in driver.screen
+        assert "Compile to the end, then build and run it" in driver.screen
         await driver.press("n")
         write_training_step(tmp_path / "s.fxs")
         capture.say(LEFT_DYNAMO)

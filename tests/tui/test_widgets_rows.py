@@ -215,6 +215,25 @@ async def test_of_a_long_path_the_end_is_shown() -> None:
         assert pilot.app.shown()[1:3] == ["▸…ayers.0.mlp  1", " head          2"]
 
 
+async def test_of_a_cell_whose_both_ends_tell_it_apart_both_are_shown() -> None:
+    columns = [ListColumn("value", max_width=16, keeps="both"), ListColumn("n")]
+    values = [("second.hidden.weight", "1"), ("addmm (first.hidden)", "2"), ("x", "3")]
+    async with app_of(Rows(values), columns).run_test(size=SIZE) as pilot:
+        assert pilot.app.shown()[1:4] == [
+            "▸second…en.weight  1",
+            " addmm …t.hidden)  2",
+            " x                 3",
+        ]
+
+
+async def test_of_a_path_in_the_last_column_the_end_is_shown_too() -> None:
+    columns = [ListColumn("n"), ListColumn("line", keeps="end")]
+    async with app_of(Rows([("1", "modeling_bert.py:335")]), columns).run_test(
+        size=(20, 4)
+    ) as pilot:
+        assert pilot.app.shown()[1].rstrip().endswith("bert.py:335")
+
+
 def test_columns_that_are_equally_wide_lose_equally_much() -> None:
     columns = (
         ListColumn("sign", min_width=1, max_width=1),

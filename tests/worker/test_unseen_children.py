@@ -10,8 +10,9 @@ import sys
 import time
 
 import pytest
+from torch._inductor.cpu_vec_isa import VecISA
 
-from fx_explorer.client.descendants import LOOK_S, Descendants
+from fx_explorer.client.descendants import LOOK_S, Descendants, is_vector_probe
 from fx_explorer.program.children import _why_unseen
 
 
@@ -53,3 +54,12 @@ def test_the_end_of_a_process_that_we_are_just_starting_is_left_to_who_starts_it
         worker.kill()
         _, status = os.waitpid(ours, 0)
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+def test_a_process_in_which_torch_probes_vector_instructions_compiles_nothing() -> None:
+    probe = VecISA._avx_py_load.replace("__lib_path__", "/tmp/torchinductor_me/abc.so")
+    assert is_vector_probe([sys.executable, "-c", probe])
+    assert is_vector_probe([sys.executable, "-c", f"import torch\n{probe.strip()[-70:]}"]) is False
+    assert not is_vector_probe([sys.executable, "-c", f"{probe}\ntorch.compile(f)(x)"])
+    assert not is_vector_probe([sys.executable, "probe.py", probe])
+    assert not is_vector_probe([])

@@ -278,9 +278,9 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
     """
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
-            "This backward is compiled while the program runs it, and its forward has run: it "
-            "cannot be left. Continue, or abort; when the program has ended, every stage can be "
-            "taken up again."
+            "The program is running this backward, and its forward has already run: the backward "
+            "cannot be skipped or compiled again now. Continue, or abort. When the program has "
+            "ended, every stage can be compiled again."
         )
 
 

@@ -137,8 +137,8 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
         return words
     if of_build.built:
         of_all = f"{of_build.built:,} of {counted(of_build.kernels, 'kernel')}"
-        return f"{words} Building is in it for {of_all}: those that were saved."
-    return f"{words} Building kernels is not in it: nothing was built."
+        return f"{words} It includes the building of {of_all}: those that were saved."
+    return f"{words} No kernel was built."
 
 
 def why_no_time(reader: SessionReader) -> str:

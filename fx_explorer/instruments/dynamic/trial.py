@@ -342,7 +342,7 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
         by_way.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True")
     )
     if _fits(default):
-        return "The compiled code takes the other inputs as it is: nothing has to be marked."
+        return "The same compiled code serves the other inputs: nothing has to be marked dynamic."
     if marked and _fits(marked) and marked.free_sizes:
         return (
             f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. "

@@ -161,6 +161,8 @@ class SessionFixes:
     before: SessionFigures | None = None
     why_not_tried: str = ""
     """Why no fix can be tried; empty when no reason is known."""
+    capture_s: float = 0.0
+    """Seconds that the capture took; 0 where that is not known."""
     stopped: str = ""
     """Why the program did not run to its end; empty when it did."""
     knows_breaks: bool = True
@@ -195,6 +197,7 @@ async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Names
     same = (earlier for earlier in session_fixes.trials if _changes_the_same(earlier.fix, fix))
     known = next(same, None)
     worker = forking_worker(arguments.python, arguments.timeout)
+    worker = replace(worker, capture_s=session_fixes.capture_s)
     if known:
         tried = replace(known, fix=fix)
     else:
@@ -363,6 +366,7 @@ def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
     session_fixes.request = reader.request()
     session_fixes.why_not_tried = why_not_tried(reader, session_fixes.request)
     session_fixes.before = session_figures(reader)
+    session_fixes.capture_s = float(reader.meta("finished") or 0)
     session_fixes.stopped = _what_stopped(reader)
     session_fixes.knows_breaks = knows_breaks(reader)
     session_fixes.recompiles = recompiles_of(reader)

@@ -141,17 +141,17 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("symbolic_trace",),
         r"Proxy object cannot be iterated",
-        "symbolic_trace has a stand-in here that does not know how many parts it has, so it cannot "
-        "be iterated, unpacked or passed on as *args or **kwargs. Dynamo knows the length from the "
-        "example.",
+        "symbolic_trace has a stand-in (Proxy) here that does not know its length, so it cannot be "
+        "iterated, unpacked or passed on as *args or **kwargs. Dynamo knows the length from the "
+        "example inputs.",
         "index it (x[0], x[1]), or take the parts as arguments of their own",
     ),
     (
         ("symbolic_trace",),
         r"'len' is not supported in symbolic tracing",
         (
-            "len() asks how many parts something has, and must return a number: symbolic_trace has "
-            "only a stand-in without one."
+            "len() must return a number, and the stand-in (Proxy) of symbolic_trace does not know "
+            "its length."
         ),
         "torch.fx.wrap('len') records the call as a node",
     ),
@@ -188,7 +188,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
             "A part of the target was given to torch.compile by the program, and this front "
             "end does not trace through that."
         ),
-        "call the part uncompiled: torch.compile around the whole model instead",
+        "call the part in eager mode: torch.compile around the whole model instead",
     ),
     (
         ("symbolic_trace",),

@@ -346,13 +346,11 @@ def _unseen_lines(both: FrontEndDifference) -> Iterator[str]:
     only_dynamo = [line for line in both.lines if line.dynamo and not line.other]
     only_other = [line for line in both.lines if line.other and not line.dynamo]
     if only_dynamo:
-        has = "has" if len(only_dynamo) == 1 else "have"
         lines = counted(len(only_dynamo), "line")
-        yield f"{lines} with a call in Dynamo's graphs {has} none here: {_places(only_dynamo)}."
+        yield f"Calls of {lines} are only in Dynamo's graphs: {_places(only_dynamo)}."
     if only_other:
-        has = "has" if len(only_other) == 1 else "have"
         lines = counted(len(only_other), "line")
-        yield f"{lines} with a call here {has} none in Dynamo's graphs: {_places(only_other)}."
+        yield f"Calls of {lines} are only in this graph: {_places(only_other)}."
 
 
 def _places(lines: Sequence[LineOfBoth]) -> str:

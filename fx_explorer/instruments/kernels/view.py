@@ -116,7 +116,7 @@ def _most_expensive(costs: list[KernelCost]) -> str:
     if time_s:
         first = max(costs, key=lambda cost: cost.time_s)
         of_all = f"{share(first.time_s, time_s)} of {microseconds(time_s)}"
-        what = f"Slowest: {{}}, {_time_of_calls(first)}, {of_all}."
+        what = f"Slowest: {{}}, {_time_of_calls(first)}, {of_all}{_as_long(first, costs)}."
     elif moved:
         first = max(costs, key=lambda cost: cost.size_bytes)
         of_all = f"{share(first.size_bytes, moved)} of {size(moved)}"
@@ -131,6 +131,16 @@ def _most_expensive(costs: list[KernelCost]) -> str:
         what = f"Fuses the most: {{}}, {counted(len(first.use.nodes), 'operation')}."
     kernel = first.use.kernel
     return what.format(f"#{kernel.id} {shown_name(kernel.name)}")
+
+
+def _as_long(slowest: KernelCost, costs: list[KernelCost]) -> str:
+    """Return how many kernels take as long as the slowest: short ones are all estimated at the time
+    of a launch.
+    """
+    alike = sum(cost.time_s == slowest.time_s for cost in costs) - 1
+    if not alike:
+        return ""
+    return f"; {counted(alike, 'other')} {'takes' if alike == 1 else 'take'} as long"
 
 
 def _time_of_calls(cost: KernelCost) -> str:

@@ -33,7 +33,7 @@ KIND_COLUMNS = (Column("where the time goes", narrowing="wrapped", least=24), TI
 LINE_COLUMNS = (
     LINE,
     Column("compiled", is_number=True),
-    Column("uncompiled", is_number=True),
+    Column("eager", is_number=True),
     Column("gained", is_number=True),
 )
 STEP_COLUMNS = (

@@ -44,7 +44,7 @@ COLUMNS = (
     TableColumn("step", "muted", min_width=5),
     TableColumn("where the time goes", "strong", min_width=24, max_width=40),
     TableColumn("time", is_number=True, min_width=8, total=run_time),
-    TableColumn("uncompiled", "muted", is_number=True, min_width=10, priority=1),
+    TableColumn("eager", "muted", is_number=True, min_width=10, priority=1),
     TableColumn("share", "muted", is_number=True, priority=3),
     TableColumn("in the call", "bar", is_bar=True, min_width=BAR_CELLS, priority=2),
     TableColumn("GPU", is_number=True, priority=4, total=run_time),
@@ -239,7 +239,7 @@ class _Rows:
                 if line == line_time.line:
                     name = step_name(self._figures, entry)
                     text.append(f"  {run_time(part * entry.seconds):>9}  {name}")
-        text.append("uncompiled:")
+        text.append("in eager mode:")
         for row in self._figures.operators:
             if SourceLine(row.file, row.line) == line_time.line:
                 took = run_time(self._took_s(row))

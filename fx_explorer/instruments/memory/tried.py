@@ -248,7 +248,7 @@ class _Measuring:
 
 SCHEMA = "fx-explorer/memory-trials/1"
 
-COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a step")))
+COLUMNS = tuple(map(Column, ("", "saved", "peak", "above start", "measured", "a step")))
 
 
 def trials_text(trials: BudgetTrials, width: int | None = None) -> str:
@@ -257,7 +257,7 @@ def trials_text(trials: BudgetTrials, width: int | None = None) -> str:
     """
     rows = [_row(trial) for trial in trials.trials]
     if trials.uncompiled:
-        rows.append(("uncompiled", "", "", "", *_measured(trials.uncompiled)))
+        rows.append(("eager", "", "", "", *_measured(trials.uncompiled)))
     table = Table(COLUMNS, rows)
     return text_of([*_sentences(trials), "", table, "", *_lines(trials), *_legend(trials)], width)
 
@@ -269,7 +269,7 @@ NO_LINE = "no line of yours"
 
 LINE_COLUMNS = (
     Column("line", narrowing="cut", least=24),
-    Column("uncompiled", is_number=True),
+    Column("eager", is_number=True),
     Column("compiled", is_number=True),
     Column("note"),
 )
@@ -287,7 +287,7 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
         plain.keys() | compiled.keys(),
         key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
     )
-    yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
+    yield f"Held at the peak, by line: eager measured, {first.name} predicted."
     files = distinct_names({file for file, _ in places if file})
     rows = []
     for file, line in places[:MOST_LINES]:
@@ -298,9 +298,7 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
         rows.append((more, _sum(plain, rest), _sum(compiled, rest), ""))
     beyond = trials.uncompiled.peak_bytes - sum(plain.values())
     if beyond > LEAST_BEYOND * trials.uncompiled.peak_bytes:
-        rows.append(
-            ("beyond these, uncompiled", size(beyond), "", "(operators at work; not dense)")
-        )
+        rows.append(("beyond these, eager", size(beyond), "", "(operators at work; not dense)"))
     yield Table(LINE_COLUMNS, rows, indent=2, has_titles=False)
     yield ""
 
@@ -352,7 +350,7 @@ def _sentences(trials: BudgetTrials) -> Iterator[str]:
         return
     yield (
         f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), "
-        f"{size(first.beyond)} beyond its begin."
+        f"{size(first.beyond)} above its start."
     )
     if (
         first.measured
@@ -361,7 +359,7 @@ def _sentences(trials: BudgetTrials) -> Iterator[str]:
         and trials.uncompiled.peak_bytes >= 0
     ):
         measured, plain = size(first.measured.peak_bytes), size(trials.uncompiled.peak_bytes)
-        yield f"Measured beyond its begin: {measured} compiled, {plain} in eager mode."
+        yield (f"Measured above its start: {measured} compiled, {plain} in eager mode.")
     for trial in trials.trials[1:]:
         yield _compare_trials(first, trial)
 
@@ -381,12 +379,12 @@ def _compare_trials(first: BudgetTrial, trial: BudgetTrial) -> str:
 
 def _legend(trials: BudgetTrials) -> Iterator[str]:
     yield (
-        "saved, peak, beyond begin: predicted. Begin is the memory in use before the step: "
+        "saved, peak, above start: predicted. The start is the memory in use before the step: "
         "parameters, buffers, inputs."
     )
     if trials.uncompiled:
         yield (
-            "measured: beyond begin, by torch's allocator in a process of its own; a step: "
+            "measured: above start, by torch's allocator in a process of its own; a step: "
             "median over 8 rounds in turns."
         )
     for step in (*(trial.measured for trial in trials.trials), trials.uncompiled):

@@ -4,7 +4,8 @@ the memory of a step kernel by kernel (view %).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fx_explorer import model
@@ -47,7 +48,7 @@ SAVED_COLUMNS = (
     TableColumn("share", "muted", is_number=True),
     TableColumn("version", "annotation", min_width=7, priority=1),
     TableColumn("kind", "type", min_width=10),
-    TableColumn("saved value", "strong", min_width=14),
+    TableColumn("saved value", "strong", min_width=14, keeps="both"),
     TableColumn("tensor", min_width=14, priority=1),
     TableColumn("made by", min_width=16, priority=2),
     TableColumn("your line", "link", min_width=16, keeps="end"),
@@ -59,12 +60,12 @@ def memory_table(reader: SessionReader) -> ViewTable:
     values = saved_values(reader)
     names, sizes = user_names(reader, values), SizeNames(reader)
     decided, paths = choices(reader), source_paths(reader)
-    whole = saved_total(reader).size_bytes
+    whole, largest = saved_total(reader).size_bytes, _largest_computed(values)
     several = functions_of_versions(reader)
     columns: tuple[TableColumn, ...] = SAVED_COLUMNS
     if not several:
         columns = tuple(column for column in SAVED_COLUMNS if column.title != "version")
-    called = _Names(distinct_names(_named_rows(values, _Names(names, sizes))), sizes)
+    called = _Names(_distinct_in_version(values, _Names(names, sizes), several), sizes)
     again = recomputed(reader)
     names_again = distinct_names(_named_rows_again(again, paths, sizes, compilation_names(reader)))
     rows = [_row(value, whole, called, _why(decided, value), several) for value in values]
@@ -81,8 +82,24 @@ def memory_table(reader: SessionReader) -> ViewTable:
         empty=_why_empty(reader),
         versions=several,
         within=lambda reader, region: _within(reader, region, values),
-        answer=_largest(reader, values, called, decided),
+        answer=_largest(reader, values, called, decided, several),
+        first=values.index(largest) if largest else 0,
     )
+
+
+def _distinct_in_version(
+    values: Sequence[SavedValue], names: _Names, several: Collection[str]
+) -> dict[int, str]:
+    """Return the name of each value by the id of its row. It need not tell versions of a function
+    apart: a column names them.
+    """
+    of_version: dict[str, list[SavedValue]] = defaultdict(list)
+    for value in values:
+        of_version[_version_of(value, several)].append(value)
+    distinct = {}
+    for values_of_version in of_version.values():
+        distinct.update(distinct_names(_named_rows(values_of_version, names)))
+    return distinct
 
 
 def _named_rows(values: Iterable[SavedValue], names: _Names) -> Iterator[NamedRow]:
@@ -112,23 +129,27 @@ def _largest(
     values: list[SavedValue],
     names: _Names,
     decided: Mapping[tuple[int, str], model.PartitionChoice],
+    several: Collection[str],
 ) -> str:
-    """Return the largest tensor that is saved only for the backward, and why it is saved. Inputs
-    and parameters are there in any case.
-    """
-    computed = [value for value in values if value.producer and kept_bytes(value.saved)]
-    if not computed:
+    """Return the largest tensor that is saved only for the backward, and why it is saved."""
+    largest = _largest_computed(values)
+    if largest is None:
         return ""
-    largest = max(computed, key=lambda value: kept_bytes(value.saved) or 0)
     of_all = size(computed_total(reader).size_bytes)
-    words = (
-        f"Largest activation saved: {names.of(largest)}, {size(kept_bytes(largest.saved) or 0)} "
-        f"of {of_all}"
-    )
+    name = " ".join(filter(None, (names.of(largest), _version_of(largest, several))))
+    words = f"Largest activation saved: {name}, {size(kept_bytes(largest.saved) or 0)} of {of_all}"
     reason = _why(decided, largest)
     for beginning in ("saved: it is ", "saved: ", "saved "):
         reason = reason.removeprefix(beginning)
     return f"{words}: {reason}." if reason else f"{words}."
+
+
+def _largest_computed(values: Sequence[SavedValue]) -> SavedValue | None:
+    """Return the largest tensor that is saved only for the backward, None if there is none. Inputs
+    and parameters are there in any case.
+    """
+    computed = [value for value in values if value.producer and kept_bytes(value.saved)]
+    return max(computed, key=lambda value: kept_bytes(value.saved) or 0, default=None)
 
 
 def _within(reader: SessionReader, region: RegionKey, values: list[SavedValue]) -> list[int]:
@@ -233,11 +254,12 @@ def _row(
 
 def _version(value: SavedValue, several: Collection[str]) -> list[str]:
     """Return the cell that names the version; no cell where no function has several."""
-    if not several:
-        return []
-    if value.compilation in several:
-        return [f"[{value.compilation}]"]
-    return [""]
+    return [_version_of(value, several)] if several else []
+
+
+def _version_of(value: SavedValue, several: Collection[str]) -> str:
+    """Return ``[0/1]`` where the function has several versions, else an empty text."""
+    return f"[{value.compilation}]" if value.compilation in several else ""
 
 
 def _kept(value: SavedValue) -> str:

@@ -5,6 +5,7 @@ each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import overload
 
 from fx_explorer.analysis.annotated_regions import RegionKey
@@ -18,7 +19,10 @@ from fx_explorer.analysis.module_paths import (
 )
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import bar, counted, seconds, share, size
+from fx_explorer.cut_text import cell_count
 from fx_explorer.drawing.view_table import (
+    INDENT,
+    LEAF,
     Detail,
     TableColumn,
     TableRow,
@@ -45,6 +49,9 @@ FIRST_ROWS = 24
 """Number of rows that are unfolded at first: about as many as a small terminal shows."""
 
 MODULE = TableColumn("module", "strong", min_width=22, max_width=60, keeps="name")
+WIDEST_NAMES = 34
+"""Maximum width in cells of the names of modules for which other columns are left out."""
+
 TYPE = TableColumn("class", "type", min_width=8, max_width=24, priority=9)
 DIFFERENCE = TableColumn("layers differ in", "annotation", min_width=12, max_width=60, priority=10)
 
@@ -161,7 +168,7 @@ class _Shown(Sequence[TableRow]):
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        columns = [MODULE, TYPE]
+        columns = [replace(MODULE, min_width=self._width_of_names()), TYPE]
         priorities = {name: priority for _, name, priority in _FIGURES}
         for title, name in self._figures:
             least = 8 if name in _IN_UNITS else 6
@@ -174,6 +181,15 @@ class _Shown(Sequence[TableRow]):
         if self._has_difference:
             columns.append(DIFFERENCE)
         return tuple(columns)
+
+    def _width_of_names(self) -> int:
+        """Return the width in cells that shows the names of modules whole, up to a limit: less
+        important columns are left out for it.
+        """
+        longest = 0
+        for row in self._tree.rows:
+            longest = max(longest, len(INDENT) * row.depth + len(LEAF) + cell_count(row.title))
+        return max(MODULE.min_width, min(longest, WIDEST_NAMES))
 
     def _bar(self, title: str, name: str, priority: int) -> TableColumn:
         """Return the column with the bars of a figure. The bars of the most important figure are

@@ -222,7 +222,7 @@ SIZES: dict[str, OptionWords] = {
     ),
     "dynamo.allow_unspec_int_on_nn_module": OptionWords(
         "Lets whole numbers that a module holds be dynamic.",
-        "A step counter on a module is a recompile at every step without it.",
+        "Without it, a step counter that a module holds causes a recompile at every step.",
         {
             "false": "specialized: a recompile for each value",
             "true": "dynamic once they have changed",

@@ -99,8 +99,8 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
     if not profile.span_s or not figures.gaps:
         return
     yield (
-        f"From its first to its last work the GPU is idle for {run_time(figures.idle_s)} of "
-        f"{run_time(profile.span_s)} ({_part(figures.idle_s, profile.span_s)}), in "
+        f"The GPU is idle for {run_time(figures.idle_s)} of the {run_time(profile.span_s)} "
+        f"between its first and its last work ({_part(figures.idle_s, profile.span_s)}), in "
         f"{counted(profile.gaps, 'gap')}."
     )
     gap = figures.gaps[0]

@@ -192,7 +192,8 @@ class _Comparison:
         design.
         """
         part = (
-            f"{_function(two)} is another part of the model on {self._these} than on {self._those}"
+            f"{self._these} and {self._those} compiled different parts of the model as "
+            f"{_function(two)}"
         )
         yield "parts", f"{part}: their graphs are not compared"
         if one.has_failed != two.has_failed:

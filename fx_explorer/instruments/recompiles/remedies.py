@@ -19,7 +19,7 @@ from fx_explorer.instruments.recompiles.call_sizes import (
 )
 from fx_explorer.instruments.recompiles.guard_changes import KEYWORDS, GuardChange
 
-NO_MORE = "torch made it dynamic in this compilation, so other values do not recompile."
+NO_MORE = "torch made it dynamic with this recompile, so other values cause no further one."
 
 BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
 

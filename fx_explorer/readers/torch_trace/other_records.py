@@ -90,10 +90,10 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "scheduler_nodes_before_comm_overlap": ("schedule", "Before collectives are moved"),
     "overlap_scheduling_graph_before": ("post_grad", "Before collectives are moved"),
     "overlap_scheduling_graph_after": ("post_grad", "After collectives were moved"),
-    "fx_bucketing_passes_all_gather_buckets": ("post_grad", "All-gathers that are made one"),
+    "fx_bucketing_passes_all_gather_buckets": ("post_grad", "All-gathers merged into one"),
     "fx_bucketing_passes_reduce_scatter_buckets": (
         "post_grad",
-        "Reduce-scatters that are made one",
+        "Reduce-scatters merged into one",
     ),
 }
 """Name of a record → the stage and title of its document. Others belong to Dynamo, under torch's

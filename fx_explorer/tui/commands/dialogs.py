@@ -67,28 +67,28 @@ _FIXES: tuple[Declaration, ...] = (
         "r",
         "try_fix",
         "try",
-        "Among fixes, run the program with the one under the cursor, and compare the results.",
+        "In the list of fixes, run the program with the one under the cursor, and compare results.",
     ),
     Declaration(
         "fixes.try_all",
         "asterisk",
         "try_all",
         "try all",
-        "Among fixes, try all that were not tried, the likeliest first, and go to the best.",
+        "In the list of fixes, try all that were not tried, likeliest first, and go to the best.",
     ),
     Declaration(
         "fixes.accept",
         "s",
         "accept",
         "accept",
-        "Among fixes, write the one under the cursor to your file, after a trial and a question.",
+        "In the list of fixes, write the one under the cursor to your file, after a question.",
     ),
     Declaration(
         "fixes.other",
         "tab",
         "other_list",
         "diff",
-        "Among fixes, go from the list to the diff, and back.",
+        "In the list of fixes, go from the list to the diff, and back.",
     ),
 )
 
@@ -112,7 +112,7 @@ _STEPS: tuple[Declaration, ...] = (
         "down,j",
         "go('next_line')",
         "next line",
-        "In recorded bytecode, go to the next line, over calls.",
+        "In recorded bytecode, go to the next line without stepping into calls.",
     ),
     Declaration(
         "steps.line_before",
@@ -179,8 +179,8 @@ _SETTINGS: tuple[Declaration, ...] = (
         "try_options",
         "try",
         (
-            "Among options, capture again with what was changed, or with the next value of "
-            "the one under the cursor, and compare."
+            "In the options, capture again with your changes and compare. Without a change, the "
+            "option under the cursor gets its next value."
         ),
     ),
     Declaration(
@@ -188,14 +188,14 @@ _SETTINGS: tuple[Declaration, ...] = (
         "shift+down",
         "scroll_description(3)",
         "words down",
-        "Among options, scroll the description down.",
+        "In the options, scroll the description down.",
     ),
     Declaration(
         "settings.words_up",
         "shift+up",
         "scroll_description(-3)",
         "words up",
-        "Among options, scroll the description up.",
+        "In the options, scroll the description up.",
     ),
 )
 
@@ -214,30 +214,30 @@ _RANKS: tuple[Declaration, ...] = (
         "c",
         "compare",
         "compare",
-        "Among ranks, compare the one under the cursor with the one that is marked.",
+        "In the table of ranks, compare the one under the cursor with the one that is marked.",
     ),
     Declaration(
         "ranks.mark",
         "m",
         "mark",
         "mark",
-        "Among ranks, mark the one that others are compared with.",
+        "In the table of ranks, mark the one that others are compared with.",
     ),
     Declaration(
         "ranks.other",
         "tab",
         "other_list",
         "other pane",
-        "Among ranks, go from the list to the text below, and back.",
+        "In the table of ranks, go from the list to the text below, and back.",
     ),
     Declaration(
         "ranks.back",
         "escape",
         "leave_comparison",
         "back",
-        "Among ranks, leave the comparison of two.",
+        "In the table of ranks, leave the comparison of two.",
     ),
-    Declaration("ranks.quit", "q,ctrl+c", "leave", "quit", "Among ranks, leave."),
+    Declaration("ranks.quit", "q,ctrl+c", "leave", "quit", "In the table of ranks, leave."),
 )
 
 RANKS_COMMANDS = declared(

@@ -32,6 +32,7 @@ from fx_explorer.analysis.selected_nodes import (
 )
 from fx_explorer.analysis.words import annotation_text, value_text
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
+from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -70,6 +71,19 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
         facts += _neighbours(reader, "takes", reader.producers(node.id))
         facts += _neighbours(reader, "used by", reader.users(node.id))
     return facts
+
+
+def search_entries(reader: SessionReader) -> list[Entry]:
+    """Return the kinds of problems that were looked for, and those that the session cannot
+    show.
+    """
+    looked_for = search(reader)
+    done = [Entry("looked for", kind) for kind in looked_for.looked_for]
+    left_out = [
+        Entry("not looked for", kind, note=f"needs {needs_of(kind)}")
+        for kind in looked_for.not_looked_for
+    ]
+    return [*done, *left_out]
 
 
 def _facts_of_line(reader: SessionReader, place: Place) -> list[str]:

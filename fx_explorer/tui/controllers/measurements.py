@@ -243,9 +243,9 @@ class Measurements:
             return
         await self._services.explorer.action_show_view("ledger")
         measure = self.account or partial(
-            trial.account_for_call, worker=self._services.trial_worker
+            trial.account_for_call, worker=self._services.worker_of_trials
         )
-        limit_s = self._services.trial_worker.timeout_s or trial.TIMEOUT_S
+        limit_s = self._services.worker_of_trials.limit_s(trial.TIMEOUT_S)
         screen = MeasuringScreen(request, measure, OF_A_CALL, limit_s)
         kernel_times = await ask(self.app, screen)
         if kernel_times is None:
@@ -280,7 +280,7 @@ class Measurements:
             return
         await self._services.explorer.action_show_view("numerics")
         measure = self.compare or partial(
-            trial.compare_with_eager, worker=self._services.trial_worker
+            trial.compare_with_eager, worker=self._services.worker_of_trials
         )
         numerics = await ask(self.app, MeasuringScreen(request, measure, OF_NUMERICS))
         if numerics is None:
@@ -322,7 +322,7 @@ class Measurements:
 
         async def measure(request: CaptureRequest, tell: Progress) -> int:
             try_all = self.try_all or trials.try_all
-            return await try_all(request, remedies, keep, tell, self._services.trial_worker)
+            return await try_all(request, remedies, keep, tell, self._services.worker_of_trials)
 
         await self._services.explorer.action_show_view("overview")
         await ask(self.app, MeasuringScreen(request, measure, OF_REMEDIES))
@@ -385,9 +385,9 @@ class Measurements:
         if not await self._services.user_agrees_to_run():
             return
         measure = self._measure_breaks or partial(
-            trials.measure_breaks, worker=self._services.trial_worker
+            trials.measure_breaks, worker=self._services.worker_of_trials
         )
-        limit_s = self._services.trial_worker.timeout_s or trials.BREAK_TIMES_TIMEOUT_S
+        limit_s = self._services.worker_of_trials.limit_s(trials.BREAK_TIMES_TIMEOUT_S)
         times = await ask(self.app, MeasuringScreen(request, measure, OF_BREAKS, limit_s))
         if times is None:
             return

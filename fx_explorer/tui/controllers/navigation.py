@@ -181,7 +181,8 @@ class Navigation:
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         table = self._explorer.views.table
         about_view = table.description if table else []
-        if reader is None or (place is None and not about_view):
+        is_first_page = self._explorer.view == "overview"
+        if reader is None or (place is None and not about_view and not is_first_page):
             self._explorer.notify(
                 "Nothing is selected: go to a line of source, a node or a line of a kernel first."
             )
@@ -195,6 +196,8 @@ class Navigation:
             time = self._explorer.linked.kernel_marks.time_of_node(reader, place)
             entries += inspect.entries(reader, place, time)
         entries += [Entry(label, text) for label, text in about_view]
+        if is_first_page:
+            entries += inspect.search_entries(reader)
         chosen = await ask(self.app, Inspector(entries))
         if chosen:
             await self._explorer.go(chosen)

@@ -209,7 +209,10 @@ class ScreenUpdates:
         if live and live.waiting:
             return header.paused_state(live.waiting, self._stepping.keys_that_continue())
         if live:
-            return header.running_state(live.doing, live.elapsed_s)
+            doing = live.doing
+            if self._stepping.then_what:
+                doing = f"{doing}, then {self._stepping.then_what}"
+            return header.running_state(doing, live.elapsed_s)
         if reader:
             return header.ended_state(reader)
         if self._capturing.is_asking:

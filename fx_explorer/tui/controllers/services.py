@@ -126,6 +126,12 @@ class Services:
     measuring: Measuring = field(default_factory=Measuring)
 
     @property
+    def worker_of_trials(self) -> TrialWorker:
+        """Return the worker for trials of the shown session's program."""
+        reader = self.explorer.reader
+        return self.trial_worker.after_capture(reader) if reader else self.trial_worker
+
+    @property
     def stepped_session(self) -> SessionReader | None:
         """Return the session of the capture that is being stepped through."""
         return self.captures.incoming or self.explorer.reader

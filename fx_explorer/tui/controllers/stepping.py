@@ -73,6 +73,7 @@ class Stepping:
         self._shows_next_stage = False
         """Whether the next pause is shown together with the effect of the stage before it."""
         self._then: Callable[[], Awaitable[None]] | None = None
+        self._then_what = ""
         """Called once every graph has been compiled."""
 
     # what happened
@@ -151,15 +152,11 @@ class Stepping:
         when everything is compiled. ``what`` completes “continues, then …”. Returns whether it
         continues.
         """
-        question = f"Not compiled yet: continue to the end, then {what}?"
-        if (
-            not await ask(
-                self.app, Consent(question, "The compiler pauses, and this needs what comes later.")
-            )
-            or not self.pauses
-        ):
+        question = f"Compile to the end, then {what}?"
+        consent = Consent(question, "This needs the stages that come after the pause.")
+        if not await ask(self.app, consent) or not self.pauses:
             return False
-        self._then = then
+        self._then, self._then_what = then, what
         self._shows_next_stage = False
         self.send(Command("go"), f"continuing, then {what}")
         return True
@@ -168,8 +165,13 @@ class Stepping:
         """Send the worker a command, and call ``then`` when it is done and everything is
         compiled.
         """
-        self._then = then
+        self._then, self._then_what = then, ""
         self.send(command, doing)
+
+    @property
+    def then_what(self) -> str:
+        """Return what is carried out once everything is compiled; empty without anything."""
+        return self._then_what if self._then else ""
 
     def do_what_waited(self) -> None:
         """Carry out the action that waited until everything was compiled; drop it if the capture
@@ -211,9 +213,7 @@ class Stepping:
         for gate_ahead in ahead:
             detail = IF_IT_CALLS_INDUCTOR if gate_ahead in unsure else gate_ahead
             choices.append(Choice(f"after {GATE_WORDS[gate_ahead]}", detail, gate_ahead))
-        gate = await ask(
-            self.app, Chooser("Continue until the compiler has come through", matching(choices))
-        )
+        gate = await ask(self.app, Chooser("Continue to the pause", matching(choices)))
         if gate:
             self._shows_next_stage = self._leave_gate(
                 Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}"

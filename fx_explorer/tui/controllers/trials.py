@@ -112,7 +112,7 @@ class Trials:
         offer = await asyncio.to_thread(offer_of_fixes, explorer.reader.path, fixable[0])
         if offer.fixes:
             trials = self._fix_trials.setdefault(explorer.reader.path, [])
-            try_fix = self._try_fix or partial(try_any, worker=self._services.trial_worker)
+            try_fix = self._try_fix or partial(try_any, worker=self._services.worker_of_trials)
             after: AfterFix = self._after_fix() if self._services.captures.can_run else "nothing"
             if after == "ask" and self._capturing.is_watching:
                 after = "capture"  # as for any file that is saved
@@ -164,7 +164,9 @@ class Trials:
         async def try_after_asking(
             request: CaptureRequest, fix: Fix, before: SessionFigures, tell: Told
         ) -> Trial:
+            tell("waiting for your answer")
             await self._services.ask_to_run()
+            tell("starting")
             return await try_fix(request, fix, before, tell)
 
         return try_after_asking
@@ -193,7 +195,7 @@ class Trials:
             others = "" if typed == TWICE_THE_BATCH else typed
             trials = self._dynamic_trials.setdefault((reader.path, others), [])
             try_setting = self._try_dynamic or partial(
-                try_dynamic, worker=self._services.trial_worker
+                try_dynamic, worker=self._services.worker_of_trials
             )
             await ask(
                 self.app,

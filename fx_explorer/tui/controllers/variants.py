@@ -125,7 +125,7 @@ class Variants:
         reader = self._services.stepped_session
         session = reader.path if reader else Path()
         trials = self._option_trials.setdefault(session, [])
-        worker, keymap = self._services.trial_worker, self._services.explorer.keymap
+        worker, keymap = self._services.worker_of_trials, self._services.explorer.keymap
         ask_first = self._services.ask_to_run
         dialog = options_dialog(
             reader, worker, trials, keymap, follows=follows, ask_first=ask_first

@@ -14,6 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.instruments.options.explained_options import (
     ExplainedOption,
@@ -58,8 +59,8 @@ NO_SETTINGS = (
     "This session has no list of options: torch was not asked for it yet (close this, and open it "
     "again in a moment), the capture ended before, or it is older than the list."
 )
-NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
-USE, TRY = "use for what follows", "try: capture again"
+NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word from torch's own help."
+USE, TRY = "continue with {changes}", "try {changes}: capture again"
 """Actions for values that were changed."""
 
 FIND = "type to find a name or a word of the help"
@@ -202,7 +203,8 @@ class SettingsDialog(TryingDialog):
         return len(self._uses)
 
     def _rows_of_all(self) -> list[Row]:
-        return [((f"⏎ {words}: {len(self._chosen)}", "strong"),) for words, _ in self._uses]
+        changes = counted(len(self._chosen), "change")
+        return [((f"⏎ {words.format(changes=changes)}", "strong"),) for words, _ in self._uses]
 
     @property
     def _under_cursor(self) -> Setting | None:

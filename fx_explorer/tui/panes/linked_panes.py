@@ -23,7 +23,7 @@ from fx_explorer.tui.content.presets import Slot
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.kernel_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.panes.titles import OldFiles, StageWords, title_text
+from fx_explorer.tui.panes.titles import OldFiles, StageWords
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.pane_border import move_border
 
@@ -354,7 +354,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Return the characters for each title: all if the tabs fit, else few enough that the last
         tab is visible.
         """
-        titles = [len(title_text(pane.document, pane.slot)) for pane in self.panes]
+        titles = [len(pane.plain_title) for pane in self.panes]
         width = self.size.width - POSITION_CELLS
         if sum(titles) + TAB_MARGINS * len(titles) <= width:
             return max(titles)
@@ -396,7 +396,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             style = "$text-muted"
         else:
             style = "$foreground"
-        title = title_text(pane.document, pane.slot)
+        title = pane.plain_title
         shown = title if len(title) <= room else title[: room - 1] + "…"
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))
 

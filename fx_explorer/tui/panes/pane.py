@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from fx_explorer.tui.panes.neighbourhood import NeighbourhoodView
 
 
+NOT_SHOWN_YET = "Reading …"
+"""Text of a pane before it is known what it shows."""
+
+
 class Pane(TellsUnreadable, Vertical):
     """Shows a title line, then source, a graph, bytecode, IR, generated code or a kernel. Lines
     linked to the selection are lit.
@@ -75,7 +79,7 @@ class Pane(TellsUnreadable, Vertical):
         self._title = OneLine(classes="pane-title")
         self._heading = Content("")
         """The text of the title, without the position."""
-        self._text = PaneText(MISSING[slot], marks)
+        self._text = PaneText(NOT_SHOWN_YET, marks)
         self._times = self._text.times
         self._writing = GraphWriting()
         self._rows = RowList(COLUMNS)
@@ -100,6 +104,13 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     # what the screen tells it
+
+    @property
+    def plain_title(self) -> str:
+        """Return the title without marks: the document's, or the purpose of a pane without one."""
+        if self.document is None and self._reader is None:
+            return self.slot
+        return title_text(self.document, self.slot)
 
     @property
     def body(self) -> LineView:
@@ -444,7 +455,7 @@ class Pane(TellsUnreadable, Vertical):
         self._title.show(self._heading, self.position)
 
     def _written_heading(self) -> Content:
-        title = Content(title_text(self.document, self.slot))
+        title = Content(self.plain_title)
         if self.document and self._old.holds(Place(self.document)):
             title += Content.styled(f" · {OLD_MARK}", "$text-warning")
         kernel = self._text.kernel

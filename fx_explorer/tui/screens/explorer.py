@@ -353,7 +353,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         elif event.place:
             await self.go(event.place)
         elif not (self.table and self.table.fold_here()):
-            self.notify("This row stands for no one place in the code.")
+            self.notify("This row has no single place in the code to go to.")
 
     @on(FirstPage.Followed)
     async def own_line_followed(self, event: FirstPage.Followed) -> None:

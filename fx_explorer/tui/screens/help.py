@@ -161,7 +161,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "regions": (
         "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
-        "p r shows of every graph only the nodes of the region, and again everything.",
+        "p r shows only the region's nodes in every graph; p r again shows all nodes.",
         "Moving",
     ),
     "support": (
@@ -169,7 +169,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Below the list: what crosses the borders of a part, and why the graph is split "
         "there. Enter goes to its first node.\n"
         "In a graph ↩ marks what falls back. p r on a node shows only its segment, or "
-        "what falls back, and again everything.",
+        "what falls back; p r again shows all nodes.",
         "Moving",
     ),
     "sizes": (

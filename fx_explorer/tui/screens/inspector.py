@@ -25,7 +25,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 COLUMNS = (
-    ListColumn("", "muted", min_width=10, max_width=12),
+    ListColumn("", "muted", min_width=10, max_width=14),
     ListColumn("", "text", min_width=44, max_width=90),
     ListColumn("", "muted", min_width=16, max_width=24, priority=1),
 )

@@ -74,8 +74,8 @@ class ListColumn:
     align: Literal["left", "right"] = "left"
     min_width: int = 4
     max_width: int = 40
-    """Maximum number of cells, but for the last column, which is not cut: the user scrolls sideways
-    to read on.
+    """Maximum number of cells, but for a last column whose start is shown, which is not cut: the
+    user scrolls sideways to read on.
     """
     priority: int = 0
     """If the pane is too narrow, columns with the highest number are left out first; columns with 0
@@ -198,7 +198,9 @@ class RowList(LineView):
         if not widths:
             return 0
         last, width = widths[-1]
-        return sum(width + gap for _, width in widths[:-1]) + max(self._natural[last], width)
+        if self._columns[last].keeps == "start":
+            width = max(self._natural[last], width)
+        return sum(width + gap for _, width in widths[:-1]) + width
 
     @property
     def has_header(self) -> bool:
@@ -415,7 +417,7 @@ def _fit(
     if cells > width and column.omits:
         pieces = _without_prefix(pieces, column.omits)
         cells = sum(cell_count(text) for text, _ in pieces)
-    if cells > width and not is_last:
+    if cells > width and not (is_last and keeps == "start"):
         pieces, cells = _cut(pieces, width, keeps), width
     after = "" if is_last else " " * gap
     padding = " " * max(0, width - cells)
@@ -448,6 +450,8 @@ def _cut(pieces: list[Piece], width: int, keeps: Keeps) -> list[Piece]:
         return _shorten(pieces, width)
     is_path = keeps == "end" or any("." in text for text, _ in pieces)
     end_width = width if is_path else width // 2 + 1
+    if keeps == "both":
+        end_width = 2 * width // 3
     end = _end_of(pieces, end_width)
     start, _ = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
     return [*((text, kind) for text, kind, _ in start), end]

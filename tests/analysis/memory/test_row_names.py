@@ -73,3 +73,29 @@ def test_no_two_rows_of_a_model_with_a_break_have_one_name(tmp_path: Path) -> No
     assert len(set(rows)) == len(rows)
     assert any("(first)" in name for name in names), names
     assert any("(second)" in name for name in names), names
+
+
+def test_versions_have_one_name_for_one_value_and_the_cursor_is_on_the_largest_activation(
+    tmp_path: Path,
+) -> None:
+    def run(compile_: Compile) -> None:
+        compiled = compile_(Block())
+        for rows in (4, 6):
+            compiled(torch.randn(rows, 8, requires_grad=True)).sum().backward()
+
+    backend = "aot_eager_decomp_partition"
+    with record(tmp_path / "s.fxs", run, backend=backend, build=True) as reader:
+        table = memory_table(reader)
+        titles = [column.title for column in table.columns]
+        version, name = titles.index("version"), titles.index("saved value")
+        rows = [(row.cells[version], row.cells[name]) for row in table.rows]
+        kind = table.rows[table.first].cells[titles.index("kind")]
+    assert len(set(rows)) == len(rows)
+    names = {
+        version: {row[1] for row in rows if row[0] == version} for version in ("[0/0]", "[0/1]")
+    }
+    assert names["[0/0]"] & names["[0/1]"]
+    assert kind == "activation"
+    assert table.answer.startswith(
+        f"Largest activation saved: {' '.join(reversed(rows[table.first]))},"
+    )

@@ -252,7 +252,10 @@ def test_each_has_a_remedy_that_names_the_value(
     [
         (batch_size, "the graphs are the same but for sizes"),
         (dtype, "the graphs are the same but for dtypes"),
-        (integer, "the graphs are the same; a size or number that was compiled in is an input now"),
+        (
+            integer,
+            "the graphs are the same, but a size or number that was a constant is an input now",
+        ),
         (boolean, "1 operation more: sub, 1 operation less: add"),
         (list_length, "1 operation more: add"),
         (module_attribute, "the same operations with other arguments: pow(x, 2) → pow(x, 3)"),
@@ -319,7 +322,7 @@ def test_a_size_that_torch_made_dynamic_is_said_to_need_no_more(tmp_path: Path) 
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     (found,) = recompiles(reader)
     assert reader.count(Compilation) == 2
-    assert "so other values do not recompile" in found.remedy
+    assert "so other values cause no further one" in found.remedy
 
 
 def test_after_a_reset_the_numbers_are_given_again_and_told_apart(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Situation:
 SITUATIONS = {
     "overview": Situation((), "✓"),
     "paused": Situation((), "paused after Dynamo", session="paused", pauses=True),
-    "asked-to-go-on": Situation(("6",), "Not compiled yet", session="paused", pauses=True),
+    "asked-to-go-on": Situation(("6",), "Compile to the end, then", session="paused", pauses=True),
     "source": Situation(("2", "G"), "net.py"),
     "stage": Situation(("3", "down", "down", "enter"), "became"),
     "breaks": Situation(("4",), "print"),

@@ -98,8 +98,8 @@ def _fixes_of_scalars(broken: DistinctBreak, stack: list[Site], *, deciding: boo
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, "
             "read while it runs.",
-            "It holds for everything that is compiled. A branch on the number may still "
-            f"be a break.{unwarned}",
+            "The setting applies to everything that is compiled. A branch on the number may "
+            f"still break the graph.{unwarned}",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
             untried="; ".join(dict.fromkeys(untried_in_a_graph)),
@@ -262,8 +262,8 @@ def fixes_of_unknown_sizes(
         yield Fix(
             "let the graph hold a size that is not known yet",
             "With dynamo.capture_dynamic_output_shape_ops the size becomes a symbol of the graph.",
-            "It holds for everything that is compiled. Python that asks for the size is "
-            "still a break.",
+            "The setting applies to everything that is compiled. Python code that needs the "
+            "size's value still breaks the graph.",
             broken.line,
             settings={"dynamo.capture_dynamic_output_shape_ops": True},
         )

@@ -83,7 +83,7 @@ def _left_out(site: Site, statement: cst.With) -> Iterator[Fix]:
 
 def _unseen(code: Code, statement: cst.With) -> str:
     entered = ", ".join(first_line(code.source(item.item)) for item in statement.items)
-    return f"what {entered} does, of which no call shows anything"
+    return f"what {entered} does, which the compared calls do not show"
 
 
 def _names(code: Code, statement: cst.With) -> str:

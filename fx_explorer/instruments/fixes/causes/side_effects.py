@@ -100,7 +100,9 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
 
 
 def _unseen_effect(site: Site, statement: Statement) -> str:
-    return f"what {first_line(site.code.source(statement))} does, of which no call shows anything"
+    return (
+        f"what {first_line(site.code.source(statement))} does, which the compared calls do not show"
+    )
 
 
 def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
@@ -237,7 +239,10 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
 
 
 def _unseen_output(what: str) -> str:
-    return f"the {what}, which no call has written: a level, a filter or the inputs leave it out"
+    return (
+        f"the {what}, because no call in the captured run wrote it (the level, a filter or the "
+        "inputs suppress it)"
+    )
 
 
 _RISK = "Where a line behind the print raises, nothing is written."

@@ -191,7 +191,7 @@ class _Ledger:
             frames,
             wrappers,
             guards=self._or_note(
-                self._guards, {}, "What guards take is counted as entering torch.compile"
+                self._guards, {}, "The time of guards is counted as entering torch.compile"
             ),
             launches=self._launches(),
             work=self._or_note(

@@ -320,7 +320,7 @@ class VerifyingScript:
 
         run = self._run_built(self._built)
         if run.problem:
-            comparison.not_compared.append(f"what the built code computes: {run.problem}")
+            comparison.not_compared.append(f"the results of the built code: {run.problem}")
         elif run.failed:
             original = self._run_built(self._built_original)
             inductors_own.add_failed(comparison, run.failed, original.failed, original.problem)

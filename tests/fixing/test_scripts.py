@@ -274,7 +274,7 @@ def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., P
     trial = tried(script(TRAINING, exit_code=3), AT_CALLER)
     assert trial.verdict == "partly compared"
     assert trial.reason.endswith(
-        "not compared: calls of loss_of, which only the original has compiled, "
+        "not compared: calls of loss_of, which only the original has compiled; "
         "calls of loss_of_graph, which only the changed script has compiled; "
         "not tried: a call in which a line behind the print raises: nothing is written then"
     )
@@ -309,7 +309,7 @@ def test_without_results_to_compare_it_is_not_called_good(script: Callable[..., 
     trial = tried(script(IN_A_FUNCTION.format(method="sin", use="f(torch.ones(2))")), AT_CALLER)
     assert trial.verdict == "not compared"
     assert trial.reason.startswith(
-        "1 break → 0; equal: exit status, 1 printed line; not compared: calls of f,"
+        "1 break → 0; equal: exit status, 1 printed line; not compared: calls of f"
     )
     assert trial.reason.endswith("no results were, so look at them yourself")
 

@@ -76,7 +76,7 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(
             "open('/dev/null', 'w').close()",
             "what follows when the program opens /dev/null for writing",
         ),
-        ("x = x if x.sum() != 12345.5 else x + 1", "the other way of a condition in line 6"),
+        ("x = x if x.sum() != 12345.5 else x + 1", "the other branch of the condition in line 6"),
         ("SET.add(object())", "1 objects in a set, whose order changes (set) of global SET"),
     ],
 )

@@ -360,10 +360,10 @@ def _left_out(verification: Verification) -> str:
 
 def _first_of(some: Sequence[str]) -> str:
     if len(some) > _MOST_TOLD:
-        more = f" and {len(some) - _MOST_TOLD} more"
+        more = f"; {len(some) - _MOST_TOLD} more"
     else:
         more = ""
-    return f"{', '.join(some[:_MOST_TOLD])}{more}"
+    return f"{'; '.join(some[:_MOST_TOLD])}{more}"
 
 
 def _times(count: int, noun: str) -> str:

@@ -15,9 +15,7 @@ AN_EXPONENT = (
     "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, "
     "not of a tensor"
 )
-A_NEIGHBOUR = (
-    "a comparison of numbers so near that the dtype of the tensor does not tell them apart"
-)
+A_NEIGHBOUR = "a comparison of numbers that are equal once rounded to the dtype of the tensor"
 A_DIVISION = "a division of numbers by 0, which raises in Python only"
 INTEGERS = "integers beyond 2**63, which only Python has"
 ANOTHER_ORDER = "large numbers that cancel in a sum, which a graph may add in another order"

@@ -111,8 +111,8 @@ class BranchCoverage:
             if len(ways) == 1 and condition.line in self._watched_lines(condition.path):
                 name = Path(condition.path).name
                 yield (
-                    f"the other way of a condition in line {condition.line} of {name}, which "
-                    "went one way with all inputs"
+                    f"the other branch of the condition in line {condition.line} of {name}, which "
+                    "no input took"
                 )
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:

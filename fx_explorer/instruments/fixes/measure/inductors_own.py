@@ -162,7 +162,7 @@ def add_failed(comparison: Comparison, failed: str, by_original: str, problem: s
     """
     if by_original == failed:
         comparison.not_compared.append(
-            f"what the built code computes: {failed}, and so it does with the code of the original"
+            f"the results of the built code: {failed}, and so it does with the code of the original"
         )
         return
     if by_original or problem:

@@ -309,7 +309,7 @@ def add_built(
     called only when there is a difference.
     """
     if "problem" in result:
-        comparison.not_compared.append(f"what the built code computes: {result['problem']}")
+        comparison.not_compared.append(f"the results of the built code: {result['problem']}")
     elif "failed" in result:
         built = build_original()
         inductors_own.add_failed(

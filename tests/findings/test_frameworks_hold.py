@@ -10,11 +10,10 @@ from torch._dynamo.testing import CompileCounter
 
 from tests.exhaustive import in_exhaustive_runs
 
-transformers = pytest.importorskip("transformers")
-
 
 def compilations(*, max_length: bool, padded: bool) -> int:
     """Count the compilations of ``generate`` with a static cache and prompts of three lengths."""
+    transformers = pytest.importorskip("transformers")  # takes each process of the tests 4 s
     torch.manual_seed(0)
     configuration = transformers.LlamaConfig(
         vocab_size=128, hidden_size=32, intermediate_size=64, num_hidden_layers=1,

@@ -160,8 +160,10 @@ def wait_by_event_loop(patch: pytest.MonkeyPatch) -> None:
         to each of thirty widgets, three times a key, was a sixth of a test.
         """
         app = self.app
-        if app._screen_stack and not asyncio.get_running_loop()._ready:  # type: ignore[attr-defined]
-            if all(map(_is_idle, (app, *app.screen.walk_children(with_self=True)))):
+        has_more_to_do = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+        if not has_more_to_do and app._screen_stack:
+            pumps = (app, *app.screen.walk_children(with_self=True))
+            if all(map(_is_idle, pumps)):
                 return True
         return await ask_all_widgets(self, *given, **named)
 

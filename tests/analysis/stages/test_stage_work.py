@@ -106,14 +106,14 @@ def test_each_stage_gets_and_leaves_as_many_operations_as_in_a_bare_process(
 
 
 def test_as_many_kernels_are_generated_as_are_built_in_a_bare_process(
-    captured: Captured, reader: OpenedReader, bare_gpt2: Bare
+    both: tuple[Works, Bare],
 ) -> None:
-    works = works_of(reader(captured(GPT2)))
+    works, bare = both
     told = [
         re.search(r"became (\d+) generated kernel", works["output_code", direction].sentence)
         for direction in ("forward", "backward")
     ]
-    assert sum(int(one[1]) for one in told if one) == bare_gpt2.kernels
+    assert sum(int(one[1]) for one in told if one) == bare.kernels > 0
 
 
 def test_what_inductors_joint_passes_removed_is_not_the_partitioners(

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertModel
 
 from fx_explorer.instruments.fixes.dynamic_marks import marks
 from fx_explorer.instruments.guards.guard_tree import explained_checks
@@ -80,6 +79,8 @@ def checked(reader: SessionReader) -> set[str]:
 
 
 def test_a_model_of_transformers_called_without_names(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel  # takes each process of the tests 4 s
+
     config = BertConfig(
         vocab_size=64,
         hidden_size=16,

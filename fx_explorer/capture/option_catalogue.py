@@ -106,8 +106,19 @@ def add_catalogue(
 
 
 def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Setting:
+    described = _described(group, name)
+    full_name = f"{group}.{name}"
+    if full_name not in values:
+        return described
+    return replace(described, value=as_json(values[full_name]))
+
+
+@cache
+def _described(group: SettingGroup, name: str) -> Setting:
+    """Describe an option with its default as its value. Torch does not change this while a process
+    runs, and stepping lists the options again for each variant.
+    """
     default, source = default_of(group, name), documented(group, name)
-    value = values.get(f"{group}.{name}", default)
     type_text = _type_of(entry(group, name), source, default)
     return Setting(
         id=0,
@@ -115,7 +126,7 @@ def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Se
         name=name,
         type=type_text,
         default=as_json(default),
-        value=as_json(value),
+        value=as_json(default),
         help=_help(entry(group, name), source),
         choices=choices_of(type_text),
     )

@@ -91,7 +91,7 @@ def test_attention_is_decomposed_when_every_fused_kernel_is_switched_off() -> No
 @pytest.fixture
 def moved(for_gpu: ForGpu) -> Ended:
     names = ("optimizer", "questions", "channels_last", "fast_path", "nested", "mask")
-    return for_gpu(HERE / "as_on_a_gpu.py", "h200", as_script=True, arguments=names)
+    return for_gpu(HERE / "as_on_a_gpu.py", "h100", as_script=True, arguments=names)
 
 
 def post_grad(reader: SessionReader) -> list[model.Node]:
@@ -155,6 +155,6 @@ def test_a_mask_becomes_what_cudnn_takes(moved: Ended, opened: Opened) -> None:
 def test_an_lstm_on_cuda_gets_its_first_values_and_runs_between_graphs(
     for_gpu: ForGpu, opened: Opened
 ) -> None:
-    ended = for_gpu(HERE / "as_on_a_gpu.py", "h200", as_script=True, arguments=("lstm",))
+    ended = for_gpu(HERE / "as_on_a_gpu.py", "h100", as_script=True, arguments=("lstm",))
     assert told(ended, "compiled") == ["lstm"], told(ended, "failed")
     assert ended.meta["virtual_gpu"]["feeding"] == "fake"

@@ -77,7 +77,7 @@ def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_size_by_its_valu
         "print(f'loss {loss.item():.2f}')\n"
         "print(linear.weight[linear.weight > 0].tolist())\n"
     )
-    ended = for_gpu(program, "a100", as_script=True)
+    ended = for_gpu(program, "h100", as_script=True)
     assert (
         ended.meta["virtual_gpu"]["reason"]
         == f"the program puts tensors on cuda by itself ({program}:2)"

@@ -96,27 +96,25 @@ def test_a_key_does_the_same_in_every_dialog() -> None:
 
 
 @pytest.mark.parametrize("size", with_others([(80, 24), (40, 12)], [(200, 50), (120, 40)]))
-@pytest.mark.parametrize("leader", LEADERS)
-async def test_a_menu_fits_with_all_its_keys(
-    hand: Hand, open_app: OpenApp, leader: str, size: tuple[int, int]
+async def test_every_menu_fits_with_all_its_keys(
+    hand: Hand, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
+    every_menu = menus([command for command in COMMANDS if command.group != "Tour"], {})
     async with open_app(hand.path, size=size) as driver:
-        await driver.press(leader)
-        screen = driver.app.screen
-        assert isinstance(screen, MenuScreen)
-        table = screen.query_one("MenuTable")
-        assert table.region.bottom <= size[1]
-        assert table.region.y >= 0
-        shown = driver.screen.splitlines()[table.region.y :]
-        menu = menus([command for command in COMMANDS if command.group != "Tour"], {})[leader]
-        words = " ".join(shown)
-        for key, entry in menu.entries.items():
-            title = entry.title
-            assert f" {title[:4]}" in words, (key, title, driver.screen)
-        if size[0] >= 80:
-            assert "…" not in words.replace(" …", ""), driver.screen
-        await driver.press("escape")
-        assert driver.app.screen is driver.explorer
+        for leader in LEADERS:
+            await driver.press(leader)
+            screen = driver.app.screen
+            assert isinstance(screen, MenuScreen)
+            table = screen.query_one("MenuTable")
+            assert table.region.bottom <= size[1]
+            assert table.region.y >= 0
+            words = " ".join(driver.screen.splitlines()[table.region.y :])
+            for key, entry in every_menu[leader].entries.items():
+                assert f" {entry.title[:4]}" in words, (key, entry.title, driver.screen)
+            if size[0] >= 80:
+                assert "…" not in words.replace(" …", ""), driver.screen
+            await driver.press("escape")
+            assert driver.app.screen is driver.explorer
 
 
 async def test_a_menu_is_one_widget_and_asks_once_for_each_command_whether_it_does_something(
@@ -253,15 +251,13 @@ async def test_help_begins_with_the_keys_of_the_view(hand: Hand, open_app: OpenA
         assert driver.screen.index("fix: Show edits") < driver.screen.index("Moving")
 
 
-@pytest.mark.parametrize("view", "3456789")
-async def test_a_small_terminal_has_one_line_of_heading(
-    hand: Hand, open_app: OpenApp, view: str
-) -> None:
+async def test_a_small_terminal_has_one_line_of_heading(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
-        await driver.press(view)
-        body = driver.explorer.views.body
-        assert body is not None
-        assert body.region.y <= 3 + (view == "9")
+        for view in "3456789":
+            await driver.press(view)
+            body = driver.explorer.views.body
+            assert body is not None
+            assert body.region.y <= 3 + (view == "9"), view
 
 
 def test_the_outline_unfolds_what_it_has_room_for() -> None:

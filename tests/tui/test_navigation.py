@@ -23,13 +23,11 @@ async def test_the_first_view_is_the_overview_in_plain_words(hand: Hand, open_ap
         assert "✓ captured in 2.50 s" in driver.header
 
 
-@pytest.mark.parametrize("number", range(1, 10))
-async def test_each_number_key_opens_its_view_and_the_footer_shows_it(
-    hand: Hand, open_app: OpenApp, number: int
-) -> None:
+async def test_each_number_key_opens_its_view(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press(str(number))
-        assert driver.explorer.view == VIEWS[number - 1][0]
+        for number in (*range(2, 10), 1):
+            await driver.press(str(number))
+            assert driver.explorer.view == VIEWS[number - 1][0]
 
 
 async def test_enter_on_a_fact_opens_the_view_it_is_about(hand: Hand, open_app: OpenApp) -> None:

@@ -24,29 +24,29 @@ async def show(driver: Driver, view: str) -> None:
     await driver.press(*by_id(f"view.{view}").keys[0].split())
 
 
-@pytest.mark.parametrize("view", one_of(3, ALL_VIEWS))
 async def test_each_view_opens_and_can_be_left_on_20_by_5_cells(
-    hand: Hand, open_app: OpenApp, view: str
+    hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path, size=(20, 5)) as driver:
-        await show(driver, view)
-        await driver.press("down", "enter", "escape", "b", "tab", "pagedown", "1")
-        assert driver.explorer.view == "overview"
-        lines = driver.screen.splitlines()
-        assert len(lines) == 5
-        assert any(line.strip() for line in lines)
+        for view in one_of(3, ALL_VIEWS):
+            await show(driver, view)
+            await driver.press("down", "enter", "escape", "b", "tab", "pagedown", "1")
+            assert driver.explorer.view == "overview"
+            lines = driver.screen.splitlines()
+            assert len(lines) == 5
+            assert any(line.strip() for line in lines), view
 
 
-@pytest.mark.parametrize("leader", [*LEADERS, "question_mark", "ctrl+p", "f"])
 async def test_menus_and_dialogs_open_and_close_on_20_by_5_cells(
-    hand: Hand, open_app: OpenApp, leader: str
+    hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path, size=(20, 5)) as driver:
-        await driver.press(leader)
-        await driver.until(lambda: driver.app.screen is not driver.explorer)
-        assert any(line.strip() for line in driver.screen.splitlines())
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.screen is driver.explorer)
+        for key in (*LEADERS, "question_mark", "ctrl+p", "f"):
+            await driver.press(key)
+            await driver.until(lambda: driver.app.screen is not driver.explorer)
+            assert any(line.strip() for line in driver.screen.splitlines()), key
+            await driver.press("escape")
+            await driver.until(lambda: driver.app.screen is driver.explorer)
 
 
 @pytest.mark.parametrize(

@@ -190,17 +190,19 @@ REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
 def test_a_pass_that_cannot_be_applied_for_another_variant_is_refused_before_it_begins(
-    tmp_path: Path, case: str
+    tmp_path: Path,
 ) -> None:
-    start, gate, source, complaint = REFUSED[case]
-    file = tmp_path / "bad.py"
-    if source:
-        file.write_text(source)
-    result = driven(
-        tmp_path, Command("again", gate=start, changes=Changes(passes=(PassFile(gate, str(file)),)))
-    )
-    assert complaint in result.said("refused")[0]
+    commands = []
+    for case, (start, gate, source, _) in REFUSED.items():
+        file = tmp_path / case / "bad.py"
+        file.parent.mkdir()
+        if source:
+            file.write_text(source)
+        changes = Changes(passes=(PassFile(gate, str(file)),))
+        commands.append(Command("again", gate=start, changes=changes))
+    result = driven(tmp_path, *commands)
+    for (*_, complaint), said in zip(REFUSED.values(), result.said("refused"), strict=True):
+        assert complaint in said
     assert result.reader.rows(Intervention) == []
     assert [row.status for row in result.reader.rows(Compilation)] == ["ok"]

@@ -91,28 +91,26 @@ def test_a_mark_is_the_annotation_torch_would_have_put_there(graph: torch.fx.Gra
     }
 
 
-@pytest.mark.parametrize(
-    ("mark", "message"),
-    [
-        (Mark("r"), "empty: name nodes, a module or source lines"),
-        (Mark(" ", module="layers"), "needs a name"),
-        (Mark("r", nodes=("nope", "cos")), "no node nope"),
-        (Mark("r", nodes=("output",)), "output cannot be compiled"),
-        (Mark("r", module="layer"), "no node was traced in module 'layer'; there are layers.0"),
-        (Mark("r", file=__file__, first_line=1, last_line=2), "no node comes from lines 1 to 2"),
-        (Mark("r", file="other.py", first_line=1, last_line=2), "no node comes from other.py"),
-        (
-            Mark("r", module="layers", configs={"max_fuson_size": 1}),
-            "no torch._inductor.config entry max_fuson_size",
-        ),
-    ],
+CANNOT_BE = (
+    (Mark("r"), "empty: name nodes, a module or source lines"),
+    (Mark(" ", module="layers"), "needs a name"),
+    (Mark("r", nodes=("nope", "cos")), "no node nope"),
+    (Mark("r", nodes=("output",)), "output cannot be compiled"),
+    (Mark("r", module="layer"), "no node was traced in module 'layer'; there are layers.0"),
+    (Mark("r", file=__file__, first_line=1, last_line=2), "no node comes from lines 1 to 2"),
+    (Mark("r", file="other.py", first_line=1, last_line=2), "no node comes from other.py"),
+    (
+        Mark("r", module="layers", configs={"max_fuson_size": 1}),
+        "no torch._inductor.config entry max_fuson_size",
+    ),
 )
-def test_a_mark_that_cannot_be_says_why_and_changes_nothing(
-    graph: torch.fx.GraphModule, mark: Mark, message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        apply_mark(graph, mark)
-    assert marked(graph) == {}
+
+
+def test_a_mark_that_cannot_be_says_why_and_changes_nothing(graph: torch.fx.GraphModule) -> None:
+    for mark, message in CANNOT_BE:
+        with pytest.raises(UsageError, match=message):
+            apply_mark(graph, mark)
+        assert marked(graph) == {}
 
 
 def test_a_region_that_would_wait_for_itself_falls_into_pieces() -> None:

@@ -88,8 +88,8 @@ _DTYPES = {
 }
 
 RANDOM = (
-    "Inputs, parameters and buffers have the shapes, strides, dtypes and devices that they "
-    "had, and random content."
+    "Inputs, parameters and buffers have their recorded shapes, strides, dtypes and devices, and "
+    "random content."
 )
 
 HELPERS = '''\

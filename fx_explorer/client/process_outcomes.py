@@ -32,8 +32,8 @@ SIGNALS: dict[int, str] = {
     signal.SIGILL: "an illegal instruction: native code was built for another processor",
     signal.SIGFPE: "an arithmetic fault in native code (an integer division by zero)",
     signal.SIGKILL: (
-        "most often the kernel's, because memory ran out (see `dmesg`); else somebody's "
-        "`kill -9`, or its own"
+        "usually sent by the kernel because memory ran out (see `dmesg`), else by `kill -9` or by "
+        "the program itself"
     ),
     signal.SIGXCPU: "its CPU time limit (`ulimit -t`)",
     signal.SIGTERM: "sent by itself or from outside, not by fx-explorer",

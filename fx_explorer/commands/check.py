@@ -201,7 +201,7 @@ def _print_result(
             print_fitted(printable(check.description))
     if reader.meta("outcome") is None:
         print_fitted(
-            "note: the capture of this session has not ended; these are the numbers of a part",
+            "note: the capture of this session has not ended; the figures are those so far",
             sys.stderr,
         )
     if for_github:

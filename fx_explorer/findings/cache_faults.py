@@ -99,7 +99,9 @@ def cache_findings(compared: CacheComparison) -> Iterator[Finding]:
         )
     for now, before in zip(compared.printed_with, compared.printed_without, strict=False):
         evidence.append(f"With caches it prints “{now}”, without “{before}”.")
-    text = "The program recompiles otherwise with torch's compile caches, which your own run has."
+    text = (
+        "With torch's compile caches, which your own run has, the program recompiles differently."
+    )
     if differs:
         text = (
             "The program's results differ with torch's compile caches, which your own run has, "

@@ -164,7 +164,7 @@ def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[F
         "nothing was written."
     )
     place = place_of_path(reader, first["file"], first["line"])
-    yield Fact("run", "notice", text, "Files of earlier runs are as they were.", place, "source")
+    yield Fact("run", "notice", text, "Files of earlier runs are unchanged.", place, "source")
 
 
 def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterator[Fact]:

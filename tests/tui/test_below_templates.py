@@ -261,7 +261,7 @@ async def test_of_a_library_call_every_choice_is_shown_with_the_time_and_the_pic
     )  # type: ignore[arg-type]
     async with open_app(library_of([taken, template]), size=(140, 40)) as driver:
         await driver.press("6", "v", "c")
-        assert "extern_kernels.addmm: what there was to choose from" in driver.screen
+        assert "extern_kernels.addmm: the autotuner's candidates" in driver.screen
         rows = [line for line in driver.screen.splitlines() if "µs" in line]
         assert all(word in rows[0] for word in ("addmm", "10.0 µs", "● picked"))
         assert all(word in rows[1] for word in ("20.0 µs", "99"))

@@ -145,7 +145,7 @@ async def test_the_key_wraps_the_lines_of_the_focused_pane(hand, open_app: OpenA
     async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press("2", "backslash")
         assert driver.explorer.linked.active.wraps
-        assert "Long lines continue" in driver.screen
+        assert "Long lines are wrapped" in driver.screen
         await driver.press("backslash")
         assert not driver.explorer.linked.active.wraps
 

@@ -182,8 +182,7 @@ def _same_outputs(before: list[Any], after: list[Any]) -> None:
         was, now = _described_output(old), _described_output(new)
         if was != now:
             raise BrokenGraphError(
-                f"output {position}, {new}, was {was} and is now {now}, which what "
-                "follows does not expect"
+                f"output {position}, {new}, is now {now}, and the stages that follow expect {was}"
             )
 
 

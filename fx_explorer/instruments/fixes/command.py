@@ -102,8 +102,8 @@ ALL = 0
 """The number that stands for ``--apply all``. Single fixes are numbered from 1."""
 
 TOO_FEW = (
-    "there are no two good fixes, of different breaks, that go with each other: nothing to "
-    "do together"
+    "there is nothing to apply together: that needs two good fixes of different breaks that do "
+    "not conflict"
 )
 
 

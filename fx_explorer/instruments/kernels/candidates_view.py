@@ -124,7 +124,7 @@ def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
         if any(row.origin == "template" for row in rows)
         else ""
     )
-    return f"{shown_name(kernel.name)}: what there was to choose from.{templates}"
+    return f"{shown_name(kernel.name)}: the autotuner's candidates.{templates}"
 
 
 def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> str:

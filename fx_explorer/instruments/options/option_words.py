@@ -330,8 +330,8 @@ FUSION: dict[str, OptionWords] = {
     ),
     "functorch.activation_memory_budget": OptionWords(
         "How much the forward may save for the backward, as a part of the default.",
-        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were checkpointed; what is "
-        "missing is recomputed in the backward.",
+        "1.0 saves as much as makes the run fastest. 0.0 saves nothing: the backward recomputes "
+        "everything, as if all were checkpointed.",
     ),
 }
 

@@ -103,10 +103,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "backslash,p l",
             lambda c: c.panes.toggle_wrap(),
             "wrap lines",
-            (
-                "Let long lines of the focused pane's text continue in the next row, or show "
-                "each in one row again."
-            ),
+            "Wrap long lines of the focused pane's text, or show each in one row again.",
         ),
         Declaration(
             "pane.wider",

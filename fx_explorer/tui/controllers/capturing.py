@@ -251,7 +251,7 @@ class Capturing:
             saving = f"Watching {listed(path.name for path in files)}: saving one captures again."
             if old.changed and not self._works:
                 self._services.notify(
-                    f"{old.description} it was captured: it is captured again now. {saving}"
+                    f"{old.description} it was captured, so it is captured again now. {saving}"
                 )
                 self.restart()
             else:

@@ -148,9 +148,9 @@ class Panes:
         else:
             pane.toggle_wrap()
             if pane.wraps:
-                self._explorer.notify("Long lines continue in the next row.")
+                self._explorer.notify("Long lines are wrapped.")
             else:
-                self._explorer.notify("Each line is in one row again.")
+                self._explorer.notify("Long lines are no longer wrapped.")
 
     def toggle_kernel_marks(self) -> None:
         """Mark kernels in the linked panes, or do not any more."""

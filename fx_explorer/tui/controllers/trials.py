@@ -189,7 +189,7 @@ class Trials:
             return
         if not await self._services.user_agrees_to_run():
             return
-        words = "Which other inputs are to fit? Give them as for --inputs"
+        words = "Other inputs that the compiled code should also accept, as for --inputs"
         typed = await ask(self.app, Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed

@@ -212,10 +212,10 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "roofline": (
-        "A point is a kernel: how many operations it does for each byte that it moves, "
-        "and how many a second.\n"
-        "Left of the bend memory is the bound, right of it arithmetic. ● was measured; ○ "
-        "stands on the roof: nothing ran.\n"
+        "Each point is a kernel. Across: operations for each byte that it moves; upwards: "
+        "operations a second.\n"
+        "Left of the bend, memory is the limit; right of it, arithmetic. ● was measured. ○ was "
+        "not run and stands on the roof.\n"
         "A click on a point goes to its row, enter to its code. What is not drawn is in "
         "the list, with the reason below it.\n"
         "Y s saves the picture.",

@@ -220,8 +220,7 @@ def caller_of(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list
     notes = []
     if is_compiled(target.callable):
         notes.append(
-            f"{target.name} is compiled by the target itself; it is measured as what it "
-            "gave to torch.compile"
+            f"the target compiles {target.name} itself: what it gave to torch.compile is measured"
         )
     target, parts = with_sizes(on_device(target, request.device), task.sizes)
     target, trains = prepare_training(target, request.train)

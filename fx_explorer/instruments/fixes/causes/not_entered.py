@@ -63,7 +63,7 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
         "torch.compiler.is_compiling() is true while torch.compile reads the code, so "
         "nothing is entered in the graph.",
         [*imports(code, "contextlib", "torch"), *texts],
-        "Compiled, the context manager does nothing.",
+        "In compiled code, the context manager does nothing.",
     )
     yield replace(fix, unseen=_unseen(code, statement))
 

@@ -80,18 +80,16 @@ def _resolved(
 
         return given_log(command, STANDARD_INPUT, arguments, until)
     file, name = split_target(target)
-    if file is not None and file.is_dir():
-        from fx_explorer.readers.debug_directory import is_debug_directory
-
-        if is_debug_directory(file):
-            return given_log(command, file, arguments, until)
-    if file is None or not file.exists() or not _is_to_be_looked_at(file):
+    if file is None or not file.exists():
         return None
-    kind = kind_of_file(file).kind
-    if kind in ("log", "torch_logs", "tritonparse", "provenance"):
-        return given_log(command, file, arguments, until)
-    if kind == "page":
-        return _session_in(command, file, arguments, until)
+    if file.is_dir() and (session := _of_directory(command, file, arguments, until)):
+        return session
+    if not _is_to_be_looked_at(file):
+        return None
+    if session := _of_log_or_archive(command, file, arguments, until):
+        return session
+    if getattr(arguments, "reads_log", None) is not None:
+        return None  # the app reads it, while it shows what was found
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
             SessionReader(file).close()  # what cannot be read is reported first
@@ -105,6 +103,77 @@ def _resolved(
         check_is_python(file, as_python=getattr(arguments, "as_python", False))
         return None
     return _exported(command, file, name, arguments, until)
+
+
+def _of_directory(
+    command: str, directory: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path | None:
+    """Return a session made of a directory of Inductor's or tlparse's; None for any other."""
+    if _is_debug(directory):
+        return given_log(command, directory, arguments, until)
+    if command not in SHOW_LOGS:
+        return None
+    log = _log_of_tlparse(directory, until)
+    return _opened(command, log, directory, arguments, until) if log else None
+
+
+def _of_log_or_archive(
+    command: str, file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path | None:
+    """Return a session made of a log, an archive or a page; None for any other file, and where the
+    app reads the log.
+    """
+    kind = kind_of_file(file).kind
+    if kind in ("log", "torch_logs", "tritonparse", "provenance"):
+        return given_log(command, file, arguments, until)
+    if kind == "page":
+        return _session_in(command, file, arguments, until)
+    is_called_ours = file.suffix.lower() in (SUFFIX, ".fxs")
+    as_python = getattr(arguments, "as_python", False)
+    if kind != "packed" or command in TAKE_NO_SESSION or is_called_ours or as_python:
+        return None
+    from fx_explorer.command_line.attached import open_archive  # not needed for Python files
+
+    inside = open_archive(file, until.enter_context(temporary_folder()))
+    return _opened(command, inside, file, arguments, until)
+
+
+def _log_of_tlparse(folder: Path, until: contextlib.ExitStack) -> Path | None:
+    """Return the log in a folder of tlparse's; None for any other folder."""
+    from fx_explorer.readers.tlparse_folder import is_tlparse_folder  # not for Python files
+
+    if not is_tlparse_folder(folder):
+        return None
+    from fx_explorer.command_line.attached import open_tlparse
+
+    return open_tlparse([folder], until.enter_context(temporary_folder()))
+
+
+def _opened(
+    command: str,
+    inside: Path,
+    given: Path,
+    arguments: argparse.Namespace,
+    until: contextlib.ExitStack,
+) -> Path:
+    """Return what stands for an archive or a folder of tlparse's: the session made of the log in
+    it, or what is in it.
+    """
+    if inside.is_dir() and command != "explore" and not _is_debug(inside):
+        count = len(list(inside.iterdir()))
+        raise UsageError(
+            f"{given} has {count} logs, of the ranks of a job perhaps. Compare them with: "
+            f"fx-explorer {given}; or unpack it and name one"
+        )
+    session = _resolved(command, str(inside), arguments, until) or inside
+    arguments.packages = {**getattr(arguments, "packages", {}), str(session): given}
+    return session
+
+
+def _is_debug(directory: Path) -> bool:
+    from fx_explorer.readers.debug_directory import is_debug_directory
+
+    return is_debug_directory(directory)
 
 
 def _session_in(

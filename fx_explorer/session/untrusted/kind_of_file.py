@@ -21,14 +21,16 @@ from fx_explorer.output_file import kind_of
 from fx_explorer.outside_file import open_outside
 from fx_explorer.session.in_page import SIGN
 from fx_explorer.session.untrusted.packed import unpacker
+from fx_explorer.session.untrusted.unpacking import is_tar, unpacked_start
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
     "aot_inductor", "archive",
-    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "page", "text",
+    "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "page", "packed",
+    "text",
 ]  # fmt: skip
 """Kind of a file. ``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive with
-other content.
+other content, ``packed`` one that may have logs in it.
 """
 
 BEGINNING = 4096
@@ -39,6 +41,8 @@ SQLITE_HEADER = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
+
+_PACKED = (_GZIP, b"BZh", b"\xfd7zXZ")
 
 _ZIP = b"PK\x03\x04"
 
@@ -118,6 +122,10 @@ _TRITONPARSE = FileKind(
     "tritonparse", "a log of tritonparse", "Look at it with: fx-explorer {file}"
 )
 
+_OF_PACKED = "Look at the log or session in it with: fx-explorer {file}"
+
+_TAR = FileKind("packed", "a tar archive", _OF_PACKED)
+
 _PAGE = FileKind("page", "a page of fx-explorer", "Look at it with: fx-explorer {file}")
 
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
@@ -186,6 +194,8 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return log
     if start.startswith(_ZSTD):
         return _packed_with_zstd(file)
+    if is_tar(start) or (start.startswith(_PACKED) and is_tar(unpacked_start(start))):
+        return _TAR
     for beginning, description, advice in _BINARY:
         if start.startswith(beginning):
             return FileKind("binary", description, advice)
@@ -277,7 +287,7 @@ def _archive(file: Path) -> FileKind:
         return FileKind("archive", "a TorchScript archive (torch.jit.save)", _THE_PYTHON_FILE)
     if "data.pkl" in names:
         return FileKind("archive", _CHECKPOINT, _THE_PYTHON_FILE)
-    return FileKind("archive", "a zip archive", "Unpack it and name a Python file in it")
+    return FileKind("packed", "a zip archive", _OF_PACKED)
 
 
 AOT_FOLDER = "data/aotinductor/"

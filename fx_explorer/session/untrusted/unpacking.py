@@ -1,0 +1,139 @@
+"""This module unpacks an archive that somebody attached to a report, zip or tar, into a folder of
+ours: regular files only, under names inside of it, and no more than an honest archive of logs has.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from fx_explorer.errors import UnreadableProgramError
+from fx_explorer.session.untrusted.packed import members_of, opened
+
+MOST_FILES = 20_000
+
+MOST_BYTES = 8 << 30
+
+MOST_INFLATED = 300
+"""How many times larger the content may be than the archive: JSON inflates 30 to 60 times."""
+
+ALWAYS_BYTES = 256 << 20
+"""Number of bytes that every archive may have."""
+
+LONGEST_NAME = 200
+"""Characters of a file's name; a longer one is cut."""
+
+_STEP = 1 << 20
+
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
+    NotImplementedError, ValueError,
+)  # fmt: skip
+
+
+@dataclass
+class _Room:
+    """What may still be written."""
+
+    archive: Path
+    bytes_left: int
+    files_left: int
+
+    def take_file(self) -> None:
+        self.files_left -= 1
+        if self.files_left < 0:
+            raise UnreadableProgramError(
+                f"{self.archive} has more than {MOST_FILES:,} files in it. Unpack it, and name the "
+                "log or the folder"
+            )
+
+    def take_bytes(self, count: int) -> None:
+        self.bytes_left -= count
+        if self.bytes_left < 0:
+            raise UnreadableProgramError(
+                f"{self.archive} unpacks to far more than its own size: it is no archive of logs, "
+                "and is not unpacked. If you trust it, unpack it yourself and name a file in it"
+            )
+
+
+def is_tar(start: bytes) -> bool:
+    """Return whether unpacked data begin as a tar archive."""
+    return start[257:262] == b"ustar"
+
+
+def unpacked_start(start: bytes) -> bytes:
+    """Return the beginning of data that gzip, bzip2 or xz packed; empty where it cannot be
+    unpacked.
+    """
+    try:
+        if start.startswith(b"\x1f\x8b"):
+            return zlib.decompressobj(wbits=31).decompress(start, 1024)
+        if start.startswith(b"BZh"):
+            return bz2.BZ2Decompressor().decompress(start, 1024)
+        return lzma.LZMADecompressor().decompress(start, 1024)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return b""
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive into a folder. Raises UnreadableProgramError for one that is damaged,
+    encrypted or too large, and for names outside of it.
+    """
+    most = min(MOST_BYTES, max(ALWAYS_BYTES, MOST_INFLATED * archive.stat().st_size))
+    room = _Room(archive, most, MOST_FILES)
+    try:
+        for name, content in _files(archive):
+            room.take_file()
+            with content, _place(folder, archive, name).open("wb") as file:
+                while part := content.read(_STEP):
+                    room.take_bytes(len(part))
+                    file.write(part)
+    except _DAMAGED as error:
+        raise UnreadableProgramError(
+            f"{archive} is damaged or cut off, and cannot be unpacked: {error}"
+        ) from error
+
+
+def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield (name, content) of the regular files."""
+    if zipfile.is_zipfile(archive):
+        yield from _files_of_zip(archive)
+        return
+    # As a stream: what stands after the limit is never read.
+    with tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isreg() else None
+            if content is not None:
+                yield member.name, content
+
+
+def _files_of_zip(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    with opened(archive) as zipped:
+        for member in members_of(archive, zipped):
+            if zipped.getinfo(member.stored_name).flag_bits & 1:
+                raise UnreadableProgramError(
+                    f"{archive} is encrypted. Unpack it with its password, and name the log or the "
+                    "folder"
+                )
+            yield member.stored_name, zipped.open(member.stored_name)
+
+
+def _place(folder: Path, archive: Path, name: str) -> Path:
+    """Return where a file is put, and make the folders for it. Raises UnreadableProgramError for a
+    name outside of the folder.
+    """
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise UnreadableProgramError(
+            f"{archive} names a file outside itself, {name!r}, and is not unpacked"
+        )
+    place = folder.joinpath(*[part[-LONGEST_NAME:] for part in parts])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place

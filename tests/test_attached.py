@@ -1,0 +1,257 @@
+"""These tests check what people attach to a report: folders of tlparse's, archives of logs,
+sessions and pages. What comes out is what the log itself gives. Archives that are no honest ones
+are refused, and leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer.cli import main
+from fx_explorer.session.untrusted import unpacking
+
+DATA = Path(__file__).parent / "data"
+
+LOGS = ("comp_metrics", "artifacts")
+
+Reported = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Reported:
+    """Reports on a file of the present folder, without what names the file."""
+    monkeypatch.chdir(tmp_path)
+
+    def report(name: str) -> dict[str, Any]:
+        assert main(["report", name, "--format", "json"]) == 0, capsys.readouterr().err
+        content = dict(json.loads(capsys.readouterr().out))
+        for key in ("target", "outcome", "environment"):
+            content.pop(key)
+        return content
+
+    return report
+
+
+@pytest.fixture
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], tuple[int, str]]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def report(name: str) -> tuple[int, str]:
+        code = main(["report", name])
+        words = capsys.readouterr().err
+        assert words.count("\n") == 1, words
+        assert str(tmp_path / "temporary") not in words
+        left = [path for path in (tmp_path / "temporary").rglob("*") if path.is_file()]
+        assert not left
+        return code, words
+
+    return report
+
+
+def _log(name: str) -> bytes:
+    return gzip.decompress((DATA / "tlparse" / f"{name}.log.gz").read_bytes())
+
+
+def _unpacked_folder(name: str, into: Path) -> Path:
+    with tarfile.open(DATA / "tlparse" / f"folder_of_{name}.tar.gz") as tar:
+        tar.extractall(into, filter="data")
+    return into / f"f_{name}"
+
+
+def _zip(path: Path, files: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+def _tar(path: Path, files: Mapping[str, bytes], packing: str = "gz") -> None:
+    with tarfile.open(path, f"w:{packing}") as tar:  # type: ignore[call-overload]
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_folder_of_tlparse_gives_what_its_log_gives(
+    name: str, tmp_path: Path, reported: Reported
+) -> None:
+    (tmp_path / "alone.log").write_bytes(_log(name))
+    expected = reported("alone.log")
+    folder = _unpacked_folder(name, tmp_path)
+    assert reported(folder.name) == expected
+    packed = DATA / "tlparse" / f"folder_of_{name}.tar.gz"
+    assert reported(str(packed)) == expected
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_folder_without_its_log_is_put_together_from_its_records(
+    name: str, tmp_path: Path, reported: Reported
+) -> None:
+    (tmp_path / "alone.log").write_bytes(_log(name))
+    expected = reported("alone.log")
+    folder = _unpacked_folder(name, tmp_path)
+    (folder / "raw.log").unlink()
+    again = reported(folder.name)
+    for key in ("totals", "graph_breaks", "recompiles", "findings", "symbols"):
+        assert again[key] == expected[key], key
+    for compilation, other in zip(again["compilations"], expected["compilations"], strict=True):
+        assert compilation["graphs"] == other["graphs"]
+        assert compilation["kernels"] == other["kernels"]
+
+
+@pytest.mark.parametrize("packing", ["zip", "gz", "bz2", "xz", ""])
+@pytest.mark.parametrize("folder", ["", "a/b/"])
+def test_a_log_in_an_archive_is_opened(
+    packing: str, folder: str, tmp_path: Path, reported: Reported
+) -> None:
+    content = _log("comp_metrics")
+    (tmp_path / "alone.log").write_bytes(content)
+    files = {f"{folder}train.log": content, f"{folder}readme.txt": b"see the log\n"}
+    if packing == "zip":
+        _zip(tmp_path / "attached", files)
+    else:
+        _tar(tmp_path / "attached", files, packing)
+    assert reported("attached") == reported("alone.log")
+
+
+def test_a_packed_log_and_a_session_in_an_archive_are_opened(
+    tmp_path: Path, reported: Reported
+) -> None:
+    _zip(tmp_path / "log.zip", {"x.log.gz": (DATA / "tlparse" / "simple.log.gz").read_bytes()})
+    assert reported("log.zip")["totals"]["graphs"] > 0
+    session = gzip.decompress((DATA / "screens" / "whole.fxs.gz").read_bytes())
+    (tmp_path / "alone.fxs").write_bytes(session)
+    _zip(tmp_path / "session.zip", {"x/model.fxs": session, "x/notes.md": b"hello"})
+    assert reported("session.zip") == reported("alone.fxs")
+
+
+def test_a_debug_directory_in_an_archive_is_opened(reported: Reported) -> None:
+    packed = DATA / "debug_directory" / "forward_and_backward.tar.gz"
+    assert reported(str(packed))["totals"]["kernels"] > 0
+
+
+def test_logs_of_several_ranks_are_named(
+    tmp_path: Path, refused: Callable[[str], tuple[int, str]]
+) -> None:
+    content = _log("simple")
+    _zip(tmp_path / "job.zip", {f"rank_{rank}.log": content for rank in range(3)})
+    code, words = refused("job.zip")
+    assert code == 2
+    assert "job.zip has 3 logs" in words
+    assert "fx-explorer job.zip" in words
+
+
+def _bomb(path: Path) -> None:
+    _zip(path, {"train.log": bytes(20 << 20)})
+
+
+def _far_outside(path: Path) -> None:
+    _tar(path, {"../../outside.log": b"x"})
+
+
+def _outside_in_zip(path: Path) -> None:
+    _zip(path, {"a/../../outside.log": b"x"})
+
+
+def _absolute(path: Path) -> None:
+    _tar(path, {"/outside.log": b"x"})
+
+
+def _cut(path: Path) -> None:
+    _tar(path, {"train.log": _log("simple")})
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def _encrypted(path: Path) -> None:
+    """Set the flag that encrypted members have, as zipfile cannot encrypt."""
+    _zip(path, {"train.log": b"V"})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+
+
+def _only_others(path: Path) -> None:
+    _zip(path, {"a.png": b"\x89PNG\r\n\x1a\n", "b.docx": b"PK\x03\x04"})
+
+
+def _nested(path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("train.log", _log("simple"))
+    _zip(path, {"inner.zip": inner.getvalue(), "readme.txt": b"hello"})
+
+
+def _two_sessions(path: Path) -> None:
+    session = gzip.decompress((DATA / "screens" / "whole.fxs.gz").read_bytes())
+    _zip(path, {"a.fxs": session, "b.fxs": session})
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [
+        (_bomb, 5, "unpacks to far more than its own size"),
+        (_far_outside, 5, "names a file outside itself"),
+        (_outside_in_zip, 5, "names a file outside itself"),
+        (_absolute, 5, "names a file outside itself"),
+        (_cut, 5, "is damaged or cut off"),
+        (_encrypted, 5, "is encrypted"),
+        (_only_others, 2, "with 2 files, and none that fx-explorer opens"),
+        (_nested, 2, "inner.zip"),
+        (_two_sessions, 2, "a.fxs"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else None,
+)
+def test_what_is_no_archive_of_logs_is_refused_and_leaves_nothing(
+    make: Callable[[Path], None],
+    code: int,
+    words: str,
+    tmp_path: Path,
+    refused: Callable[[str], tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unpacking, "ALWAYS_BYTES", 8 << 20)
+    make(tmp_path / "attached.bin")
+    ended, message = refused("attached.bin")
+    assert (ended, words in message) == (code, True), message
+    assert not list(tmp_path.parent.glob("outside.log"))
+
+
+def test_links_in_an_archive_are_left_out(
+    tmp_path: Path, refused: Callable[[str], tuple[int, str]]
+) -> None:
+    with tarfile.open(tmp_path / "links.tar", "w") as tar:
+        for name, kind in (("a.log", tarfile.SYMTYPE), ("b.log", tarfile.FIFOTYPE)):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member)
+    code, words = refused("links.tar")
+    assert (code, "with 0 files" in words) == (2, True), words
+
+
+def test_an_archive_of_very_many_files_is_not_unpacked(
+    tmp_path: Path,
+    refused: Callable[[str], tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unpacking, "MOST_FILES", 5)
+    _tar(tmp_path / "many.tgz", {f"{number}.txt": b"x" for number in range(10)})
+    code, words = refused("many.tgz")
+    assert code == 5
+    assert "more than 5 files in it" in words

@@ -121,7 +121,7 @@ class RequestRecording:
         if self.recording and self._progress.request.front_ends:
             self._record_front_ends(self.recording)
         if not self._progress.request.ledger:  # its graphs were compiled long before
-            self._progress.say("the program has ended; its graphs are about to be compiled")
+            self._progress.say("the program has ended; its graphs are being compiled")
         self._finish_stepping()
         if self.recording:
             self._note_never_called(self.recording)

@@ -16,6 +16,7 @@ from fx_explorer.instruments.compile_time.view import _phase_text, time_table
 from fx_explorer.instruments.kernels.costs import KernelCost
 from fx_explorer.instruments.kernels.view import _most_expensive as slowest_kernel
 from fx_explorer.instruments.modules.tree import ModuleFigures, ModuleRow, ModuleTree
+from fx_explorer.instruments.modules.view import WIDEST_NAMES, _Shown
 from fx_explorer.instruments.modules.view import _most_expensive as most_expensive_module
 from fx_explorer.model import Span
 from tests.conftest import Captured, OpenedReader
@@ -55,6 +56,21 @@ def test_several_modules_alike_are_named_as_several() -> None:
     ]
     answer = most_expensive_module(ModuleTree(rows, whole, 3, frozenset()))
     assert answer.startswith("Most expensive: the 2 modules 0, 1 of blocks together, 80 %")
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("fc", 22), ("token_embeddings_of", 23), ("a" * 300, WIDEST_NAMES)],
+)
+def test_the_names_of_modules_have_room_up_to_a_limit(name: str, width: int) -> None:
+    part = ModuleFigures(operations=8)
+    rows = [
+        ModuleRow(("model",), 0, "model", "Model", part, part),
+        ModuleRow(("model", name), 1, name, "Block", part, part),
+    ]
+    first = _Shown(ModuleTree(rows, part, 2, frozenset())).columns[0]
+    # A name is indented by its depth, and has room for the arrow of a folded row.
+    assert first.min_width == width
 
 
 def test_a_phase_has_plain_words_and_torchs_name_in_its_details() -> None:

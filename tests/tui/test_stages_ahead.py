@@ -159,6 +159,8 @@ async def test_after_yes_the_compiler_goes_on_and_the_view_is_there_when_it_is_t
         await driver.press("6", "y", "1")
         assert capture.sent == [Command("go")]
         assert "continuing, then “kernels”" in driver.header
+        capture.say(Notice("phase", state="begin", stage="schedule", compilation="0/0"))
+        await driver.until(lambda: "Inductor is fusing [0/0], then “kernels”" in driver.header)
         capture.say(Notice("done", text="continuing"))
         capture.say(Notice("gate", state="end", gate="dynamo"))
         capture.session_path.unlink()

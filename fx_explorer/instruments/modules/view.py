@@ -49,7 +49,7 @@ FIRST_ROWS = 24
 """Number of rows that are unfolded at first: about as many as a small terminal shows."""
 
 MODULE = TableColumn("module", "strong", min_width=22, max_width=60, keeps="name")
-WIDEST_NAMES = 34
+WIDEST_NAMES = 28
 """Maximum width in cells of the names of modules for which other columns are left out."""
 
 TYPE = TableColumn("class", "type", min_width=8, max_width=24, priority=9)

@@ -158,7 +158,7 @@ class Stepping:
             return False
         self._then, self._then_what = then, what
         self._shows_next_stage = False
-        self.send(Command("go"), f"continuing, then {what}")
+        self.send(Command("go"), "continuing")
         return True
 
     def send_then(self, command: Command, doing: str, then: Callable[[], Awaitable[None]]) -> None:

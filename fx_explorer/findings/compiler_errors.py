@@ -18,9 +18,13 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import went_on
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.findings.finding import Finding, Remedy
-from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.known_errors import FAULT_WORDS, as_remedy, known_error
 from fx_explorer.findings.left_out_calls import without_call
+from fx_explorer.findings.skipped_functions import (
+    last_break,
+    skipped_compilations,
+    skipped_function,
+)
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.tracebacks import (
     IN_AOTAUTOGRAD,
@@ -33,7 +37,6 @@ from fx_explorer.instruments.recompiles.causes import reached_limit
 from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.file_names import file_name, in_file
-from fx_explorer.session.queries.compilations import raised_compilations
 from fx_explorer.torch_texts import bounded
 
 LONGEST_ERROR = 400
@@ -44,50 +47,23 @@ def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding for each function that has no compiled code. What was refused at the
     recompile limit is a finding of its own.
     """
-    raised = {compilation.id for compilation in raised_compilations(reader)}
+    skipped = {compilation.id for compilation in skipped_compilations(reader)}
     lines = SourceLines(reader)
     by_text: dict[str, list[Finding]] = {}
     for compilation in first_variants(reader):
         if compilation.status not in ("failed", "skipped") or reached_limit(compilation):
             continue
-        if compilation.status == "skipped" and compilation.id not in raised:
-            if is_of_hooks(_last_break(reader, compilation)[0]):
-                continue
-            finding = _skipped(reader, compilation)
-        else:
+        if compilation.id not in skipped:
             finding = _failed(reader, lines, compilation)
+        elif last_break(reader, compilation)[0]:
+            continue  # the finding of the break has the function
+        else:
+            finding = skipped_function(reader, compilation)
         by_text.setdefault(f"{finding.text}\n{finding.detail}", []).append(finding)
     for first, *others in by_text.values():
         count = 1 + len(others)
         times = f" ({counted(count, 'time')})." if others else "."
         yield replace(first, text=first.text.removesuffix(".") + times, count=count)
-
-
-def _skipped(reader: SessionReader, compilation: model.Compilation) -> Finding:
-    why = _stopped_by(reader, compilation) or compilation.error
-    return Finding(
-        kind="skipped function",
-        text=f"{plain_function(compilation.function)} was not compiled, it runs in eager mode.",
-        urgency="not compiled",
-        severity="notice",
-        place=place_of_path(reader, compilation.file, compilation.line),
-        view="graphs",
-        evidence=(why,) if why else (),
-    )
-
-
-def _stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
-    """Return a sentence with the break that left a function to Python; empty if there is none.
-    torch's error is the text of that break, which is shown with it.
-    """
-    file, line = _last_break(reader, compilation)
-    return f"The break at {in_file(file, line)} is the cause." if file else ""
-
-
-def _last_break(reader: SessionReader, compilation: model.Compilation) -> tuple[str, int]:
-    """Return (file, line) of the last break of a compilation; ("", 0) without one."""
-    hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
-    return (hits[-1].file, hits[-1].line) if hits else ("", 0)
 
 
 def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compilation) -> Finding:

@@ -106,6 +106,8 @@ class FrameworkCaller:
     """The user's own innermost line on the way; None where there is none."""
     framework: Framework | None
     """The framework between that line and the function; None where the user calls it."""
+    is_users: bool = True
+    """Whether a line of the user's calls the function itself, and gives it its arguments."""
 
 
 def caller_of(reader: SessionReader, compilation: model.Compilation) -> FrameworkCaller:
@@ -121,5 +123,5 @@ def caller_of(reader: SessionReader, compilation: model.Compilation) -> Framewor
     for frame in below:
         for framework in FRAMEWORKS:
             if framework.path.search(frame.file):
-                return FrameworkCaller(own, framework)
-    return FrameworkCaller(own, None)
+                return FrameworkCaller(own, framework, is_users=False)
+    return FrameworkCaller(own, None, is_users=False)

@@ -10,12 +10,18 @@ from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
-from fx_explorer.analysis.facts import Severity
-from fx_explorer.analysis.words import counted, first_line, listed, seconds
+from fx_explorer.analysis.words import counted, listed, seconds
+from fx_explorer.findings.breaks_of_torch import (
+    BACKEND_FAILED,
+    failed_backend,
+    is_of_optimizer,
+    names_left_out,
+    steps_of_optimizers,
+)
 from fx_explorer.findings.compile_edits import setting_on_model
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.findings.framework_hooks import is_of_hooks
-from fx_explorer.findings.known_errors import KnownError, as_remedy, known_error, option_in
+from fx_explorer.findings.known_errors import as_remedy, option_in
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.break_cost import NO_COST
 from fx_explorer.instruments.breaks.grouped import (
@@ -32,20 +38,55 @@ from fx_explorer.session.file_names import in_file
 
 def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding for each line that breaks, the costliest first. Those of a framework's hooks
-    are a finding of their own.
+    are a finding of their own, and those with one cause are one.
     """
     lines = SourceLines(reader)
-    in_vain = []
+    in_vain: list[DistinctBreak] = []
+    around: list[DistinctBreak] = []
+    optimizers: list[DistinctBreak] = []
+    of_backend: dict[str, list[DistinctBreak]] = {}
     for graph_break in distinct_breaks(reader):
         if is_of_hooks(graph_break.file):
             continue
         wrapper = graph_break.elsewhere
-        if isinstance(wrapper, BreakInWrapper) and not wrapper.compiles_inside:
-            in_vain.append(graph_break)
+        if isinstance(wrapper, BreakInWrapper):
+            of_wrapper = around if wrapper.compiles_inside else in_vain
+            of_wrapper.append(graph_break)
+        elif graph_break.registry_id == BACKEND_FAILED:
+            of_backend.setdefault(graph_break.explanation, []).append(graph_break)
+        elif is_of_optimizer(graph_break):
+            optimizers.append(graph_break)
         else:
             yield _finding(reader, lines, graph_break)
+    for graph_breaks in of_backend.values():
+        yield failed_backend(reader, graph_breaks)
     if in_vain:
         yield _wrapped_in_vain(reader, in_vain)
+    if optimizers:
+        yield steps_of_optimizers(optimizers)
+    if around:
+        yield _around(around)
+
+
+def _around(graph_breaks: list[DistinctBreak]) -> Finding:
+    """Return that DistributedDataParallel breaks the graph around the model inside it."""
+    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
+    hits = sum(row.count for row in graph_breaks)
+    return Finding(
+        kind="graph break",
+        text=(
+            "torch's DistributedDataParallel breaks the graph itself "
+            f"({counted(hits, 'time')}), around your model and not inside it."
+        ),
+        urgency="minor",
+        severity="notice",
+        topic="breaks",
+        place=graph_breaks[0].place,
+        view="breaks",
+        evidence=(f"It breaks at {listed(where)}.",),
+        explanation=graph_breaks[0].hints[0],
+        count=hits,
+    )
 
 
 def _wrapped_in_vain(reader: SessionReader, graph_breaks: list[DistinctBreak]) -> Finding:
@@ -88,12 +129,9 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         evidence.append(f"It costs: {cost.description}.")
     elif not cost.is_known:
         evidence.append(f"What it costs: {cost.description}.")
+    if cost.functions_in_python:
+        evidence += names_left_out(reader, [graph_break])
     options = list(_options(graph_break))
-    known = _error_of_backend(graph_break)
-    if known:
-        options += [as_remedy(text) for text in known.remedies]
-    if graph_break.registry_id == BACKEND_FAILED:
-        evidence.append(first_line(graph_break.explanation))
     hint = "" if options else _hint(graph_break)
     if hint:
         evidence.append(hint)
@@ -101,17 +139,14 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         logged = _logged(reader, lines, graph_break)
         if logged:
             evidence += [f"It logged: {logged}", SETTLED]
-    severity: Severity = "notice" if graph_break.is_wrappers else "problem"
     return Finding(
         kind="graph break",
         text=f"{where} breaks the graph{hits}: {graph_break.description}{loss}.",
         urgency=_urgency(graph_break),
-        severity=severity,
         topic="breaks",
         place=_place(reader, graph_break),
         view="breaks",
         evidence=tuple(evidence),
-        explanation=known.explanation if known else "",
         remedies=(*_remedies(reader, lines, graph_break), *options),
         count=graph_break.count,
         cost=_in_short(graph_break) if is_known else "",
@@ -164,6 +199,12 @@ def _remedies(
             'With gradient_checkpointing_kwargs={"use_reentrant": False} gradients reach the '
             "parameters without it."
         )
+    if HOOKS_OF_OUTPUTS.search(graph_break.file):
+        yield Remedy(
+            "Call the model once before you give it to torch.compile: transformers then has "
+            "installed the hooks that collect hidden states and attentions, which it does in the "
+            "first call."
+        )
     if graph_break.registry_id == LOGGER_CALLED:
         loss = _DEFAULT_LOSS.search(_logged(reader, lines, graph_break))
         if loss:
@@ -172,6 +213,9 @@ def _remedies(
 
 REQUIRES_GRAD = re.compile(r"[/\\](?:transformers|peft)[/\\]")
 """Matches files of the libraries whose hook calls ``requires_grad_`` on the embeddings."""
+
+HOOKS_OF_OUTPUTS = re.compile(r"[/\\]transformers[/\\]utils[/\\]output_capturing\.py$")
+"""Matches the file of transformers that installs hooks in a model's first call."""
 
 _DEFAULT_LOSS = re.compile(
     r"loss_type=\S{1,40} was set .{1,120}default loss: `?(?P<name>\w+?)Loss\b"
@@ -215,17 +259,6 @@ def _options(graph_break: DistinctBreak) -> Iterator[Remedy]:
             yield as_remedy(f"Set torch._dynamo.config.{name} = True (torch's hint).")
 
 
-BACKEND_FAILED = "GB0219"
-"""torch's id of a break at which the backend raised an error."""
-
-
-def _error_of_backend(graph_break: DistinctBreak) -> KnownError | None:
-    """Return what is known of the error that a backend raised; None for any other break."""
-    if graph_break.registry_id != BACKEND_FAILED:
-        return None
-    return known_error(f"{graph_break.reason}\n{graph_break.explanation}")
-
-
 FOR_DEVELOPERS = "It may be possible to write Dynamo tracing rules"
 """Beginning of torch's hint to its own developers."""
 
@@ -251,9 +284,7 @@ def _urgency(graph_break: DistinctBreak) -> Urgency:
     if graph_break.eager_rests or cost.functions_in_python:
         return "not compiled"
     costs_nothing = cost.is_known and not cost.extra_graphs and not cost.handed_over.count
-    if graph_break.is_wrappers or costs_nothing:
-        return "minor"
-    return "slow"
+    return "minor" if costs_nothing else "slow"
 
 
 def _in_short(graph_break: DistinctBreak) -> str:

@@ -34,8 +34,8 @@ def find_never_called(reader: SessionReader) -> Iterator[Finding]:
     compiled = reader.count(model.Graph) > 0
     for name, file, line, unused in _entries(reader):
         is_in_place = unused.startswith(IN_PLACE)
-        if is_in_place and compiled:
-            continue  # a session does not tell of which module a graph is
+        if is_in_place and (compiled or reader.count(model.GraphBreak)):
+            continue  # a session does not tell of which module a graph or a break is
         yield Finding(
             kind="never called",
             text=_sentence(name, in_file(file, line), unused),

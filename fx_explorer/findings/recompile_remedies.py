@@ -45,6 +45,10 @@ def group_remedies(
         return (*by_framework, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC)) if is_size else by_framework
     if not last.remedy or last.remedy == NO_REMEDY:
         return ()
+    if alternates(group) and last.change.kind != "requires_grad":
+        return ()
+    if not caller.is_users and last.change.where == "input" and not is_size:
+        return ()  # a package gives the argument
     if last.change.kind == "relation" and DUCK_SIZING in last.reason:
         return (*_what_can_be_done(last.remedy), _without_duck_shape(reader))
     is_number = last.change.kind == "number" and not last.is_another_object
@@ -54,6 +58,17 @@ def group_remedies(
         return (kept, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
     return tuple(_what_can_be_done(last.remedy))
 
+
+def alternates(group: Sequence[ExplainedRecompile]) -> bool:
+    """Return whether a program is compiled for both states of what has two: training and
+    evaluation, with gradients and without. Most programs need both, and each is compiled once.
+    """
+    change = group[0].change
+    is_parameters = change.kind == "requires_grad" and change.where == "attribute"
+    return len(group) == 1 and change.kind in _OF_TWO_STATES and not is_parameters
+
+
+_OF_TWO_STATES = ("training", "grad_mode", "requires_grad", "modes")
 
 CACHE = "past_key_values"
 """What transformers calls the cache of keys and values, whose tensors it makes itself."""

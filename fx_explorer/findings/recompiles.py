@@ -15,7 +15,7 @@ from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
 from fx_explorer.findings.growing_containers import GROWS, is_filled_inside
-from fx_explorer.findings.recompile_remedies import SIZES, group_remedies
+from fx_explorer.findings.recompile_remedies import SIZES, alternates, group_remedies
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.recompiles.causes import (
     SHARED,
@@ -105,17 +105,20 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
     is_size = first.change.kind in SIZES
     expected = caller.framework.expected if caller.framework and not is_size else ""
     is_shared = first.remedy == SHARED
+    remedies = group_remedies(reader, group, caller)
+    may_stay = is_shared or expected or alternates(group)
+    nothing_to_do = may_stay or (_is_harmless(group) and not remedies)
     return Finding(
         kind="recompile",
         text=f"{describe_group(group)}.",
         urgency="minor" if _is_harmless(group) or expected or is_shared else "again",
-        severity="notice" if is_shared else "problem",
+        severity="notice" if nothing_to_do else "problem",
         topic="recompiles",
         place=_place(reader, first, caller),
         view="guards",
         evidence=(_evidence(group), *_below(caller)),
         explanation=SHARED if is_shared else expected or _why(reader, group),
-        remedies=group_remedies(reader, group, caller),
+        remedies=remedies,
         count=len(group),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,

@@ -61,7 +61,7 @@ _HINTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "matrix product with a one-hot matrix; else sort by index first.",
     ),
     (
-        ("index", "gather", "embedding"),
+        ("index", "gather"),
         "It reads at places that an index chooses, and uses only a few bytes of each piece of "
         "memory that is fetched.",
         "Where the order is free, sort the indices; or keep what is read together side by side.",
@@ -98,7 +98,25 @@ def _is_judged(reader: SessionReader, figures: ProfileFigures, share: KernelShar
         return False
     if reader.count(model.Symbol, compilation=kernel.compilation):
         return False
-    return kernel.language == "triton" or kernel.estimated_flops > 0
+    if kernel.estimated_flops > 0:
+        return True
+    is_template = kernel.name.startswith(TEMPLATE)
+    return kernel.language == "triton" and not is_template and not _reads_rows(reader, kernel)
+
+
+TEMPLATE = "triton_tem_"
+"""Beginning of the name of a kernel from one of Inductor's templates. They multiply matrices, which
+torch counts for mm and not for flex_attention.
+"""
+
+
+def _reads_rows(reader: SessionReader, kernel: model.Kernel) -> bool:
+    """Return whether a kernel looks up rows of an embedding. It may read each many times, and torch
+    counts the bytes of the table once.
+    """
+    nodes = reader.by_ids(model.Node, kernel_nodes(reader).get(kernel.id, ()))
+    targets = [node.target for node in nodes]
+    return any("embedding" in target and "backward" not in target for target in targets)
 
 
 def _is_far_below(reader: SessionReader, limits: Roof, share: KernelShare) -> bool:

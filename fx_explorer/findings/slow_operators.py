@@ -25,7 +25,7 @@ operator (torch/_inductor/ir.py, FallbackKernel). Its own library calls are ``ex
 
 BETTER_CALLED = (
     "scaled_dot_product", "attention", "convolution", "conv_", "mm", "bmm", "mkldnn", "onednn",
-    "quantized", "c10d", "_c10d_functional", "higher_order", "rnn", "lstm", "gru", "embedding_bag",
+    "quantized", "higher_order", "rnn", "lstm", "gru", "embedding_bag",
     "_linear", "rand", "bernoulli", "linalg", "fft", "set_", "resize", "manual_seed",
     "device_put", "copy_", "record_stream", "wait_tensor", "sparse",
 )  # fmt: skip
@@ -92,8 +92,7 @@ def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fall
             continue
         known = calls.setdefault((_operator(kernel.name), lines[0]), _Fallbacks())
         known.nodes.update(of_kernel)
-        namespace = kernel.name.removeprefix(FALLBACK).partition(".")[0]
-        known.is_custom = namespace not in _PYTORCHS
+        known.is_custom = _namespace(kernel.name) not in _PYTORCHS
         if kernel.direction == "backward":
             known.backward += 1
         else:
@@ -103,7 +102,17 @@ def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fall
 
 def _is_better(name: str) -> bool:
     operator = _operator(name)
-    return any(part in operator for part in BETTER_CALLED)
+    of_collectives = _namespace(name).endswith(_COLLECTIVES)
+    return of_collectives or any(part in operator for part in BETTER_CALLED)
+
+
+_COLLECTIVES = ("c10d_functional", "c10d", "symm_mem", "dtensor")
+"""Ends of the namespaces of collectives: they send to other ranks, and compute nothing."""
+
+
+def _namespace(name: str) -> str:
+    """Return ``aten`` for ``torch.ops.aten.cumprod.default``."""
+    return name.removeprefix(FALLBACK).partition(".")[0]
 
 
 def _operator(name: str) -> str:
@@ -132,8 +141,21 @@ def _not_fused(
         place=place,
         view="kernels",
         explanation=_OF_CUSTOM if is_custom else _OF_PYTORCH,
+        remedies=_FUSED_OTHERWISE.get(name, ()),
         count=calls.total,
     )
+
+
+_FUSED_OTHERWISE = {
+    "_transformer_encoder_layer_fwd": (
+        Remedy(
+            "Call torch.backends.mha.set_fastpath_enabled(False) before the first call: "
+            "nn.TransformerEncoderLayer then computes in operators that Inductor fuses, as it does "
+            "in training."
+        ),
+    ),
+}
+"""Operator → ways to have it in pieces that are fused."""
 
 
 _OF_PYTORCH = (

@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.facts import Severity
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts import bounded
@@ -26,6 +29,7 @@ class KnownWarning:
     explanation: str
     remedies: tuple[Remedy, ...] = ()
     urgency: Urgency = "slow"
+    severity: Severity = "notice"
 
 
 KNOWN_WARNINGS = (
@@ -71,10 +75,31 @@ KNOWN_WARNINGS = (
         urgency="minor",
     ),
     KnownWarning(
-        re.compile(r"Dynamo detected a call to a `?functools\.lru_cache`?"),
+        re.compile(
+            r"Dynamo detected a call to a `?functools\.lru_cache`?(?:-wrapped function at "
+            r"'(?P<file>[^':]{1,200}):\d+')?"
+        ),
         "Dynamo traces through a functools.lru_cache, as if it were not there.",
         "The cached function runs again for each compilation: what it has cached is not looked up.",
         urgency="minor",
+    ),
+    KnownWarning(
+        re.compile(
+            r"(?:^(?P<caller>[^\n]{1,400}?):(?P<line>\d{1,7}): \w+: )?"
+            r"Parallelize plan key '.{1,200}' could not be resolved: .{1,200} in module OptimizedModule"
+        ),
+        "parallelize_module parallelized nothing: it was given what torch.compile returned.",
+        "Below the wrapper that torch.compile returns, the names of modules begin with _orig_mod., "
+        "and parallelize_module skips the names that it does not find. Each rank computes the "
+        "whole model.",
+        (
+            Remedy(
+                "Call parallelize_module first, and give its result to torch.compile; or compile "
+                "in place, model.compile(), which keeps the names."
+            ),
+        ),
+        urgency="wrong",
+        severity="problem",
     ),
 )
 
@@ -82,21 +107,37 @@ KNOWN_WARNINGS = (
 def find_torch_warnings(reader: SessionReader) -> Iterator[Finding]:
     """Yield a finding for each known warning that torch printed, with its number."""
     counts = dict.fromkeys(KNOWN_WARNINGS, 0)
+    places: dict[KnownWarning, Place | None] = {}
+    of_packages = _files_of_packages(reader)
     for row in reader.rows(model.ConsoleLine, limit=MOST_LINES):
         for warning in KNOWN_WARNINGS:
-            if warning.pattern.search(bounded(row.text)):
+            match = warning.pattern.search(bounded(row.text))
+            # The call of a package is nothing that the user can change.
+            if match and match.groupdict().get("file") not in of_packages:
                 counts[warning] += 1
+                caller = match.groupdict().get("caller")
+                if caller:
+                    places[warning] = place_of_path(reader, caller, int(match["line"]))
     for warning, count in counts.items():
         if count:
             yield Finding(
                 kind="warning of torch",
                 text=warning.text,
                 urgency=warning.urgency,
-                severity="notice",
+                severity=warning.severity,
                 topic="kernels",
+                place=places.get(warning),
                 view="console",
-                evidence=("torch warned of it while compiling.",),
+                evidence=("torch warned of it.",),
                 explanation=warning.explanation,
                 remedies=warning.remedies,
                 count=count,
             )
+
+
+def _files_of_packages(reader: SessionReader) -> set[str]:
+    """Return the names of files that are a package's only: torch's warnings have no folder."""
+    names: dict[bool, set[str]] = {True: set(), False: set()}
+    for file in reader.rows(model.SourceFile):
+        names[file.is_user].add(PurePath(file.path).name)
+    return names[False] - names[True]

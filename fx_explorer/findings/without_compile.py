@@ -38,10 +38,15 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)
 _NAMES = re.compile(r", grad_fn=<\w+>|\b0x[0-9a-f]+\b")
 """Matches what the text of a tensor or an object has besides its values."""
 
-_OF_TIME = re.compile(
-    r"\b(?:time|took|elapsed|seconds|speed|compil)|\d\s*(?:s|ms|us|sec|it/s|GB|MB|GiB|MiB)\b", re.I
-)
+_TIMES = r"\b(?:time|took|elapsed|seconds|speed)|\d\s*(?:s|ms|us|sec|it/s|GB|MB|GiB|MiB)\b"
+
+OF_TIME = re.compile(_TIMES, re.I)
 """Matches lines that say how long something took or how much it needed: these differ anyway."""
+
+OF_COMPILING = re.compile(rf"{_TIMES}|\bcompil", re.I)
+"""Matches these, and lines about compiling, which may be a time without a unit, or a number of
+compilations.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +209,21 @@ async def run_program(request: CaptureRequest, worker: TrialWorker) -> ProgramRu
 
 
 def differing_lines(
-    now: ProgramRun, first: ProgramRun, second: ProgramRun
+    now: ProgramRun,
+    first: ProgramRun,
+    second: ProgramRun,
+    left_out: re.Pattern[str] = OF_COMPILING,
 ) -> Iterator[tuple[str, str]]:
     """Yield (line, line without torch.compile) where a run printed otherwise than two runs without
     it, which agree. A line that is missing is empty. Nothing where a run did not come to its end:
-    then it printed fewer lines.
+    then it printed fewer lines. Lines that ``left_out`` matches are not compared.
     """
     if now.ended != first.ended or len(first.printed) != len(second.printed):
         return
     for line, before, again in zip_longest(
         now.printed, first.printed, second.printed, fillvalue=""
     ):
-        if _OF_TIME.search(before) or _OF_TIME.search(line):
+        if left_out.search(before) or left_out.search(line):
             continue
         if _is_alike(before, again) and not _is_alike(line, before):
             yield line, before
@@ -250,6 +258,11 @@ def is_far_off(line: str, other: str) -> bool:
         if not abs(number - expected) <= FAR_OFF * abs(expected):
             return True
     return False
+
+
+def has_no_fraction(line: str) -> bool:
+    """Return whether a line has whole numbers only, such as a number of compilations."""
+    return all(number.lstrip("+-").isdigit() for number in _NUMBER.findall(line))
 
 
 def _without_numbers(line: str) -> str:

@@ -5,6 +5,7 @@ mode. In an exhaustive run a wrong lowering is planted, and the command finds it
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.findings import compiled_results
+from fx_explorer.findings.cache_faults import BuiltRun
 from fx_explorer.findings.compiled_results import built_findings, compare_built
 from fx_explorer.findings.without_compile import ProgramRun
 from fx_explorer.model import CaptureRequest
@@ -74,6 +76,44 @@ def test_nan_infinity_and_other_words_are_problems(
     assert results is not None
     (finding,) = built_findings(results)
     assert finding.severity == "problem"
+
+
+@pytest.mark.parametrize(
+    ("line", "again", "is_found"),
+    [
+        ("compiled [0.0, 2.0]", "compiled [0.0, 2.0]", True),
+        ("compiled 12.25", "compiled 12.25", True),
+        ("compiled 12.25", "compiled 11.75", False),  # a time
+        ("compiled in 12.2 s", "compiled in 12.2 s", False),
+        ("compilations 3", "compilations 3", False),
+    ],
+)
+def test_a_line_about_compiling_is_a_result_where_a_second_run_prints_the_same(
+    monkeypatch: pytest.MonkeyPatch, line: str, again: str, is_found: bool
+) -> None:
+    numbers = ("3.5", "1.5")
+    eager = ProgramRun("finished", (_with_numbers(line, numbers),))
+
+    async def run_program(request: CaptureRequest, worker: TrialWorker) -> ProgramRun:
+        return eager
+
+    async def run_built(
+        request: CaptureRequest, worker: TrialWorker, *, use_caches: bool
+    ) -> BuiltRun:
+        return BuiltRun("finished", 0, (again,))
+
+    monkeypatch.setattr(compiled_results, "run_program", run_program)
+    monkeypatch.setattr(compiled_results, "run_built", run_built)
+    request = CaptureRequest("train.py", "", as_script=True)
+    ran = ProgramRun("finished", (line,))
+    results = asyncio.run(compare_built(request, ran, (eager, eager), HERE))
+    assert (results is not None) == is_found
+
+
+def _with_numbers(line: str, numbers: Sequence[str]) -> str:
+    """Return a line with other numbers in place of its own."""
+    rest = iter(numbers)
+    return re.sub(r"\d+(?:\.\d+)?", lambda _: next(rest), line)
 
 
 WRONG_LOWERING = """

@@ -82,12 +82,16 @@ def test_near_misses_have_no_finding(name: str, profiled: dict[str, Path]) -> No
         "UPDATE profile_time SET seconds=seconds/200",
         "UPDATE profile SET span_s=span_s*20",
         "UPDATE profile SET work_s=work_s*6",
+        "UPDATE kernel SET name=replace(name, 'triton_poi_', 'triton_tem_')",
+        "UPDATE node SET target=replace(target, 'scatter_add', 'embedding')",
     ],
 )
 def test_a_kernel_that_is_not_judged(
     statement: str, profiled: dict[str, Path], tmp_path: Path
 ) -> None:
-    """It moves what it can, nobody knows how much, each run is short, or it is a small part."""
+    """It moves what it can, nobody knows how much, each run is short, it is a small part, it is a
+    template whose arithmetic torch does not count, or it reads rows again and again.
+    """
     kinds = [row.kind for row in of_profile(changed(profiled["scatter"], tmp_path, statement))]
     assert "slow kernel" not in kinds
 

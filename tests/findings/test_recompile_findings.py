@@ -4,7 +4,10 @@ nearest earlier version.
 
 from __future__ import annotations
 
+import importlib.util
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +323,58 @@ def test_modules_of_torch_that_share_one_of_its_functions_are_no_problem(
         assert finding.severity == "notice"
         assert "as a recompile" in finding.text or "as recompiles" in finding.text
         assert not finding.remedies
+
+
+def test_training_and_evaluation_are_no_problem(tmp_path: Path) -> None:
+    """A program that trains and evaluates compiles both once."""
+    layer = nn.Dropout(0.5)
+
+    def program(compile_: Compile) -> None:
+        compiled = compile_(lambda x: layer(x).sin())
+        compiled(torch.ones(4))
+        layer.eval()
+        compiled(torch.ones(4))
+        with torch.no_grad():
+            compiled(torch.ones(4))
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    rows = of_kind(reader, "recompile")
+    assert {row.severity for row in rows} == {"notice"}
+    assert not [remedy for row in rows for remedy in row.remedies]
+    assert all("nothing is to be done" in row.explanation for row in rows)
+
+
+def test_many_values_of_a_number_stay_a_problem(tmp_path: Path) -> None:
+    x = torch.ones(4)
+    reader = calls(lambda x, n: x * n, [(x, 0.1), (x, 0.2), (x, 0.3)], tmp_path)
+    assert all(row.severity == "problem" for row in of_kind(reader, "recompile"))
+
+
+def test_an_argument_that_a_package_gives_has_no_remedy_of_the_users(tmp_path: Path) -> None:
+    """The line that passes it is in a package: nothing there is the user's to change."""
+    package = tmp_path / "layers.py"
+    package.write_text(
+        "import torch\n"
+        "def inner(x):\n    torch._dynamo.graph_break()\n    return x * 2\n"
+        "def outer(x):\n    torch._dynamo.graph_break()\n"
+        "    return inner(x) + inner(x.double())\n",
+        encoding="utf-8",
+    )
+    spec = importlib.util.spec_from_file_location("layers", package)
+    assert spec is not None
+    assert spec.loader is not None
+    layers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layers)
+
+    def program(compile_: Compile) -> None:
+        compile_(layers.outer)(torch.ones(4))
+
+    record(tmp_path / "s.fxs", program, backend="eager").close()
+    with closing(sqlite3.connect(tmp_path / "s.fxs")) as session:
+        session.execute("UPDATE source_file SET is_user=0 WHERE path LIKE '%layers.py'")
+        session.commit()
+    reader = SessionReader(tmp_path / "s.fxs")
+    of_inner = [row for row in of_kind(reader, "recompile") if "inner" in row.text]
+    assert of_inner
+    assert "dtype" in of_inner[0].text
+    assert not of_inner[0].remedies

@@ -461,6 +461,13 @@ OF_FSDP = (
 )
 
 
+OF_PIPELINE = (
+    "Compile the module of the stage in place of the schedule: "
+    "PipelineStage(torch.compile(module), …). Sending and receiving then stay outside of what is "
+    "compiled."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BreakInTorch:
     """A break in torch's own code, or at a function of torch's that Dynamo does not trace."""
@@ -484,6 +491,8 @@ class BreakInTorch:
         """
         if "distributed/fsdp" in self.what:
             return (OF_FSDP,)
+        if "distributed/pipelining" in self.what:
+            return (OF_PIPELINE,)
         return (
             (
                 "Call it outside of the compiled function, or leave it: the break is made by "

@@ -1,0 +1,107 @@
+"""Graph breaks that are no matter of the line they are at: the backend raised an error for the
+graph, and torch's optimizers break around their step by design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fx_explorer.analysis.words import counted, first_line, listed
+from fx_explorer.findings.finding import Finding
+from fx_explorer.findings.known_errors import as_remedy, known_error
+from fx_explorer.findings.skipped_functions import functions_left_out
+from fx_explorer.instruments.breaks.grouped import BreakInTorch, DistinctBreak
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+BACKEND_FAILED = "GB0219"
+"""torch's id of a break at which the backend raised an error."""
+
+MOST_PLACES = 4
+
+
+def names_left_out(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Iterator[str]:
+    """Yield which functions are not compiled because of these breaks."""
+    left_out = functions_left_out(reader)
+    names = [name for row in graph_breaks for name in left_out.get((row.file, row.line), ())]
+    if names:
+        yield f"Not compiled for it: {listed(list(dict.fromkeys(names)), MOST_PLACES)}."
+
+
+def failed_backend(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Finding:
+    """Return that the backend raised one error for these breaks. After an error Dynamo compiles
+    each function that the failed one calls by itself, and the same error is raised again for each
+    that contains the operator: the innermost, which comes last, is nearest to it.
+    """
+    hits = sum(row.count for row in graph_breaks)
+    times = f" ({hits} times)" if hits > 1 else ""
+    innermost = max(graph_breaks, key=_order)
+    known = known_error(f"{innermost.reason}\n{innermost.explanation}")
+    where = in_file(innermost.file, innermost.line) if innermost.file else "somewhere"
+    evidence = [first_line(innermost.explanation)]
+    others = [row for row in graph_breaks if row is not innermost and row.file]
+    if others:
+        callers = listed([in_file(row.file, row.line) for row in others], MOST_PLACES)
+        evidence.append(f"Functions that call it could not be compiled for it either: {callers}.")
+    evidence += names_left_out(reader, graph_breaks)
+    evidence += _rests(graph_breaks)
+    is_lost = any(row.eager_rests or row.cost.functions_in_python for row in graph_breaks)
+    return Finding(
+        kind="graph break",
+        text=f"The backend could not compile the graph at {where}{times}.",
+        urgency="not compiled" if is_lost else "slow",
+        topic="breaks",
+        place=innermost.place,
+        view="breaks",
+        evidence=tuple(evidence),
+        explanation=known.explanation if known else "",
+        remedies=tuple(as_remedy(text) for text in known.remedies) if known else (),
+        count=hits,
+        cost_s=sum(row.cost.run_s or 0.0 for row in graph_breaks),
+    )
+
+
+def _order(graph_break: DistinctBreak) -> tuple[int, ...]:
+    """Return the numbers of a break's last compilation: ``(12, 0)`` of ``12/0``."""
+    if not graph_break.compilations:
+        return ()
+    last = graph_break.compilations[-1].partition("_")[0]
+    return tuple(int(part) for part in last.split("/") if part.isdigit())
+
+
+def _rests(graph_breaks: Sequence[DistinctBreak]) -> Iterator[str]:
+    rests = [rest.description.rstrip(",") for row in graph_breaks for rest in row.eager_rests]
+    if rests:
+        run = "runs" if len(rests) == 1 else "run"
+        yield f"Torch cannot resume there: {listed(rests, MOST_PLACES)} {run} in eager mode."
+
+
+def is_of_optimizer(graph_break: DistinctBreak) -> bool:
+    """Return whether one of torch's optimizers breaks the graph itself around its step."""
+    torchs = graph_break.elsewhere
+    if isinstance(torchs, BreakInTorch):
+        return "torch/optim/" in torchs.what
+    return "torch/optim/" in graph_break.explanation.replace("\\", "/")
+
+
+def steps_of_optimizers(graph_breaks: Sequence[DistinctBreak]) -> Finding:
+    """Return that the step of an optimizer breaks the graph around itself."""
+    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
+    hits = sum(row.count for row in graph_breaks)
+    return Finding(
+        kind="graph break",
+        text=(
+            f"{listed(list(dict.fromkeys(where)))} breaks the graph ({counted(hits, 'time')}): "
+            "torch's optimizers break it themselves around their step."
+        ),
+        urgency="minor",
+        severity="notice",
+        topic="breaks",
+        place=graph_breaks[0].place,
+        view="breaks",
+        explanation=(
+            "PyTorch compiles an optimizer this way: the update inside of step() is a graph of its "
+            "own. Nothing is to be done."
+        ),
+        count=hits,
+    )

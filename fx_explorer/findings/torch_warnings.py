@@ -86,7 +86,8 @@ KNOWN_WARNINGS = (
     KnownWarning(
         re.compile(
             r"(?:^(?P<caller>[^\n]{1,400}?):(?P<line>\d{1,7}): \w+: )?"
-            r"Parallelize plan key '.{1,200}' could not be resolved: .{1,200} in module OptimizedModule"
+            r"Parallelize plan key '.{1,200}' could not be resolved: "
+            r".{1,200} in module OptimizedModule"
         ),
         "parallelize_module parallelized nothing: it was given what torch.compile returned.",
         "Below the wrapper that torch.compile returns, the names of modules begin with _orig_mod., "

@@ -100,3 +100,28 @@ def test_a_call_that_goes_past_the_compiled_one_is_told_with_its_edit(
     assert what in finding.text
     (changes,) = [remedy.changes for remedy in finding.remedies if remedy.changes]
     assert edit in changes["overlay"][str(file)].split("\n")[line - 1]
+
+
+BROKEN_IN_PLACE = """
+import torch
+from torch import nn
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+tagger = Tagger()
+tagger.compile()
+tagger(torch.ones(2, 1, 4))
+"""
+
+
+def test_a_break_is_why_nothing_of_a_module_was_compiled(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "tagger.py"
+    file.write_text(BROKEN_IN_PLACE)
+    rows = findings(reader(captured(file, "--allow-nothing")))
+    assert [row.kind for row in rows] == ["graph break"]

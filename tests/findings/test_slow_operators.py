@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,28 @@ def test_a_warning_that_torch_printed(
 
     warned = [row for row in findings(written(write)) if row.kind == "warning of torch"]
     assert len(warned) == number
+
+
+PARALLEL = """
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 4))
+mesh = init_device_mesh("cpu", (2,))
+parallelize_module(layers, mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+step = torch.compile(lambda x: layers(x).relu())
+print(step(torch.ones(2, 4)).shape)
+"""
+
+
+def test_collectives_are_no_operators_to_fuse(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "parallel.py"
+    file.write_text(PARALLEL)
+    session = reader(captured(file))
+    names = [row.name for row in session.rows(model.Kernel, language="extern")]
+    assert any("all_reduce" in name for name in names)
+    assert not findings(session)

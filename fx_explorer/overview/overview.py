@@ -372,7 +372,7 @@ def _no_graph(reader: SessionReader) -> Fact | None:
     others = compiled_without_dynamo(reader)
     if others:
         text = (
-            f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
+            f"The log has {listed(others)}, and no compilation that torch.compile was called for."
         )
         return Fact("graphs", "good", text, view="graphs")
     if children(reader).graphs:

@@ -46,13 +46,13 @@ WRONG = [
         "nasty:reads_the_clock",
         OUT,
         "partly compared",
-        "time.time(), which is something else in each run",
+        "time.time(), which differs from run to run",
     ),
     (
         "nasty:stores_the_clock",
         "let torch do the print after the graph",
         "partly compared",
-        "global st.at, which is something else in each run",
+        "global st.at, which differs from run to run",
     ),
 ]
 

@@ -369,7 +369,7 @@ def test_what_a_clock_says_is_not_laid_to_the_fix(script: Callable[..., Path]) -
     assert trial.verdict == "partly compared", trial.reason
     assert trial.verification is not None
     left_out = ", ".join(trial.verification.not_compared)
-    assert "global began and 1 more value, which are something else in each run" in left_out
+    assert "global began and 1 more value, which differ from run to run" in left_out
     assert "numbers in the line 'step # sum # took # s', which are others in each run" in left_out
     assert trial.verification.compared["printed line"] == 4
 

@@ -51,7 +51,7 @@ def test_names_of_temporary_files_and_of_runs_are_left_out() -> None:
     assert varying.masked(["opens /home/other/a.pt for writing"]) == [
         "opens /home/other/a.pt for writing"
     ]
-    assert varying.describe()[2] == "'starting run-…', which is another in each run"
+    assert varying.describe()[2] == "'starting run-…', which differs from run to run"
     assert not VaryingLines.of(["a b"], ["c d"]).around, "another line"
 
 

@@ -61,10 +61,10 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("time.time()", "time.time(), which is something else in each run"),
-        ("uuid.uuid4()", "uuid.uuid4(), which is something else in each run"),
-        ("os.getpid()", "posix.getpid(), which is something else in each run"),
-        ("id(x)", "builtins.id(), which is something else in each run"),
+        ("time.time()", "time.time(), which differs from run to run"),
+        ("uuid.uuid4()", "uuid.uuid4(), which differs from run to run"),
+        ("os.getpid()", "posix.getpid(), which differs from run to run"),
+        ("id(x)", "builtins.id(), which differs from run to run"),
         ("gc.set_threshold(700)", "what gc.set_threshold does outside of the program's own values"),
         ("signal.alarm(0)", "what _signal.alarm does outside of the program's own values"),
         ("os.path.exists('/nowhere')", "what os.stat says later"),

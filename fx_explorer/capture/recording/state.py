@@ -65,8 +65,8 @@ Notify = Callable[[Notice], None]
 
 
 AUTOGRAD_WHILE_INSPECTING = (
-    "while inspecting, segments run eagerly, so what it compiles is the backward of eager "
-    "autograd; capture with --build for the backward of the compiled segments"
+    "graphs run in eager mode while inspecting, so it compiles the backward of eager autograd; "
+    "with --build it compiles the backward of the compiled graphs"
 )
 
 

@@ -101,9 +101,9 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Linked panes",
     ),
     "stages": (
-        "One line for each stage, in order. Enter shows what stood before it beside what "
-        "stood after it, and in each row\n"
-        "the effect on the operation there. While the compiler waits, . continues and "
+        "One line for each stage, in order. Enter shows the graph before and after it side by "
+        "side, and in each row\n"
+        "what the stage did to that operation. While the compiler waits, . continues and "
         "shows what the next stage did.",
         "Stepping",
     ),

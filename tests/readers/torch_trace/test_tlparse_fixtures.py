@@ -387,7 +387,7 @@ def test_the_overview_of_a_program_without_dynamo_does_not_say_that_nothing_was_
         ("inductor_provenance_aot_cuda_log.txt", "AOTInductor"),
     ):
         (said,) = [fact.text for fact in overview(logs[name].reader) if fact.topic == "graphs"]
-        assert said == f"The log tells of {what}, and of nothing that torch.compile was called for."
+        assert said == f"The log has {what}, and no compilation that torch.compile was called for."
 
 
 def test_a_part_that_is_compiled_by_itself_names_the_part(tmp_path: Path) -> None:

@@ -232,9 +232,7 @@ def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:
     return code.name_of(function) in _DISABLES
 
 
-_RISK = (
-    "The parts of it that were compiled no longer are: worth it only where the breaks cost more."
-)
+_RISK = "Its compiled parts run in eager mode, too: it pays only where the breaks cost more."
 
 
 # One cut around several breaks.

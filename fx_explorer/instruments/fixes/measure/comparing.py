@@ -39,7 +39,7 @@ class Comparison:
     ``is_built`` means that the changed program ran as built code, which computes in another order
     than PyTorch's own operators and raises errors of its own. ``is_uncompiled`` means that it ran
     without torch.compile. ``ignored`` names the globals that the change itself adds. ``varying`` is
-    what is something else in each run of the original.
+    what differs from run to run of the original.
     """
 
     is_built: bool = False
@@ -468,7 +468,7 @@ def describe_hidden(before: Mapping[str, Any]) -> list[str]:
     """
     calls = [what for what in before["hidden"] if what.endswith("()")]
     others = [what for what in before["hidden"] if not what.endswith("()")]
-    varying = [f"{call}, which is something else in each run" for call in calls]
+    varying = [f"{call}, which differs from run to run" for call in calls]
     return [*varying, *others, *before["not reached"]]
 
 

@@ -113,7 +113,7 @@ class VaryingLines:
                 for kind in sorted(self.sometimes)
             ),
             *(
-                f"{_cut(f'{beginning}…{end}')!r}, which is another in each run"
+                f"{_cut(f'{beginning}…{end}')!r}, which differs from run to run"
                 for beginning, end in sorted(self.around)
             ),
         ]
@@ -176,10 +176,10 @@ class Varying:
         first, *others = sorted(self.names)
         if others:
             values = "value" if len(others) == 1 else "values"
-            what = f"{first} and {len(others)} more {values}, which are"
+            what = f"{first} and {len(others)} more {values}, which differ"
         else:
-            what = f"{first}, which is"
-        return [f"{what} something else in each run", *lines]
+            what = f"{first}, which differs"
+        return [f"{what} from run to run", *lines]
 
 
 MOST_RUNS = 3

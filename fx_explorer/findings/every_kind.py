@@ -123,7 +123,7 @@ class Search:
         """
         sentence = f"Looked for {counted(len(self.looked_for), 'kind')} of problems"
         if self.not_looked_for:
-            sentence += f", not for {len(self.not_looked_for)} others"
+            sentence += f", not for {counted(len(self.not_looked_for), 'other')}"
         return sentence
 
     def after_trials(self, tried: Collection[str]) -> Search:

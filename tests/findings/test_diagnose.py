@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.findings.every_kind import Search
 from tests.shared_files import CASES, ROOT
 
 BLOCKS = """
@@ -74,6 +75,12 @@ def test_remedies_are_tried_and_their_results_counted(
         "blocks.fxs", python=warm_python, environment=capture_environment, folder=tmp_path
     )
     assert "Tried:" in again.stdout
+
+
+def test_the_summary_of_a_search_counts_its_kinds() -> None:
+    search = Search(("graph breaks", "recompiles"), ("slow kernels",))
+    assert search.summary == "Looked for 2 kinds of problems, not for 1 other"
+    assert search.after_trials(["slow kernels"]).summary == "Looked for 3 kinds of problems"
 
 
 def test_nothing_is_found_in_a_healthy_program(

@@ -19,7 +19,7 @@ from fx_explorer.instruments.recompiles.call_sizes import (
 )
 from fx_explorer.instruments.recompiles.guard_changes import KEYWORDS, GuardChange
 
-NO_MORE = "torch made it dynamic with this recompile, so other values cause no further one."
+NO_MORE = "torch made it dynamic with this recompile, so other values do not recompile."
 
 BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
 
@@ -172,7 +172,7 @@ def _no_more_with(sizes: CallSizes) -> str:
     if not sizes.decided:
         return NO_MORE
     which = listed(sizes.decided, 3)
-    return f"torch made it dynamic in this compilation: values with {which} do not recompile."
+    return f"torch made it dynamic with this recompile: values with {which} do not recompile."
 
 
 def remedy_of_objects(change: GuardChange) -> str:

@@ -322,7 +322,7 @@ def test_a_size_that_torch_made_dynamic_is_said_to_need_no_more(tmp_path: Path) 
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     (found,) = recompiles(reader)
     assert reader.count(Compilation) == 2
-    assert "so other values cause no further one" in found.remedy
+    assert "so other values do not recompile" in found.remedy
 
 
 def test_after_a_reset_the_numbers_are_given_again_and_told_apart(tmp_path: Path) -> None:

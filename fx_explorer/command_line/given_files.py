@@ -17,6 +17,7 @@ from pathlib import Path
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.given_logs import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.hf_target import file_of, is_hf_target
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
@@ -55,6 +56,9 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
     for field in ("target", "other"):
         target = getattr(arguments, field, None)
         if not isinstance(target, str) or not target:
+            continue
+        if is_hf_target(target):
+            setattr(arguments, field, file_of(target))
             continue
         session = _resolved(command, target, arguments, until)
         if session:

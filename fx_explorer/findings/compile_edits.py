@@ -10,6 +10,14 @@ import re
 from fx_explorer.findings.left_out_calls import EditedCall
 from fx_explorer.findings.source_lines import NOT_PARSED
 
+COPY_BEFORE = (
+    "A copy.deepcopy of a module whose forward was replaced computes with the original's weights: "
+    "copy it before."
+)
+"""Follows advice to write ``module.forward = torch.compile(module.forward)``: the copy has the same
+compiled function, which is bound to the original.
+"""
+
 
 def compiling_its_forward(text: str, line: int) -> str | None:
     """Return the file's text with ``m.compile(…)`` on a line as ``m.forward =

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fx_explorer import model
 from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs, skip_reason
 from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.words import listed
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.session import SessionReader
@@ -35,6 +37,12 @@ class _Words:
     remedies: tuple[Remedy, ...] = ()
 
 
+CPU_OPERATOR = "cpu ops"
+
+COPY = "DeviceCopy ops"
+
+MOST_INPUTS = 4
+
 ON_THE_GPU = Remedy(
     "Make the tensor on the GPU (device=…), once and before the call; a scalar tensor may become "
     "a number of Python's."
@@ -55,13 +63,13 @@ REASONS = (
         ),
     ),
     _Words(
-        "cpu ops",
+        CPU_OPERATOR,
         "An operator computes with a tensor on the CPU, which no CUDA graph can record. torch "
         "records what comes before and after it.",
         (ON_THE_GPU,),
     ),
     _Words(
-        "DeviceCopy ops",
+        COPY,
         "A tensor is copied between the CPU and the GPU in each call, which no CUDA graph of "
         "torch's records.",
         (ON_THE_GPU,),
@@ -125,22 +133,50 @@ def _by_reason(
 ) -> Iterator[Finding]:
     names: dict[Reason, list[str]] = {}
     for graph in graphs:
-        for reason in graph.reasons:
+        for reason in _causes(graph):
             names.setdefault(reason, []).append(graph.name)
     for reason, graph_names in names.items():
         sentence = text.format(graphs=listed(graph_names), why=f"{reason.text}{_where(reason)}")
         words = _words_for(reason)
+        evidence = [reason.code] if reason.code else []
+        inputs = _inputs_on_cpu(reader, graph_names) if ON_THE_GPU in words.remedies else []
+        if inputs:
+            evidence.append(f"Inputs on the CPU: {listed(inputs, MOST_INPUTS)}.")
         yield Finding(
             kind="CUDA graph",
             text=sentence,
             urgency=urgency,
             topic="call",
             place=_place(reader, reason),
-            evidence=(reason.code,) if reason.code else (),
+            evidence=tuple(evidence),
             explanation=words.explanation,
             remedies=words.remedies,
             count=len(graph_names),
         )
+
+
+def _causes(graph: CudaGraph) -> list[Reason]:
+    """Return the reasons of a graph, without a copy to the GPU of the tensor that another reason
+    has already: torch leaves out both the copy and what computes with it.
+    """
+    on_cpu = {(row.file, row.line) for row in graph.reasons if row.text.startswith(CPU_OPERATOR)}
+    return [
+        reason
+        for reason in graph.reasons
+        if not (reason.text.startswith(COPY) and (reason.file, reason.line) in on_cpu)
+    ]
+
+
+def _inputs_on_cpu(reader: SessionReader, graph_names: Sequence[str]) -> list[str]:
+    """Return the inputs of these graphs that are tensors on the CPU, as the program names them."""
+    placeholders: list[model.Node] = []
+    for compilation in reader.rows(model.Compilation):
+        for graph in reader.rows(model.Graph, compilation=compilation.id, stage="post_grad"):
+            if f"[{compilation.name}] {graph.direction}".strip() in graph_names:
+                inputs = reader.rows(model.Node, graph=graph.id, op="placeholder")
+                placeholders += [node for node in inputs if node.device == "cpu"]
+    names = InputNames(reader).of(placeholders)
+    return list(dict.fromkeys(name.name for name in names.values()))
 
 
 def _where(reason: Reason) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
-from fx_explorer.findings.compile_edits import compiling_in_place
+from fx_explorer.findings.compile_edits import COPY_BEFORE, compiling_in_place
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.model import CaptureRequest
@@ -122,18 +122,20 @@ def _role(call: EagerCall) -> str:
 def _what_to_do(call: EagerCall) -> str:
     where = in_file(call.given_file, call.given_line)
     name = call.path.removeprefix("G.").removeprefix("L.") or "module"
+    copies = ""
     if call.has_forward_of_torchs:
         code = f"{name}.forward = torch.compile({name}.forward)"
+        copies = f" {COPY_BEFORE}"
     else:
         code = f"{name}.compile()"
     if call.path:
         return (
             f"Compile the module itself, {code}, in place of what is given to torch.compile at "
-            f"{where}: what is around it then runs in eager mode."
+            f"{where}: what is around it then runs in eager mode.{copies}"
         )
     return (
         f"Compile it in place at {where}, {code}: then every call of the module is compiled. Or "
-        "call what torch.compile returned there."
+        f"call what torch.compile returned there.{copies}"
     )
 
 

@@ -16,7 +16,11 @@ from fx_explorer.analysis.whole_session import (
     not_decoded,
     not_in_text,
 )
-from fx_explorer.findings.compile_edits import compiling_in_place, compiling_its_forward
+from fx_explorer.findings.compile_edits import (
+    COPY_BEFORE,
+    compiling_in_place,
+    compiling_its_forward,
+)
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
@@ -97,7 +101,7 @@ def _explanation(unused: str) -> str:
 
 _OF_FORWARD = (
     "Compile its forward, however it is called: model.forward = torch.compile(model.forward). "
-    "This also works where the call is in a package."
+    f"This also works where the call is in a package. {COPY_BEFORE}"
 )
 
 

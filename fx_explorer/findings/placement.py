@@ -14,6 +14,7 @@ from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.naming import function_resumed
 from fx_explorer.analysis.words import counted, listed, share
+from fx_explorer.findings.compile_edits import COPY_BEFORE
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.session import SessionReader
@@ -183,6 +184,6 @@ def _remedy(whole: WholeModule, function: str) -> Remedy:
             f"Compile its {whole.name} alone ({whole.name}.compile() on that module{OF_TORCHS_OWN})"
         )
     return Remedy(
-        f"{what} in place of {function}: what is around it then runs in eager mode.",
+        f"{what} in place of {function}: what is around it then runs in eager mode. {COPY_BEFORE}",
         changes={"compile_modules": [whole.path]},
     )

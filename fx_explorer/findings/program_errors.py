@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.words import first_line
+from fx_explorer.findings.compile_edits import COPY_BEFORE
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.tracebacks import parse_frames
@@ -36,7 +37,7 @@ class WrapperError:
 _IN_PLACE = (
     "Compile in place: model.compile() in place of model = torch.compile(model). The model stays "
     "what it is, and its keys as well. For torch.nn.Sequential and other classes of torch.nn, of "
-    "which this compiles nothing: model.forward = torch.compile(model.forward)."
+    f"which this compiles nothing: model.forward = torch.compile(model.forward). {COPY_BEFORE}"
 )
 
 WRAPPER_ERRORS: tuple[WrapperError, ...] = (

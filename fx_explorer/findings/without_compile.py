@@ -15,7 +15,7 @@ from itertools import zip_longest
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.words import first_line
-from fx_explorer.findings.compile_edits import compiling_in_place, without_asking
+from fx_explorer.findings.compile_edits import COPY_BEFORE, compiling_in_place, without_asking
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.model import CaptureRequest
@@ -314,7 +314,7 @@ def without_compile_findings(
             Remedy(
                 f"At {in_file(call.file, call.line)} write {compared.helps} in place of "
                 "torch.compile(module). The module then keeps its class, and the names of its "
-                "parameters.",
+                f"parameters.{f' {COPY_BEFORE}' if compared.helps == BY_FORWARD else ''}",
                 state="tried",
                 result="it then behaves as without torch.compile, and is compiled.",
             )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import copy
 
 import pytest
+import torch
 
 from fx_explorer.findings.compile_edits import (
     after_import_of_torch,
@@ -76,3 +78,19 @@ def test_calls_that_ask_whether_it_is_compiled_become_false() -> None:
     edited = without_asking(text, ast.parse(text))
     assert edited == (2, "x = 1\nif False or False:\n    pass\n")
     assert without_asking("x = 1", ast.parse("x = 1")) is None
+
+
+def test_a_copy_of_a_module_with_a_compiled_forward_has_the_originals_weights() -> None:
+    """That is what COPY_BEFORE says; compiled in place, a copy has its own."""
+    for in_place in (False, True):
+        layer = torch.nn.Linear(2, 2)
+        if in_place:
+            layer.compile(backend="eager")
+        else:
+            layer.forward = torch.compile(layer.forward, backend="eager")
+        layer(torch.ones(1, 2))
+        copied = copy.deepcopy(layer)
+        with torch.no_grad():
+            copied.weight.zero_()
+            copied.bias.zero_()
+        assert bool((copied(torch.ones(1, 2)) == 0).all()) == in_place

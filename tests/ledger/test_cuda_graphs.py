@@ -97,6 +97,32 @@ def test_operators_that_are_left_out_of_a_recording_are_told_with_their_lines(
     assert "only in part as CUDA graphs; outside of them: cpu ops at step.py:9" in text
 
 
+def test_a_copy_of_the_tensor_on_the_cpu_is_no_second_finding(tmp_path: Path) -> None:
+    handed: Row = (1, "cudagraph_handed_over", {**HANDED_OVER, "parts": 1})
+    on_cpu: Row = (1, "cudagraph_left_out", {"reason": "cpu ops", "stack": STACK})
+    copied: Row = (1, "cudagraph_left_out", {"reason": "DeviceCopy ops", "stack": STACK})
+    elsewhere: Row = (1, "cudagraph_left_out", {"reason": "DeviceCopy ops", "stack": ""})
+    with session(tmp_path / "a.fxs", handed, on_cpu, copied, runs(1)) as reader:
+        assert len(list(find_cuda_graphs(reader))) == 1
+    with session(tmp_path / "b.fxs", handed, on_cpu, elsewhere, runs(1)) as reader:
+        assert len(list(find_cuda_graphs(reader))) == 2
+
+
+def test_the_inputs_on_the_cpu_are_named(tmp_path: Path) -> None:
+    handed: Row = (1, "cudagraph_handed_over", {**HANDED_OVER, "parts": 1})
+    on_cpu: Row = (1, "cudagraph_left_out", {"reason": "cpu ops", "stack": ""})
+    session(tmp_path / "s.fxs", handed, on_cpu, runs(1)).close()
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        nodes = [
+            model.Node(1, 0, 0, "arg0_1", "placeholder", "arg0_1", "", ("4",), device="cuda:0"),
+            model.Node(2, 0, 1, "factor", "placeholder", "factor", "", (), device="cpu"),
+        ]
+        writer.add_graph(model.Graph(0, 1, "post_grad", "inference"), nodes, [])
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        (finding,) = find_cuda_graphs(reader)
+    assert finding.evidence == ("Inputs on the CPU: factor.",)
+
+
 def test_a_graph_of_which_no_part_is_recorded_is_skipped(tmp_path: Path) -> None:
     left_out: Row = (1, "cudagraph_left_out", {"reason": "cpu ops", "stack": STACK})
     rows = (1, "cudagraph_handed_over", {**HANDED_OVER, "parts": 0}), left_out

@@ -1,13 +1,13 @@
 """A GPU that waits most of the time because the program's calls of compiled code take longer than
-the work that they start: guards, bytecode, wrappers and the launches of many short kernels.
+the work that they start: guards, bytecode, wrappers and the launches of many short kernels; or
+because the program does something else, such as loading data.
 
-Read from a profile. Waiting for data, for the optimizer's Python, or while torch compiles is no
-matter of these, and is not counted.
+Read from a profile. While torch compiles nothing is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from statistics import median
 
 from fx_explorer import model
@@ -55,22 +55,74 @@ MOST_DOINGS = 4
 
 
 def find_waiting_gpu(reader: SessionReader) -> Iterator[Finding]:
-    """Yield that the GPU waits for calls of compiled code during most of a profile."""
+    """Yield that the GPU waits for calls of compiled code during most of a profile, or for
+    something else that the program does.
+    """
     figures = profile_figures(reader)
     if figures is None or not figures.profile.is_of_gpu or not figures.gaps:
         return
     profile = figures.profile
-    if profile.graph_calls < LEAST_CALLS or profile.compiled_s < MOSTLY_COMPILED * profile.work_s:
-        return
-    if _compiling_s(figures.gaps) > STEADY * profile.span_s:
+    if profile.graph_calls < LEAST_CALLS or _compiling_s(figures.gaps) > STEADY * profile.span_s:
         return
     calling = _calling(reader, figures)
     # The shortest gaps are not listed one by one. They lie between kernels that follow each other.
     short_s = figures.idle_s - sum(gap.seconds for gap in figures.gaps)
     waits_s = max(0.0, short_s) + sum(calling.values())
     of_s = profile.span_s - _stalls_s(figures)
-    if waits_s >= MOSTLY * of_s:
+    is_compiled = profile.compiled_s >= MOSTLY_COMPILED * profile.work_s
+    if is_compiled and waits_s >= MOSTLY * of_s:
         yield _waiting(reader, figures, calling, careful_share(waits_s, of_s))
+    else:
+        yield from _idle_for_something_else(reader, figures)
+
+
+def _idle_for_something_else(reader: SessionReader, figures: ProfileFigures) -> Iterator[Finding]:
+    """Yield that the GPU is idle most of the time while the program does not call compiled code:
+    again and again, and not in one stall.
+    """
+    names = {key_of_call(kernel.name) for kernel in reader.rows(model.Kernel)}
+    longest, *others = sorted(figures.gaps, key=lambda gap: -gap.seconds)
+    sums: dict[str, float] = {}
+    for gap in others:
+        for what, took_s in zip(gap.doing, gap.doing_s, strict=False):
+            if what != LATENCY and not _is_of_call(what, names):
+                sums[what] = sums.get(what, 0.0) + took_s
+    span_s = figures.profile.span_s - longest.seconds
+    idle_s = figures.idle_s - longest.seconds
+    listed_s = sum(gap.seconds for gap in others)
+    if idle_s < MOSTLY * span_s or sum(sums.values()) < MOSTLY * listed_s:
+        return
+    longest_first = sorted(sums.items(), key=lambda item: -item[1])
+    doing = listed([f"{what} {run_time(took)}" for what, took in longest_first], limit=MOST_DOINGS)
+    yield Finding(
+        kind="idle GPU",
+        text=(
+            f"The GPU is idle {careful_share(figures.idle_s, figures.profile.span_s)} of the time, "
+            "while the program does something else than call compiled code."
+        ),
+        urgency="slow",
+        severity="notice",
+        topic="profile",
+        view="profile",
+        evidence=(f"Meanwhile the program, in the longest gaps: {doing}.",),
+        explanation="Compiling more, or otherwise, does not shorten it.",
+        remedies=tuple(_against([what for what, _ in longest_first[:MOST_DOINGS]])),
+        cost=f"{run_time(figures.idle_s)} in the profile",
+        cost_s=figures.idle_s,
+    )
+
+
+def _against(doings: Sequence[str]) -> Iterator[Remedy]:
+    """Yield what to do about what the program does most while the GPU is idle."""
+    if "DataLoader" in doings[0]:
+        yield Remedy(
+            "Have other processes prepare the batches: DataLoader(…, num_workers=4, "
+            "pin_memory=True), and batch.to(device, non_blocking=True)."
+        )
+    elif any(what.startswith("optimizer ") for what in doings):
+        yield Remedy("Give the optimizer fused=True, or compile its step.")
+    else:
+        yield Remedy("Look for the functions that it runs there with a profiler of Python's.")
 
 
 def _longest_s(figures: ProfileFigures) -> float:

@@ -15,7 +15,7 @@ from fx_explorer.findings.finding import Finding
 from fx_explorer.session import SessionReader
 from tests.profiles import profiled_session, recorded_session
 
-KINDS = ("slow kernel", "waiting GPU")
+KINDS = ("slow kernel", "waiting GPU", "idle GPU")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +108,33 @@ def test_a_gpu_that_waits_for_something_else(
     statement: str, profiled: dict[str, Path], tmp_path: Path
 ) -> None:
     assert not of_profile(changed(profiled["tiny"], tmp_path, statement))
+
+
+@pytest.mark.parametrize(
+    ("doing", "remedy"),
+    [
+        ("enumerate(DataLoader)#next", "num_workers"),
+        ("optimizer AdamW.step", "fused=True"),
+        ("Python, or what the profile does not record", "profiler of Python's"),
+    ],
+)
+def test_a_gpu_that_is_idle_while_the_program_does_something_else(
+    doing: str, remedy: str, profiled: dict[str, Path], tmp_path: Path
+) -> None:
+    statement = f"UPDATE profile_gap SET doing=json_array('{doing}'), doing_s=json_array(seconds)"
+    (finding,) = of_profile(changed(profiled["tiny"], tmp_path, statement))
+    assert (finding.kind, finding.severity) == ("idle GPU", "notice")
+    assert doing in finding.evidence[0]
+    assert remedy in finding.remedies[0].text
+
+
+def test_one_long_stall_is_no_idle_gpu(profiled: dict[str, Path], tmp_path: Path) -> None:
+    statement = (
+        "UPDATE profile_gap SET doing=json_array('loading'), doing_s=json_array(seconds) "
+        "WHERE seconds=(SELECT max(seconds) FROM profile_gap)"
+    )
+    kinds = [row.kind for row in of_profile(changed(profiled["tiny"], tmp_path, statement))]
+    assert kinds == ["waiting GPU"]
 
 
 def test_where_cuda_graphs_were_asked_for_they_are_not_offered(

@@ -84,7 +84,7 @@ def linked_texts(reader: SessionReader) -> LinkedTexts:
     texts = [_text(reader, document) for document in chosen]
     _add_costs(reader, texts)
     links, linked = _links(reader, texts)
-    return LinkedTexts(texts, links, linked, _start(reader, texts), left_out)
+    return LinkedTexts(texts, links, linked, _start(reader, texts, links), left_out)
 
 
 def _chosen(reader: SessionReader) -> tuple[list[Document], int]:
@@ -157,16 +157,25 @@ def _add_costs(reader: SessionReader, texts: Iterable[LinkedText]) -> None:
                 text.events[line] = "\n".join(event.text for event in events)
 
 
-def _start(reader: SessionReader, texts: Sequence[LinkedText]) -> tuple[int, int] | None:
-    """Return the most interesting line of the user's own file, else the first source."""
-    own = own_place(reader, source_heat(reader))
+def _start(
+    reader: SessionReader, texts: Sequence[LinkedText], links: Sequence[Sequence[int]]
+) -> tuple[int, int] | None:
+    """Return the most interesting line of the user's own file; without one, the most expensive or
+    the first linked line of the source with most of them.
+    """
+    heat = source_heat(reader)
+    own = own_place(reader, heat)
+    most_linked, start = -1, None
     for number, text in enumerate(texts):
         if own and text.document == own.place.document:
             return number, own.place.line
-    for number, text in enumerate(texts):
-        if text.pane == "source":
-            return number, 0
-    return None
+        linked = [line for line, answer in enumerate(links[number]) if answer >= 0]
+        if text.pane == "source" and len(linked) > most_linked:
+            shares = heat.files.get(text.document.id, {})
+            costly = max(shares, key=lambda line: shares[line].share, default=None)
+            most_linked = len(linked)
+            start = number, costly if costly is not None else (linked or [0])[0]
+    return start
 
 
 # links

@@ -1,5 +1,5 @@
-"""This module writes a graph to a file: as code, as a table or as a script, with a first line that
-identifies the graph.
+"""This module writes a graph to a file: as code, as a table, as a script, or for programs that draw
+graphs, with a first line that identifies the graph.
 
 A script makes inputs of the same shape, strides, dtype and device. Their contents are random: a
 session keeps none. Whatever else is not as it was in the program is said at the script's top.
@@ -11,9 +11,14 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from fx_explorer import model
+from fx_explorer.analysis.graph_exports import (
+    graph_as_dot,
+    graph_as_graphml,
+    graph_for_model_explorer,
+)
 from fx_explorer.analysis.graph_expressions import NotPythonError, RowNames, size_expression
 from fx_explorer.analysis.graph_python import GRAPH_OF, MAIN_CLASS, import_lines, module_code
 from fx_explorer.analysis.graph_texts import graph_text
@@ -22,9 +27,16 @@ from fx_explorer.analysis.words import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 
-FileForm = Literal["code", "table", "script"]
+FileForm = Literal["code", "table", "script", "dot", "graphml", "model-explorer"]
 
-FORMS: tuple[FileForm, ...] = ("code", "table", "script")
+FORMS: tuple[FileForm, ...] = get_args(FileForm)
+
+EXPORTS = {
+    "dot": graph_as_dot,
+    "graphml": graph_as_graphml,
+    "model-explorer": graph_for_model_explorer,
+}
+"""Forms for other programs → the function that writes each."""
 
 SIGN = "written by fx-explorer"
 """Text near the beginning of every such file."""
@@ -47,7 +59,9 @@ def written_graph(
         if not is_own:
             head.append(STRANGERS)
         return graph_script(reader, graph, head)
-    return f"# {origin}\n\n{graph_text(reader, form, graph.id).text}"
+    if form == "code" or form == "table":
+        return f"# {origin}\n\n{graph_text(reader, form, graph.id).text}"
+    return EXPORTS[form](reader, graph, origin)
 
 
 def describe_origin(reader: SessionReader, graph: model.Graph, title: str) -> str:

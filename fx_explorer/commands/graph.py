@@ -1,5 +1,5 @@
 """This module is ``fx-explorer graph X [NAME]``: it prints a graph as Python code, as FX's own
-table, or as a script that runs it alone.
+table, as a script that runs it alone, or for a program that draws it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ examples:
   fx-explorer graph model.fxs joint                            the joint graph as Python
   fx-explorer graph model.fxs post_grad --format table         as gm.graph.print_tabular() prints it
   fx-explorer graph model.fxs 4 --format script -o forward.py  to run alone: python forward.py
+  fx-explorer graph model.fxs forward --format dot | dot -Tsvg > forward.svg
 """
 
 
@@ -49,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", nargs="?", default="", help="which graph (default: list them)"
     )
     parser.add_argument(
-        "--format", choices=FORMS, default="code", help="code (default), table, or script"
+        "--format",
+        choices=FORMS,
+        default="code",
+        help="code (default), table, script; dot (Graphviz), graphml, model-explorer",
     )
     parser.add_argument(
         "-o",

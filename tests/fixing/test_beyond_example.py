@@ -178,7 +178,7 @@ CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
                 CHANGES_IN_PLACE,
                 "let torch do the print after the graph",
                 "good",
-                " or autocast, gradients of inputs",
+                " or autocast; gradients of inputs",
             ),
         ],
         [

@@ -18,6 +18,7 @@ import tracemalloc
 import types
 import warnings
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import torch
@@ -32,6 +33,8 @@ class ProcessState:
     def __init__(self) -> None:
         self._facts = dict(_facts())
         self._names = {module: dict(vars(module)) for module in _modules()}
+        self._lengths = [len(names) for names in self._names.values()]
+        self._values = list(chain.from_iterable(names.values() for names in self._names.values()))
 
     def changes(self) -> dict[str, Any]:
         """Return the facts that have changed since the object was made: name → plain value."""
@@ -39,20 +42,27 @@ class ProcessState:
         found = {
             name: value for name, value in _facts() if name not in before or before[name] != value
         }
-        for module, names in self._names.items():
-            found |= {
-                f"{module.__name__}.{name}": _comparable(value)
-                for name, value in _rebound(names, vars(module))
-            }
+        if not self._has_all_names():
+            for module, names in self._names.items():
+                for name, value in _rebound(names, vars(module)):
+                    found[f"{module.__name__}.{name}"] = _comparable(value)
         return {f"{OF_PROCESS}{name}": value for name, value in found.items()}
+
+    def _has_all_names(self) -> bool:
+        """Return whether every name of the modules refers to the same object as at the beginning.
+        That is nearly always so, and the 11,000 names are compared after every call.
+        """
+        present = [vars(module) for module in self._names]
+        if [len(names) for names in present] != self._lengths:
+            return False
+        values = chain.from_iterable(names.values() for names in present)
+        return all(map(operator.is_, self._values, values))
 
 
 def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tuple[str, object]]:
     """Yield the public names that now refer to another object. Modules are left out: torch imports
     some when it needs them.
     """
-    if len(before) == len(now) and all(map(operator.is_, before.values(), now.values())):
-        return  # nearly always: the 11,000 names are compared after every call
     for name, value in now.items():
         is_public = not name.startswith("_") and name not in _OURS
         if (

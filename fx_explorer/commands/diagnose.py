@@ -225,19 +225,12 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
     if tried < len(wanted):
         left = len(wanted) - tried
         _narrate(f"{left} not tried: the {arguments.budget:.0f} s of --budget are used up")
-    if time.monotonic() < ends_at and session.run and not _failed_compiling(session):
-        _narrate("running the program without torch.compile")
-        session.without = await compare_without_compile(
-            session.request, session.run, session.compile_call, session.asked, worker
+    try:
+        await asyncio.wait_for(
+            _compare_runs(session, session.request, worker), ends_at - time.monotonic()
         )
-    if time.monotonic() < ends_at and session.run and session.run.graphs and session.edits:
-        _narrate("looking for compiled modules that also run in eager mode")
-        session.eager_modules = await find_eager_calls(session.request, session.edits, worker)
-    if time.monotonic() < ends_at and not session.request.use_caches:
-        _narrate("running the program as it is, with torch's compile caches, and without")
-        built = await run_built(session.request, worker, use_caches=False)
-        session.compared = await compare_caches(session.request, built, worker)
-        await _compare_built(session, ProgramRun(built.ended, built.printed), worker)
+    except asyncio.TimeoutError:
+        _narrate(f"not all was compared: the {arguments.budget:.0f} s of --budget are used up")
     left_s = ends_at - time.monotonic()
     if left_s > LEAST_FOR_NUMERICS_S and not why_not_measured(session.request):
         _narrate("comparing the results with those of eager mode")
@@ -248,6 +241,25 @@ async def _try_all(session: _Session, arguments: argparse.Namespace) -> list[Rem
         except UsageError as error:
             _narrate(f"results were not compared: {error}")
     return trials
+
+
+async def _compare_runs(session: _Session, request: CaptureRequest, worker: TrialWorker) -> None:
+    """Compare the program with itself without torch.compile, and with and without caches. What is
+    known when this is cancelled is kept.
+    """
+    if session.run and not _failed_compiling(session):
+        _narrate("running the program without torch.compile")
+        session.without = await compare_without_compile(
+            request, session.run, session.compile_call, session.asked, worker
+        )
+    if session.run and session.run.graphs and session.edits:
+        _narrate("looking for compiled modules that also run in eager mode")
+        session.eager_modules = await find_eager_calls(request, session.edits, worker)
+    if not request.use_caches:
+        _narrate("running the program as it is, with torch's compile caches, and without")
+        built = await run_built(request, worker, use_caches=False)
+        session.compared = await compare_caches(request, built, worker)
+        await _compare_built(session, ProgramRun(built.ended, built.printed), worker)
 
 
 async def _compare_built(session: _Session, built: ProgramRun, worker: TrialWorker) -> None:

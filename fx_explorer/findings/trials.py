@@ -4,6 +4,7 @@ compared with the session. Several findings may propose one change, which is tri
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
@@ -89,15 +90,20 @@ async def try_all(
     budget_s: float = BUDGET_S,
 ) -> int:
     """Try remedies one after the other until the time is used up, and give each trial to ``keep``
-    as soon as it has ended. Returns how many were tried. Raises SessionWriteError when there is no
+    as soon as it has ended. A trial that has not ended by then is none. Returns how many were
+    tried. Raises SessionWriteError when there is no
     room for a session.
     """
     ends_at = time.monotonic() + budget_s
     for number, remedy in enumerate(remedies):
-        if time.monotonic() > ends_at:
+        left_s = ends_at - time.monotonic()
+        if left_s <= 0:
             return number
         tell(f"trying {number + 1} of {len(remedies)}: {remedy.text}")
-        keep(await try_remedy(request, remedy, worker))
+        try:
+            keep(await asyncio.wait_for(try_remedy(request, remedy, worker), left_s))
+        except asyncio.TimeoutError:
+            return number
     return len(remedies)
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.common import ROOT
@@ -103,6 +104,15 @@ async def _fixes_of_broken(server: ForkServer) -> tuple[SessionFigures, list[Fix
     return (await recapture(BROKEN, TrialWorker(fork_server=server), look)).found
 
 
+async def _refused_s(server: ForkServer | None) -> float:
+    """Return the seconds until a change of the program that raises is known to do so."""
+    text = Path(BROKEN.target).read_text().replace("x = torch.relu(x)", "raise ValueError(x)")
+    request = replace(BROKEN, overlay={BROKEN.target: text})
+    tried = await recapture(request, TrialWorker(fork_server=server), lambda _: None)
+    assert tried.outcome.kind == "raised", tried.outcome
+    return tried.took_s
+
+
 async def _bench_s(server: ForkServer | None, folder: Path) -> float:
     """Return the seconds of a bench of six contenders, with as few rounds as it makes."""
     plan = BenchPlan(
@@ -151,6 +161,10 @@ async def _measure(arguments: argparse.Namespace) -> None:
     server = fork_server()
     try:
         before, fixes = await _fixes_of_broken(server)
+        if "refused" in arguments.what:
+            await _print_ratio(
+                "refused: a change that raises", _refused_s, server, arguments.rounds
+            )
         for fix in fixes[: arguments.fixes] if "fixes" in arguments.what else []:
 
             async def run(server: ForkServer | None, fix: Fix = fix) -> float:
@@ -176,7 +190,7 @@ async def _measure(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", default=["first", "fixes", "bench"])
+    parser.add_argument("what", nargs="*", default=["first", "refused", "fixes", "bench"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--fixes", type=int, default=6, help="number of fixes that are tried")
     asyncio.run(_measure(parser.parse_args()))

@@ -18,6 +18,7 @@ from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.given_logs import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.hf_target import file_of, is_hf_target
+from fx_explorer.command_line.notebook_target import notebook_of, script_of
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
@@ -59,6 +60,10 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
             continue
         if is_hf_target(target):
             setattr(arguments, field, file_of(target))
+            continue
+        if notebook := notebook_of(target):
+            file, name = notebook
+            setattr(arguments, field, f"{script_of(file)}{f':{name}' if name else ''}")
             continue
         session = _resolved(command, target, arguments, until)
         if session:

@@ -24,7 +24,7 @@ NO_PYTHON_BY_NAME = {
     "train.log": (b"epoch 1: loss 0.3\n", "text"),
     "trace.log": (TRACE, "a TORCH_TRACE log"),
     "dedicated_log_torch_trace_x": (TRACE, "a TORCH_TRACE log"),
-    "model.ipynb": (b'{"cells": [], "nbformat": 4}', "jupyter nbconvert --to script"),
+    "model.ipynb": (b'{"cells": [], "nbformat": 4}', "Run its code cells with: fx-explorer"),
     "large.ipynb": (b'{"metadata": {"a": "' + b"x" * 9000 + b'"}, "cells": []}', "a notebook"),
     "config.json": (b'{"hidden_size": 768}', "JSON"),
     "long.json": (b'{"a": [' + b"1, " * 9000 + b"1]}", "JSON"),

@@ -27,7 +27,7 @@ Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
     "aot_inductor", "archive",
     "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "page", "packed",
-    "text",
+    "notebook", "text",
 ]  # fmt: skip
 """Kind of a file. ``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive with
 other content, ``packed`` one that may have logs in it.
@@ -79,7 +79,15 @@ class FileKind:
     @property
     def may_be_python(self) -> bool:
         """Return whether the file may be a Python program."""
-        return self.kind in ("text", "log", "torch_logs", "tritonparse", "provenance", "empty")
+        return self.kind in (
+            "text",
+            "log",
+            "torch_logs",
+            "tritonparse",
+            "provenance",
+            "notebook",
+            "empty",
+        )
 
     @property
     def is_of_export(self) -> bool:
@@ -318,9 +326,7 @@ def _text(file: Path, start: bytes) -> FileKind:
     if file.suffix not in _PROGRAMS and _PRINTED.search(_beginning(file)):
         return _PRINTED_LOG
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
-        return FileKind(
-            "text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}"
-        )
+        return FileKind("notebook", "a notebook", "Run its code cells with: fx-explorer {file}")
     if _is_json(start):
         return FileKind("text", "JSON")
     return FileKind("text", "text")

@@ -69,7 +69,7 @@ def _log(name: str) -> bytes:
 
 
 def _unpacked_folder(name: str, into: Path) -> Path:
-    with tarfile.open(DATA / "tlparse" / f"folder_of_{name}.tar.gz") as tar:
+    with tarfile.open(DATA / "attached" / f"folder_of_{name}.tar.gz") as tar:
         tar.extractall(into, filter="data")
     return into / f"f_{name}"
 
@@ -96,7 +96,7 @@ def test_a_folder_of_tlparse_gives_what_its_log_gives(
     expected = reported("alone.log")
     folder = _unpacked_folder(name, tmp_path)
     assert reported(folder.name) == expected
-    packed = DATA / "tlparse" / f"folder_of_{name}.tar.gz"
+    packed = DATA / "attached" / f"folder_of_{name}.tar.gz"
     assert reported(str(packed)) == expected
 
 

@@ -257,11 +257,16 @@ class Selection:
             computing.setdefault(row.artifact, set()).add((row.line, 0))
         return computing
 
-    def _lines_of_artifact(self, document: Document) -> frozenset[int]:
+    def _computing_in(self, document: Document) -> _ArtifactLines:
+        """Return the lines that compute the selection in texts of the document's direction."""
         if self._is_across(document):
-            computing = self._computing_lines_across
-        else:
-            computing = self._computing_lines
+            return self._computing_lines_across
+        return self._computing_lines
+
+    def _lines_of_artifact(self, document: Document) -> frozenset[int]:
+        computing = self._computing_in(document)
+        if document.stage == "kernel" and document.id not in computing:
+            return frozenset()
         lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
             lines |= lines_in_output_code(self.reader, document.id, computing)

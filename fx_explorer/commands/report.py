@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from fx_explorer.argument_types import count
 from fx_explorer.client.session_files import session_content
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import (
@@ -88,9 +89,14 @@ examples:
   fx-explorer report model.fxs                           everything, as JSON
   fx-explorer report model.py --format text              the overview and the kernels, to read
   fx-explorer report model.fxs --format markdown         the answer, then folded tables, to paste
+  fx-explorer report model.fxs --section kernels --limit 5   one part, here its first five rows
   fx-explorer report model.fxs --format html -o model.html  one page for the browser, to send
   fx-explorer report model.fxs | jq '.graph_breaks'
 """
+
+
+MOST_ROWS = 100
+"""Number of rows of a section if no other limit is given."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +111,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "page that is the session, for a browser",
     )
     parser.add_argument(
+        "--section",
+        metavar="NAME",
+        help="one part by itself: overview, findings, breaks, guards, kernels, modules, memory, "
+        "step_memory, stages, graphs, sizes, flame, ledger, bench, numerics, profile, roofline, "
+        "regions, support, console (json, text, markdown)",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=count,
+        default=MOST_ROWS,
+        help=f"with --section: the maximum number of rows (default: {MOST_ROWS})",
+    )
+    parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout"
     )
     add_force_argument(parser)
@@ -117,9 +137,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     sign = PAGE_SIGN if arguments.format == "html" else SIGN
     output = text_output(arguments.output, "report", sign, arguments, "-o FILE")
-    answer = with_kernel_builds(arguments, lambda reader: WRITERS[arguments.format](reader, output))
+    if arguments.section:
+        write = _section_writer(arguments)
+    else:
+        write = WRITERS[arguments.format]
+    answer = with_kernel_builds(arguments, lambda reader: write(reader, output))
     answer = with_break_times(arguments, answer)
     return answer_from(arguments, answer) or 0
+
+
+def _section_writer(
+    arguments: argparse.Namespace,
+) -> Callable[[SessionReader, OutputFile | None], None]:
+    """Return what writes one section. Raises UsageError for an unknown one."""
+    from fx_explorer.report import one_section  # not needed for whole reports
+
+    name, limit = arguments.section, arguments.limit
+    if name not in one_section.NAMES:
+        raise UsageError(f"there is no section {name!r}; there are: {', '.join(one_section.NAMES)}")
+    if arguments.format == "html":
+        raise UsageError("--section is for json, text and markdown: a page has links to each part")
+
+    def write(reader: SessionReader, output: OutputFile | None) -> None:
+        if arguments.format == "json":
+            text = one_section.section_as_json(reader, name, limit)
+        elif arguments.format == "markdown":
+            text = one_section.section_as_markdown(reader, name, limit)
+        else:
+            width = terminal_width() if output is None else None
+            text = one_section.section_as_text(reader, name, limit, width)
+        _write(text, output)
+
+    return write
+
+
+def _write(text: str, output: OutputFile | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, errors="backslashreplace")
 
 
 def write_report(reader: SessionReader, output: OutputFile | None) -> None:
@@ -130,10 +186,7 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
     text = (
         json.dumps(json_report(reader), indent=2, ensure_ascii=output is None, default=str) + "\n"
     )
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        output.write_text(text, errors="backslashreplace")
+    _write(text, output)
 
 
 def write_text(reader: SessionReader, output: OutputFile | None) -> None:
@@ -145,11 +198,7 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     # A pager and a paste are as narrow as a terminal; what is to be read by a program is JSON.
     table_columns = terminal_width() if output is None else None
     kernels = kernels_as_text(reader, table_columns)
-    text = "\n".join(filter(None, (overview_text(reader, columns), kernels)))
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        output.write_text(text, errors="backslashreplace")
+    _write("\n".join(filter(None, (overview_text(reader, columns), kernels))), output)
 
 
 def write_page(reader: SessionReader, output: OutputFile | None) -> None:
@@ -157,22 +206,14 @@ def write_page(reader: SessionReader, output: OutputFile | None) -> None:
     from fx_explorer.report.page.page import html_page  # not needed for other formats
 
     _tell("making the page: which lines belong together takes a while for a large session")
-    text = html_page(reader, session_content(reader.path))
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        output.write_text(text, errors="backslashreplace")
+    _write(html_page(reader, session_content(reader.path)), output)
 
 
 def write_markdown(reader: SessionReader, output: OutputFile | None) -> None:
     """Write markdown to ``output``, or to stdout."""
     from fx_explorer.report.markdown import markdown_report  # not needed for other formats
 
-    text = markdown_report(reader)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        output.write_text(text, errors="backslashreplace")
+    _write(markdown_report(reader), output)
 
 
 WRITERS = {

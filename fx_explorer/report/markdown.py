@@ -5,13 +5,13 @@ findings first, then each view folded, as long as there is room.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.finding import Finding
 from fx_explorer.output.formats import in_markdown, markdown_table
-from fx_explorer.output.table import Column, Table
+from fx_explorer.output.table import Cells, Column, Table
 from fx_explorer.overview.figures_row import figures_row
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
@@ -58,7 +58,7 @@ def _without_marks(text: str) -> str:
     return _ON_GITHUB.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
-def _table(columns: list[Column], rows: list[list[str]]) -> list[str]:
+def _table(columns: Sequence[Column], rows: Sequence[Cells]) -> list[str]:
     """Return the lines of a table whose cells are shown as they are."""
     return markdown_table(Table(columns, [[_cell(cell) for cell in row] for row in rows]))
 
@@ -86,14 +86,19 @@ def _beginning(reader: SessionReader) -> Iterator[str]:
         columns = [Column(figure.label, is_number=True) for figure in figures]
         yield from _table(columns, [[figure.value for figure in figures]])
         yield ""
+    yield from findings_in_markdown(every_finding)
+    yield ""
+    yield f"<details><summary>What was looked for</summary>\n\n{search(reader).description}\n"
+    yield "</details>\n"
+
+
+def findings_in_markdown(every_finding: Sequence[Finding]) -> Iterator[str]:
+    """Yield the lines of a numbered list of findings."""
     for number, finding in enumerate(every_finding[:MOST_FINDINGS], start=1):
         yield from _finding(number, finding)
     more = len(every_finding) - MOST_FINDINGS
     if more > 0:
         yield f"{counted(more, 'more finding')} left out."
-    yield ""
-    yield f"<details><summary>What was looked for</summary>\n\n{search(reader).description}\n"
-    yield "</details>\n"
 
 
 def _finding(number: int, finding: Finding) -> Iterator[str]:
@@ -104,20 +109,18 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
 
 
 def _folded(section: Section) -> Iterator[str]:
-    rows = section.rows[:MOST_ROWS]
     count = len(section.rows) + section.left_out
     yield f"\n<details><summary>{section.title} ({counted(count, 'row')})</summary>\n"
-    if section.answer:
-        yield f"{_plain(section.answer)}\n"
-    kept = [at for at in range(len(section.titles)) if not section.is_bar(at)]
-    columns = [Column(_title(*section.titles[at]), section.titles[at][1]) for at in kept]
-    cells = [[row.cells[at].text for at in kept] for row in rows]
-    yield from _table(columns, cells)
-    if count > len(rows):
-        yield f"\n{counted(count - len(rows), 'more row')}."
+    yield from section_in_markdown(section, MOST_ROWS)
     yield "\n</details>\n"
 
 
-def _title(title: str, is_number: bool) -> str:
-    """Return the title of a column; the number of a kernel has the sign # alone."""
-    return "no." if is_number and title == "#" else title
+def section_in_markdown(section: Section, most_rows: int) -> Iterator[str]:
+    """Yield the lines of a view: its answer, and a table."""
+    if section.answer:
+        yield f"{_plain(section.answer)}\n"
+    if section.rows:
+        table = section.table(most_rows)
+        yield from _table(table.columns, table.rows)
+        if table.note:
+            yield f"\n{table.note}"

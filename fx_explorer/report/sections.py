@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.view_table import TableColumn, TableRow, ViewTable
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output.table import Column, Table
 from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 
@@ -62,8 +64,7 @@ class Section:
     title: str
     shows: str
     answer: str
-    titles: Sequence[tuple[str, bool]]
-    """(title, whether its cells are numbers) of each column."""
+    columns: Sequence[TableColumn]
     rows: Sequence[SectionRow]
     left_out: int
 
@@ -71,13 +72,36 @@ class Section:
         """Return whether a column has bars in place of texts."""
         return any(row.cells[at].bar is not None for row in self.rows)
 
+    def table(self, most_rows: int) -> Table:
+        """Return its first rows as a table, without bars."""
+        kept = [at for at in range(len(self.columns)) if not self.is_bar(at)]
+        columns = [_column(self.columns[at]) for at in kept]
+        cells = [[row.cells[at].text for at in kept] for row in self.rows[:most_rows]]
+        more = len(self.rows) + self.left_out - len(cells)
+        return Table(columns, cells, note=f"{counted(more, 'more row')}." if more else "")
+
+
+def _column(column: TableColumn) -> Column:
+    """Return a column of the app for a text. The number of a kernel, which has the sign # alone,
+    gets a word.
+    """
+    if column.is_number:
+        title = "no." if column.title == "#" else column.title
+        return Column(title, is_number=True, priority=column.priority)
+    return Column(column.title, narrowing="cut", least=column.min_width, priority=column.priority)
+
 
 def sections(reader: SessionReader) -> Iterator[Section]:
     """Yield the views that have rows."""
-    for name, title in SECTIONS.items():
-        table = TABLES[name](reader)
-        if table.rows:
-            yield _section(name, title, table)
+    for name in SECTIONS:
+        section = section_of(reader, name)
+        if section.rows:
+            yield section
+
+
+def section_of(reader: SessionReader, name: str) -> Section:
+    """Return a view. One without rows says in its answer why."""
+    return _section(name, SECTIONS[name], TABLES[name](reader))
 
 
 def _section(name: str, title: str, table: ViewTable) -> Section:
@@ -95,8 +119,8 @@ def _section(name: str, title: str, table: ViewTable) -> Section:
         name=name,
         title=title,
         shows=table.shows,
-        answer=table.answer or table.notice,
-        titles=[(table.columns[at].title, table.columns[at].is_number) for at in kept],
+        answer=(table.answer or table.notice) if shown else table.empty,
+        columns=[table.columns[at] for at in kept],
         rows=shown,
         left_out=len(table.rows) - len(shown),
     )

@@ -113,7 +113,7 @@ def test_the_overview_without_a_terminal_has_the_verdict(
     session = recorded_session("gpt2", tmp_path)
     told = " ".join(printed(capsys, session, "--profile", DATA / "gpt2.json.gz").split())
     assert "The GPU computes for 1.31 ms in gpt2.json.gz" in told
-    assert "the GPU is idle for 45.8 ms of 47.1 ms (97 %)" in told
+    assert "The GPU is idle for 45.8 ms of the 47.1 ms between its first and its last work" in told
 
 
 def test_modules_and_the_report_have_the_times_of_the_profile(

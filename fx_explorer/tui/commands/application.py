@@ -53,7 +53,7 @@ def _capture_commands() -> tuple[Declaration, ...]:
             "s",
             lambda c: c.leaving.save(),
             "save session",
-            "Save the session as a .fxs file that can be opened later, anywhere.",
+            "Save the session as a .fxs file that can be opened later, or as a page to send.",
         ),
         Declaration(
             "capture.cancel",

@@ -150,7 +150,7 @@ SYNONYMS: Mapping[str, str] = {
     "breaks.fix": "repair solve graph break",
     "breaks.undo": "revert restore take back",
     "capture.run": "continue restart capture again compile rerun",
-    "capture.save": "export write fxs",
+    "capture.save": "export write fxs html page send share browser",
     "step.again": "compile again recompile",
     "step.option": "settings config inductor mode",
     "app.quit": "exit close",

@@ -18,11 +18,12 @@ from textual.containers import Vertical
 from textual.widgets import Label
 
 from fx_explorer.analysis.words import counted
-from fx_explorer.client.session_files import copy_session
+from fx_explorer.client.session_files import copy_session, session_content
 from fx_explorer.errors import FxExplorerError, SessionWriteError, UsageError
 from fx_explorer.folders import typed_path
 from fx_explorer.highlight import printable
 from fx_explorer.output_file import OutputFile, never_ours
+from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
@@ -56,11 +57,28 @@ class Leaving:
             else:
                 what = "capture is still running"
             self._services.notify(f"The {what}: save it when it is over.")
-        elif name := await self._ask_name():
-            self._save(reader.path, name)
+        elif name := await self._ask_name(OR_A_PAGE):
+            if name.lower().endswith(PAGE):
+                await self._save_page(reader.path, name)
+            else:
+                self._save(reader.path, name)
 
-    async def _ask_name(self) -> str | None:
-        return await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
+    async def _ask_name(self, also: str = "") -> str | None:
+        question = f"Save the session as{also}"
+        return await ask(self.app, Ask(question, suggested_name(self._target)))
+
+    async def _save_page(self, session: Path, name: str) -> None:
+        """Save the session as a page for the browser, and say how that went."""
+        self._services.notify("Making the page …", timeout=5)
+        try:
+            path = await asyncio.to_thread(save_page, session, typed_path(name))
+        except FxExplorerError as error:
+            self._services.notify(str(error), severity="error", timeout=10)
+            return
+        self._services.captures.note_saved(session)
+        self._services.notify(
+            f"Saved {path}. It opens in a browser, and with: fx-explorer {path}", timeout=10
+        )
 
     def _save(self, session: Path, name: str) -> bool:
         """Save the session. Returns False, with a message to the user, when it could not be
@@ -172,6 +190,26 @@ def suggested_name(target: str) -> str:
         .removesuffix(".py")
     )
     return f"{name.rpartition('.')[2] or 'session'}.fxs"
+
+
+PAGE = ".html"
+
+OR_A_PAGE = " (.fxs, or .html for a page to send)"
+
+
+def save_page(source: Path, target: Path) -> Path:
+    """Write a session as a page for the browser. Never overwrites. Raises SessionWriteError."""
+    from fx_explorer.report.page.page import html_page  # few save one
+
+    if os.path.lexists(target):
+        raise SessionWriteError(f"{target} already exists: choose another name")
+    try:
+        with SessionReader(source) as reader:
+            page = html_page(reader, session_content(source))
+        OutputFile(target, "page", never_ours).write_text(page, errors="backslashreplace")
+    except (sqlite3.Error, OSError, UsageError) as error:
+        raise SessionWriteError(f"cannot write {target}: {error}. Choose another place.") from error
+    return target
 
 
 def save_session(source: Path, target: Path) -> Path:

@@ -5,10 +5,12 @@ are refused, and leave nothing behind.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -147,6 +149,69 @@ def test_a_debug_directory_in_an_archive_is_opened(reported: Reported) -> None:
     assert reported(str(packed))["totals"]["kernels"] > 0
 
 
+def _debug_files() -> dict[str, bytes]:
+    files = {}
+    with tarfile.open(DATA / "debug_directory" / "forward_and_backward.tar.gz") as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            if content is not None:
+                files[member.name] = content.read()
+    return files
+
+
+def test_a_folder_without_a_name_of_its_own_has_that_of_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _zip(tmp_path / "debug.zip", _debug_files())
+    assert main(["report", "debug.zip", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["target"]["name"] == "debug.zip"
+
+
+def test_a_trace_log_beside_a_debug_directory_is_opened(tmp_path: Path, reported: Reported) -> None:
+    (tmp_path / "alone.log").write_bytes(_log("comp_metrics"))
+    _zip(tmp_path / "both.zip", {**_debug_files(), "train.log": _log("comp_metrics")})
+    assert reported("both.zip") == reported("alone.log")
+
+
+def test_what_mac_os_and_windows_put_into_an_archive_does_no_harm(
+    tmp_path: Path, reported: Reported
+) -> None:
+    content = _log("comp_metrics")
+    (tmp_path / "alone.log").write_bytes(content)
+    beside = b"\0\5\x16\7\0\2\0\0Mac OS X        " + bytes(80)
+    _zip(tmp_path / "mac.zip", {"my job/train 1.log": content, "__MACOSX/._train 1.log": beside})
+    _zip(tmp_path / "windows.zip", {"job\\sub\\train.log": content, "job\\readme.txt": b"hello"})
+    _zip(tmp_path / "long.zip", {f"{'名' * 150}/{'前' * 150}.log": content})
+    for name in ("mac.zip", "windows.zip", "long.zip"):
+        assert reported(name) == reported("alone.log"), name
+
+
+def test_folders_of_tlparse_with_one_name_are_two_logs(
+    tmp_path: Path, refused: Callable[[str], tuple[int, str]]
+) -> None:
+    files = {"raw.log": _log("simple"), "index.html": b"<html>"}
+    _zip(
+        tmp_path / "job.zip",
+        {f"{job}/rank_0/{name}": files[name] for job in "ab" for name in files},
+    )
+    code, words = refused("job.zip")
+    assert (code, "job.zip has 2 logs" in words) == (2, True), words
+
+
+def test_a_full_disk_is_not_called_a_damaged_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _zip(tmp_path / "log.zip", {"train.log": _log("simple")})
+    monkeypatch.setattr(unpacking, "_place", full)
+    assert main(["report", str(tmp_path / "log.zip")]) == 5
+    words = capsys.readouterr().err
+    assert f"cannot be unpacked into {tempfile.gettempdir()}: No space left on device" in words
+
+
 def test_logs_of_several_ranks_are_named(
     tmp_path: Path, refused: Callable[[str], tuple[int, str]]
 ) -> None:
@@ -187,6 +252,11 @@ def _encrypted(path: Path) -> None:
     path.write_bytes(content)
 
 
+def _two_debug_directories(path: Path) -> None:
+    files = _debug_files()
+    _zip(path, {f"{run}/{name}": files[name] for run in ("first", "second") for name in files})
+
+
 def _only_others(path: Path) -> None:
     _zip(path, {"a.png": b"\x89PNG\r\n\x1a\n", "b.docx": b"PK\x03\x04"})
 
@@ -215,6 +285,7 @@ def _two_sessions(path: Path) -> None:
         (_only_others, 2, "with 2 files, and none that fx-explorer opens"),
         (_nested, 2, "inner.zip"),
         (_two_sessions, 2, "a.fxs"),
+        (_two_debug_directories, 2, "has 2 folders of TORCH_COMPILE_DEBUG: first"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
 )

@@ -36,6 +36,13 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "T5ForConditionalGeneration",
             {"input_ids": (2, 16), "attention_mask": (2, 16), "labels": (2, 16)},
         ),
+        (
+            "hf:WhisperConfig?d_model=16&encoder_layers=1&decoder_layers=1&vocab_size=50"
+            "&encoder_attention_heads=2&decoder_attention_heads=2&max_source_positions=20"
+            "&pad_token_id=0&bos_token_id=1&eos_token_id=2&decoder_start_token_id=1",
+            "WhisperForConditionalGeneration",
+            {"input_features": (2, 80, 40), "labels": (2, 16)},
+        ),
     ],
 )
 def test_the_file_makes_the_model_and_inputs_that_it_takes(
@@ -45,6 +52,12 @@ def test_the_file_makes_the_model_and_inputs_that_it_takes(
     assert type(made["model"]).__name__ == model
     assert {name: tuple(value.shape) for name, value in made["example_inputs"].items()} == inputs
     assert made["model"](**made["example_inputs"]).logits.isfinite().all()
+
+
+def test_a_model_of_images_and_texts_gets_both() -> None:
+    made = runpy.run_path(file_of("hf:CLIPConfig?sequence=8"))
+    assert type(made["model"]).__name__ == "CLIPModel"
+    assert made["model"](**made["example_inputs"]).logits_per_image.shape == (2, 2)
 
 
 def test_the_same_target_is_the_same_file() -> None:
@@ -57,6 +70,7 @@ def test_the_same_target_is_the_same_file() -> None:
     [
         ("hf:LlamaConfig?hiden_size=3", "LlamaConfig has no hiden_size"),
         ("hf:NoSuchConfig", "has no NoSuchConfig"),
+        ("hf:VitConfig", "has no VitConfig, but ViTConfig"),
     ],
 )
 def test_what_transformers_does_not_have_is_said_by_the_file(target: str, message: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import runpy
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,9 +79,63 @@ def test_a_notebook_is_known_by_its_content_and_may_name_an_object(tmp_path: Pat
     assert notebook_of(str(tmp_path / "none.ipynb")) is None
 
 
+def _run(path: Path) -> dict[str, Any]:
+    return runpy.run_path(str(script_of(path)))
+
+
+def test_what_only_looks_like_a_magic_is_python(tmp_path: Path) -> None:
+    code = (
+        'text = """\n%d of\n!! why?\n"""\n'
+        "rest = (17\n    % 5)\nlonger = 17 \\\n    % 6\n"
+        "sizes = [1,  # why?\n    2]\n# is it so?\n%matplotlib inline\nafter = 1"
+    )
+    variables = _run(_notebook(tmp_path / "a.ipynb", [("code", code)]))
+    assert variables["text"] == "\n%d of\n!! why?\n"
+    assert (variables["rest"], variables["longer"], variables["sizes"]) == (2, 5, [1, 2])
+    assert variables["after"] == 1
+
+
+def test_code_that_is_timed_runs(tmp_path: Path) -> None:
+    cells: list[tuple[str, object]] = [
+        ("code", "%%time\na = 1"),
+        ("code", ["\n", "%%capture out\n", "b = a + 1\n", "%time c = b + 1\n"]),
+        ("code", "seen = []\n%timeit -n 10 -r3 -o seen.append(c)\n%time\n"),
+        ("code", "%%writefile model.py\nd = 1"),
+    ]
+    variables = _run(_notebook(tmp_path / "a.ipynb", cells))
+    assert (variables["b"], variables["c"], variables["seen"]) == (2, 3, [3])
+    assert "d" not in variables
+
+
+def test_what_jupyter_gives_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "IPython.display", None)
+    cells: list[tuple[str, object]] = [
+        ("code", "x = 1\ndisplay(x + 41)"),
+        ("code", "from __future__ import (\n    annotations,\n)\ny: Unknown = 2"),
+    ]
+    assert _run(_notebook(tmp_path / "a.ipynb", cells))["y"] == 2
+    assert capsys.readouterr().out == "42\n"
+
+
+def test_a_notebook_of_version_3_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.ipynb"
+    cells = [
+        {"cell_type": "heading", "level": 1, "source": ["Old"]},
+        {"cell_type": "code", "input": ["x = 1\n", "y = x + 1"], "outputs": []},
+    ]
+    path.write_text(json.dumps({"nbformat": 3, "worksheets": [{"cells": cells}]}))
+    assert notebook_of(str(path)) == (path, "")
+    assert _run(path)["y"] == 2
+
+
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
+        ([("code", "x = await thing()")], "cell 1 is no Python.*await run in Jupyter only"),
+        ([("code", "a = 1\nx = !ls")], "cell 1 is no Python, in its line 2.*x = !command"),
+        ([("code", "return 1")], "cell 1 is no Python"),
         ([("markdown", "text")], "is a notebook without code"),
         ([("code", "x = await thing()\n)")], "cell 1 is no Python, in its line 2"),
         ([("code", 7)], "is no notebook of Jupyter that can be read"),

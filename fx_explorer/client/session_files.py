@@ -121,7 +121,8 @@ def session_content(session: Path) -> bytes:
     """Return the bytes of a session file. One that is not complete in itself, as it is being
     written or has texts in a log, is copied first.
     """
-    is_written = session.with_name(f"{session.name}-wal").exists()
+    log = session.with_name(f"{session.name}-wal")  # a reader makes one too, which stays empty
+    is_written = log.exists() and log.stat().st_size > 0
     if not is_written and what_reads_texts(session) is None:
         return session.read_bytes()
     with temporary_folder() as folder:

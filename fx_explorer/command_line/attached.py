@@ -5,8 +5,9 @@ TORCH_COMPILE_DEBUG, printed text, a session.
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fx_explorer.analysis.words import counted, listed
@@ -16,9 +17,13 @@ from fx_explorer.readers.tlparse_folder import log_of, tlparse_folders
 from fx_explorer.session.untrusted.kind_of_file import Kind, kind_of_file
 from fx_explorer.session.untrusted.unpacking import unpack
 
-_IN_ORDER: tuple[tuple[Kind, ...], ...] = (("log",), ("sqlite", "page"), ("torch_logs",), (
-    "tritonparse", "provenance"), ("exported_program", "aot_inductor"))  # fmt: skip
-"""Kinds of files that are opened, those that tell most first."""
+_BEFORE_DIRECTORIES: tuple[tuple[Kind, ...], ...] = (("log",), ("sqlite", "page"))
+"""Kinds of files that tell more than a folder of TORCH_COMPILE_DEBUG, those that tell most first."""
+
+_AFTER_DIRECTORIES: tuple[tuple[Kind, ...], ...] = (
+    ("torch_logs",), ("tritonparse", "provenance"), ("exported_program", "aot_inductor"),
+)  # fmt: skip
+"""Kinds of files that tell less; one with printed text is in each such folder."""
 
 SHOWN = 6
 """Number of files that a message names."""
@@ -29,16 +34,26 @@ def open_archive(archive: Path, folder: Path) -> Path:
     logs of ranks. Raises UnreadableProgramError as ``unpack`` does, and UsageError where nothing in
     it can be opened, or several things can.
     """
-    content = folder / "content"
-    content.mkdir()
+    content = folder / "content" / archive.name
+    content.mkdir(parents=True)
     unpack(archive, content)
     of_tlparse = tlparse_folders(content)
     if of_tlparse:
         return open_tlparse(of_tlparse, folder)
-    for directory in (content, *(path for path in sorted(content.rglob("*")) if path.is_dir())):
-        if is_debug_directory(directory):
-            return directory
-    return _file_in(archive, content, folder)
+    files = [path for path in sorted(content.rglob("*")) if path.is_file()]
+    kinds = {path: kind_of_file(path).kind for path in files}
+    inside = (
+        _file_of_kinds(archive, content, folder, kinds, _BEFORE_DIRECTORIES)
+        or _debug_directory(archive, content)
+        or _file_of_kinds(archive, content, folder, kinds, _AFTER_DIRECTORIES)
+    )
+    if inside is None:
+        raise UsageError(
+            f"{archive} is {kind_of_file(archive).words} with {counted(len(files), 'file')}, and "
+            "none that fx-explorer opens (a log of TORCH_TRACE or TORCH_LOGS, tlparse's folder, a "
+            f"session){': ' if files else ''}{_names(files, content)}"
+        )
+    return inside
 
 
 def open_tlparse(directories: Sequence[Path], folder: Path) -> Path:
@@ -49,18 +64,43 @@ def open_tlparse(directories: Sequence[Path], folder: Path) -> Path:
         return log_of(directories[0], folder / "raw.log")
     logs = folder / "ranks"
     logs.mkdir()
+    above = Path(os.path.commonpath(directories))
     for number, directory in enumerate(directories):
-        name = directory.name if "rank" in directory.name else f"rank_{number}"
+        name = "_".join(directory.relative_to(above).parts)
+        if "rank" not in name:
+            name = f"rank_{number}"
         log = log_of(directory, folder / "raw.log")
         shutil.copyfile(log, logs / f"{name}.log")
     return logs
 
 
-def _file_in(archive: Path, content: Path, folder: Path) -> Path:
-    files = [path for path in sorted(content.rglob("*")) if path.is_file()]
-    kinds = {path: kind_of_file(path).kind for path in files}
-    for wanted in _IN_ORDER:
-        chosen = [path for path in files if kinds[path] in wanted]
+def _debug_directory(archive: Path, content: Path) -> Path | None:
+    """Return the folder of TORCH_COMPILE_DEBUG. Raises UsageError for several."""
+    found: list[Path] = []
+    for directory in (content, *(path for path in sorted(content.rglob("*")) if path.is_dir())):
+        is_below = any(other in directory.parents for other in found)
+        if not is_below and is_debug_directory(directory):
+            found.append(directory)
+    if len(found) > 1:
+        raise UsageError(
+            f"{archive} has {len(found)} folders of TORCH_COMPILE_DEBUG: "
+            f"{_names(found, content)}. Unpack it, and name one of them"
+        )
+    return found[0] if found else None
+
+
+def _file_of_kinds(
+    archive: Path,
+    content: Path,
+    folder: Path,
+    kinds: Mapping[Path, Kind],
+    in_order: Sequence[tuple[Kind, ...]],
+) -> Path | None:
+    """Return the file of the first kinds that there are, or a folder with the logs of ranks. Raises
+    UsageError for several others.
+    """
+    for wanted in in_order:
+        chosen = [path for path, kind in kinds.items() if kind in wanted]
         if len(chosen) == 1:
             return chosen[0]
         if chosen and wanted == ("log",):
@@ -70,11 +110,7 @@ def _file_in(archive: Path, content: Path, folder: Path) -> Path:
                 f"{archive} has {len(chosen)} files that can be opened: "
                 f"{_names(chosen, content)}. Unpack it, and name one of them"
             )
-    raise UsageError(
-        f"{archive} is {kind_of_file(archive).words} with {counted(len(files), 'file')}, and none "
-        "that fx-explorer opens (a log of TORCH_TRACE or TORCH_LOGS, tlparse's folder, a session)"
-        f"{': ' if files else ''}{_names(files, content)}"
-    )
+    return None
 
 
 def _together(logs: Sequence[Path], folder: Path) -> Path:

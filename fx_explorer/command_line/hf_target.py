@@ -29,31 +29,44 @@ import transformers
 BATCH, SEQUENCE = {batch}, {sequence}
 
 KINDS = (
-    "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM",
-    "AutoModelForImageClassification", "AutoModelForSpeechSeq2Seq", "AutoModelForCTC", "AutoModel",
+    "AutoModelForSpeechSeq2Seq", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM",
+    "AutoModelForCausalLM", "AutoModelForImageClassification", "AutoModelForCTC", "AutoModel",
 )
 
 
 def make_config():
     fields = {fields}
     if not hasattr(transformers, "{name}"):
-        raise TypeError(f"transformers {{transformers.__version__}} has no {name}")
+        near = [name for name in dir(transformers) if name.lower() == "{name}".lower()]
+        advice = f", but {{near[0]}}" if near else ""
+        raise TypeError(f"transformers {{transformers.__version__}} has no {name}{{advice}}")
     default = transformers.{name}()
     unknown = [field for field in fields if not hasattr(default, field)]
     if unknown:
         raise TypeError(f"{name} has no {{', '.join(unknown)}}")
     config = transformers.{name}(**fields)
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
-        config.decoder_start_token_id = config.pad_token_id or 0  # for the labels
+        config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0  # for labels
     return config
 
 
 def make_model(config):
     for kind in KINDS:
+        if kind == "AutoModelForImageClassification" and hasattr(config, "text_config"):
+            continue  # of images and texts: the whole model
         factory = getattr(transformers, kind, None)
         if factory is not None and type(config) in factory._model_mapping.keys():
             return factory.from_config(config)
     raise TypeError("transformers has no model for {name}")
+
+
+def make_images(model):
+    config = getattr(model.config, "vision_config", model.config)
+    side = getattr(config, "image_size", None)
+    if side is None:
+        raise TypeError("the size of the images is not known here: copy this file and add it")
+    height, width = side if isinstance(side, (list, tuple)) else (side, side)
+    return torch.randn(BATCH, config.num_channels, height, width)
 
 
 def make_inputs(model):
@@ -64,13 +77,13 @@ def make_inputs(model):
         inputs = {{"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}}
         if hasattr(model, "lm_head") or hasattr(model, "cls") or model.get_output_embeddings():
             inputs["labels"] = tokens
+        if hasattr(model.config, "vision_config") and not hasattr(model.config, "image_token_id"):
+            inputs["pixel_values"] = make_images(model)  # beside the text, not as tokens of it
         return inputs
     if name == "pixel_values":
-        side = model.config.image_size
-        height, width = side if isinstance(side, (list, tuple)) else (side, side)
-        return {{name: torch.randn(BATCH, model.config.num_channels, height, width)}}
+        return {{name: make_images(model)}}
     if name in ("input_values", "input_features"):
-        sizes = (BATCH, SEQUENCE * 100)
+        sizes = (BATCH, SEQUENCE * 400)
         if name == "input_features":
             sizes = (BATCH, model.config.num_mel_bins, 2 * model.config.max_source_positions)
         inputs = {{name: torch.randn(*sizes)}}

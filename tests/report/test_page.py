@@ -75,6 +75,8 @@ def test_a_page_is_reported_on_as_its_session_is(
     expected = json.loads(capsys.readouterr().out)
     assert main(["report", "page.html", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == expected
+    in_page.write_session(Path("page.html"), Path("taken.fxs"))
+    assert Path("taken.fxs").read_bytes() == session.read_bytes()
     assert main(["run", "page.html"]) == 2
     assert "page.html" in capsys.readouterr().err
 
@@ -250,3 +252,17 @@ def test_a_session_that_grows_without_end_is_refused(
     file.write_text(f"{start}{packed}</script>")
     with pytest.raises(SessionError, match="carries a session of more than"):
         in_page.write_session(file, tmp_path / "taken.fxs")
+
+
+def test_a_pane_without_texts_is_left_out_and_a_table_of_torch_is_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = WHOLE.parents[1] / "torch_trace" / "h200_user_triton.log.gz"
+    assert main(["report", str(log), "--format", "html", "-o", "page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    texts = json.loads(_carried(page, "data"))["texts"]
+    panes = re.findall(r'data-pane="(\w+)"', page)
+    assert panes == ["graph", "kernel"]
+    assert {text["pane"] for text in texts} == set(panes)
+    assert not [text["title"] for text in texts if "Your lines by kernel" in text["title"]]

@@ -107,7 +107,9 @@ def _pane_of(document: Document) -> Pane | None:
         return "source"
     if document.kind == "graph":
         return "graph" if document.stage in GRAPH_STAGES and document.line_count else None
-    return "kernel" if document.stage in CODE_STAGES else None
+    if document.stage not in CODE_STAGES or document.language == "json":
+        return None  # a table of torch's is no code
+    return "kernel"
 
 
 def _text(reader: SessionReader, document: Document) -> LinkedText:

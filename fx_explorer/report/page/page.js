@@ -76,27 +76,38 @@
       const last = Math.min(lines.length, first + Math.ceil(this.lines.clientHeight / LINE_PX) + 2 * AHEAD);
       const linked = this.view.linkedLines(this.number);
       const selected = this.view.selected;
-      const rows = document.createDocumentFragment();
-      for (let line = first; line < last; line += 1) {
-        const row = document.createElement("div");
-        row.className = "row";
-        row.dataset.line = String(line);
-        row.setAttribute("role", "option");
-        row.style.top = `${line * LINE_PX}px`;
-        const event = this.text.events[line];
-        if (event) { row.classList.add("event"); row.title = event; }
-        if (linked.some(([from, to]) => from <= line && line <= to)) row.classList.add("linked");
-        if (selected && selected.number === this.number && selected.line === line) {
-          row.classList.add("selected");
-          row.setAttribute("aria-selected", "true");
-        }
-        const mark = this.hasMarks ? `<span class="mark">${this.text.marks[line] || ""}</span>` : "";
-        row.innerHTML = `<span class="no">${event ? "✗ " : ""}${line + 1}</span>${mark}${lines[line]}`;
-        rows.append(row);
+      if (this.drawn !== `${this.number}:${first}:${last}`) {
+        this.drawn = `${this.number}:${first}:${last}`;
+        this.sheet.replaceChildren(...Array.from({ length: last - first }, (_, at) => this.row(first + at)));
       }
-      this.sheet.replaceChildren(rows);
+      // The rows stay when the selection changes: a text that is being marked for copying stays so.
+      this.lines.removeAttribute("aria-activedescendant");
+      for (const row of this.sheet.children) {
+        const line = Number(row.dataset.line);
+        const isSelected = Boolean(selected) && selected.number === this.number && selected.line === line;
+        row.classList.toggle("linked", linked.some(([from, to]) => from <= line && line <= to));
+        row.classList.toggle("selected", isSelected);
+        row.setAttribute("aria-selected", String(isSelected));
+        if (isSelected) this.lines.setAttribute("aria-activedescendant", row.id);
+      }
       const count = linked.reduce((sum, [from, to]) => sum + to - from + 1, 0);
       this.count.textContent = count ? `${count} linked` : "";
+    }
+
+    row(line) {
+      const row = document.createElement("div");
+      row.className = "row";
+      row.id = `${this.name}-${line}`;
+      row.dataset.line = String(line);
+      row.setAttribute("role", "option");
+      row.setAttribute("aria-setsize", String(this.text.lines.length));
+      row.setAttribute("aria-posinset", String(line + 1));
+      row.style.top = `${line * LINE_PX}px`;
+      const event = this.text.events[line];
+      if (event) { row.classList.add("event"); row.title = event; }
+      const mark = this.hasMarks ? `<span class="mark">${this.text.marks[line] || ""}</span>` : "";
+      row.innerHTML = `<span class="no">${event ? "✗ " : ""}${line + 1}</span>${mark}${this.text.lines[line]}`;
+      return row;
     }
 
     lineAt(event) {
@@ -104,17 +115,18 @@
       return row ? { number: this.number, line: Number(row.dataset.line) } : null;
     }
 
-    point(event) { this.view.point(this.lineAt(event)); }
+    point(event) { if (!event.buttons) this.view.point(this.lineAt(event)); }
 
     click(event) {
       const line = this.lineAt(event);
-      if (line) this.view.choose(line);
+      if (line && getSelection().isCollapsed) this.view.choose(line);
     }
 
     key(event) {
-      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20 }[event.key];
+      const all = this.text ? this.text.lines.length : 0;
+      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -all, End: all }[event.key];
       if (event.key === "Escape") this.view.letGo();
-      if (!step) return;
+      if (!step || event.ctrlKey || event.altKey || event.metaKey) return;
       event.preventDefault();
       const selected = this.view.selected;
       const from = selected && selected.number === this.number ? selected.line : this.top - step;

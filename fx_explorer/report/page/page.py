@@ -18,6 +18,7 @@ import jinja2
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.words import counted
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.finding import Finding
 from fx_explorer.highlight import printable, printable_text
@@ -74,6 +75,7 @@ def html_page(reader: SessionReader, session: bytes) -> str:
 def _page(reader: SessionReader, texts: LinkedTexts) -> _Page:
     every_finding = findings(reader)
     facts = overview(reader)
+    with_texts = {text.pane for text in texts.texts}
     return _Page(
         target=target_name(reader),
         environment=versions(reader),
@@ -83,7 +85,7 @@ def _page(reader: SessionReader, texts: LinkedTexts) -> _Page:
         looked_for=search(reader).description,
         figures=figures_row(reader),
         sections=list(sections(reader)),
-        panes=PANES,
+        panes={name: title for name, title in PANES.items() if name in with_texts},
         left_out=texts.left_out,
         has_texts=bool(texts.texts),
         is_log=is_log(reader),
@@ -161,6 +163,7 @@ def _environment(place_link: Callable[[Place], _Link]) -> jinja2.Environment:
     environment.filters["printable"] = printable
     environment.filters["printable_text"] = printable_text
     environment.globals["place_link"] = place_link
+    environment.globals["counted"] = counted
     return environment
 
 

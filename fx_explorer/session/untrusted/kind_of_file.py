@@ -132,6 +132,7 @@ _TRITONPARSE = FileKind(
 
 _OF_PACKED = "Look at the log or session in it with: fx-explorer {file}"
 
+_OTHER_ZIP = FileKind("packed", "a zip archive", _OF_PACKED)
 _TAR = FileKind("packed", "a tar archive", _OF_PACKED)
 
 _PAGE = FileKind("page", "a page of fx-explorer", "Look at it with: fx-explorer {file}")
@@ -276,6 +277,8 @@ def _archive(file: Path) -> FileKind:
 
     try:
         with opened(file) as archive:
+            if any("\\" in name for name in archive.namelist()):
+                return _OTHER_ZIP  # some programs of Windows write such names, and torch never does
             names = {member.name for member in members_of(file, archive)}
     except UnreadableProgramError:
         return FileKind(
@@ -295,7 +298,7 @@ def _archive(file: Path) -> FileKind:
         return FileKind("archive", "a TorchScript archive (torch.jit.save)", _THE_PYTHON_FILE)
     if "data.pkl" in names:
         return FileKind("archive", _CHECKPOINT, _THE_PYTHON_FILE)
-    return FileKind("packed", "a zip archive", _OF_PACKED)
+    return _OTHER_ZIP
 
 
 AOT_FOLDER = "data/aotinductor/"

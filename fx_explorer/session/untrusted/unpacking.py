@@ -5,8 +5,10 @@ ours: regular files only, under names inside of it, and no more than an honest a
 from __future__ import annotations
 
 import bz2
+import errno
 import lzma
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fx_explorer.errors import UnreadableProgramError
-from fx_explorer.session.untrusted.packed import members_of, opened
+from fx_explorer.session.untrusted.packed import opened
 
 MOST_FILES = 20_000
 
@@ -28,7 +30,7 @@ ALWAYS_BYTES = 256 << 20
 """Number of bytes that every archive may have."""
 
 LONGEST_NAME = 200
-"""Characters of a file's name; a longer one is cut."""
+"""Bytes of a file's name; the beginning of a longer one is cut off."""
 
 _STEP = 1 << 20
 
@@ -36,6 +38,10 @@ _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
     NotImplementedError, ValueError,
 )  # fmt: skip
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+"""Errors of the folder that is written to, not of the archive."""
 
 
 @dataclass
@@ -96,6 +102,11 @@ def unpack(archive: Path, folder: Path) -> None:
                     room.take_bytes(len(part))
                     file.write(part)
     except _DAMAGED as error:
+        if getattr(error, "errno", None) in _NO_ROOM:
+            raise UnreadableProgramError(
+                f"{archive} cannot be unpacked into {tempfile.gettempdir()}: {error.strerror}. "
+                "TMPDIR names another folder"
+            ) from error
         raise UnreadableProgramError(
             f"{archive} is damaged or cut off, and cannot be unpacked: {error}"
         ) from error
@@ -116,13 +127,15 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _files_of_zip(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     with opened(archive) as zipped:
-        for member in members_of(archive, zipped):
-            if zipped.getinfo(member.stored_name).flag_bits & 1:
+        for entry in zipped.infolist():
+            if entry.is_dir():
+                continue
+            if entry.flag_bits & 1:
                 raise UnreadableProgramError(
                     f"{archive} is encrypted. Unpack it with its password, and name the log or the "
                     "folder"
                 )
-            yield member.stored_name, zipped.open(member.stored_name)
+            yield entry.filename, zipped.open(entry)
 
 
 def _place(folder: Path, archive: Path, name: str) -> Path:
@@ -134,6 +147,14 @@ def _place(folder: Path, archive: Path, name: str) -> Path:
         raise UnreadableProgramError(
             f"{archive} names a file outside itself, {name!r}, and is not unpacked"
         )
-    place = folder.joinpath(*[part[-LONGEST_NAME:] for part in parts])
+    place = folder.joinpath(*[_short_name(part) for part in parts])
     place.parent.mkdir(parents=True, exist_ok=True)
     return place
+
+
+def _short_name(name: str) -> str:
+    """Return a name that a file system takes, with its suffix."""
+    encoded = name.encode("utf-8", "surrogateescape")
+    return (
+        encoded[-LONGEST_NAME:].decode("utf-8", "ignore") if len(encoded) > LONGEST_NAME else name
+    )

@@ -18,7 +18,7 @@ from fx_explorer.session.untrusted.kind_of_file import Kind, kind_of_file
 from fx_explorer.session.untrusted.unpacking import unpack
 
 _BEFORE_DIRECTORIES: tuple[tuple[Kind, ...], ...] = (("log",), ("sqlite", "page"))
-"""Kinds of files that tell more than a folder of TORCH_COMPILE_DEBUG, those that tell most first."""
+"""Kinds of files that tell more than a folder of TORCH_COMPILE_DEBUG, the best first."""
 
 _AFTER_DIRECTORIES: tuple[tuple[Kind, ...], ...] = (
     ("torch_logs",), ("tritonparse", "provenance"), ("exported_program", "aot_inductor"),

@@ -102,7 +102,7 @@ def unpack(archive: Path, folder: Path) -> None:
                     room.take_bytes(len(part))
                     file.write(part)
     except _DAMAGED as error:
-        if getattr(error, "errno", None) in _NO_ROOM:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
             raise UnreadableProgramError(
                 f"{archive} cannot be unpacked into {tempfile.gettempdir()}: {error.strerror}. "
                 "TMPDIR names another folder"

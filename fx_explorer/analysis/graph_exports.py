@@ -100,6 +100,10 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+_NOT_IN_XML = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
+"""The characters that ``printable`` leaves and XML does not allow, as Python writes them."""
+
+
 def graph_as_graphml(reader: SessionReader, graph: model.Graph, origin: str) -> str:
     """Return the graph as GraphML. Raises UsageError where networkx is not installed."""
     try:
@@ -111,7 +115,9 @@ def graph_as_graphml(reader: SessionReader, graph: model.Graph, origin: str) -> 
         ) from error
     directed = networkx.DiGraph()
     for node in graph_nodes(reader, graph):
-        directed.add_node(f"n{node.id}", name=node.name, **node.attributes)
+        known = {"name": node.name, **node.attributes}
+        allowed = {key: text.translate(_NOT_IN_XML) for key, text in known.items()}
+        directed.add_node(f"n{node.id}", **allowed)
     for producer, consumer in edges_of_graph(reader, graph):
         directed.add_edge(f"n{producer}", f"n{consumer}")
     body = "\n".join(networkx.generate_graphml(directed))

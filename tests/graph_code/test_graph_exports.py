@@ -4,9 +4,11 @@ session.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -54,6 +56,18 @@ def test_graphml_is_read_back_with_all_nodes_and_edges(session: Path, tmp_path: 
         expected_names, expected_edges = _expected(session, graph_id)
         assert list(names.values()) == expected_names
         assert {(names[one], names[other]) for one, other in read.edges} == expected_edges
+
+
+def test_characters_that_xml_does_not_have_are_escaped(session: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.fxs"
+    changed.write_bytes(session.read_bytes())
+    graph = _graphs(session)[0]
+    with contextlib.closing(sqlite3.connect(changed)) as database, database:
+        database.execute("UPDATE node SET module = ?", ("a\x07\ufffe\uffff]]><b>",))
+    file = tmp_path / "a.graphml"
+    assert main(["graph", str(changed), str(graph), "--format", "graphml", "-o", str(file)]) == 0
+    modules = networkx.get_node_attributes(networkx.read_graphml(file), "module")
+    assert set(modules.values()) == {"a␇\\ufffe\\uffff]]><b>"}
 
 
 def test_model_explorer_gets_modules_as_namespaces(

@@ -72,11 +72,8 @@ _COMPILE_POOL = "/torch/_inductor/compile_worker/__main__.py"
 it. The pool and its children trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
 """
 
-_VECTOR_PROBE = re.compile(
-    r"""(import sys\s+if sys\.platform != "linux":\s+)?(import torch[^\n]*\s+)?"""
-    r"""from ctypes import cdll\s+cdll\.LoadLibrary\("[^"\n]*"\)"""
-)
-"""Matches the program of a Python with which torch finds out whether the processor has some vector
+_PROBE_LINES = ("import sys", 'if sys.platform != "linux":', "from ctypes import cdll")
+"""Lines of the program of a Python with which torch finds out whether the processor has some vector
 instructions: it loads a library that was built with them (``VecISA._avx_py_load`` of
 torch/_inductor/cpu_vec_isa.py).
 """
@@ -399,9 +396,14 @@ class Descendants:
 
 def is_vector_probe(words: list[str]) -> bool:
     """Return whether a command is torch's test of the processor's vector instructions."""
-    return words[1:2] == ["-c"] and any(
-        _VECTOR_PROBE.fullmatch(program.strip()) for program in words[2:3]
-    )
+    if words[1:2] != ["-c"] or len(words) < len(("python", "-c", "program")):
+        return False
+    lines = [line.strip() for line in words[2].splitlines() if line.strip()]
+    *before, last = lines or [""]
+    if not last.startswith('cdll.LoadLibrary("') or not last.endswith('")'):
+        return False
+    known = [line in _PROBE_LINES or line.startswith("import torch") for line in before]
+    return bool(known) and all(known) and before[-1] == _PROBE_LINES[-1]
 
 
 def _all_processes() -> set[int]:

@@ -27,7 +27,7 @@ _ADDED = (
 )  # fmt: skip
 """Keys that tlparse adds to a record of torch's: they stand before its JSON in a log."""
 
-_CODE_BEGINS, _TAG = re.compile(r"<pre[^>]*>\n?"), re.compile(r"<[^>]*>")
+_CODE_BEGINS, _TAG = re.compile(r"<pre[^<>]{0,500}>\n?"), re.compile(r"<[^<>]{0,500}>")
 
 
 def is_tlparse_folder(folder: Path) -> bool:

@@ -149,7 +149,7 @@ async def test_a_graph_is_written_while_its_rows_stay_and_the_cursor_goes_where_
         held.go_on.set()
         await driver.until(lambda: pane.document.kind == "code")
         assert pane.body.line_text(pane.place.line).split(":")[0].strip() == name
-        assert "Writing" not in driver.screen
+        await driver.until(lambda: "Writing" not in driver.screen)
     assert threading.get_ident() not in held.threads
 
 

@@ -1,0 +1,198 @@
+"""``fx-explorer issue X -o FOLDER``: a draft of an issue for PyTorch, as its form asks for it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted
+from fx_explorer.argument_types import seconds
+from fx_explorer.client.session_files import copy_session, session_content
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from, check_program
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.model import CaptureRequest
+from fx_explorer.output_file import OutputFile, never_ours
+from fx_explorer.report.issue_ablation import Ablation, ablate
+from fx_explorer.report.issue_draft import DraftedIssue, issue_text
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
+from fx_explorer.trials import forking_worker, why_not_measured
+
+BUDGET_S = 900.0
+
+FOLDER = "issue-draft"
+
+COLLECT_S = 120.0
+"""Seconds that torch's own list of versions may take."""
+
+EPILOG = """\
+The program is run without torch.compile, as it is, by each backend (eager, aot_eager, inductor) and
+with parts of the compiler switched off, each in a process of its own. What passes, fails, differs
+or takes too long is a table, and the first backend that does not pass names the component.
+
+FOLDER gets issue.md, the session, the page for the browser, your file, and attachments.zip with
+them. Read them before you send them: they have your source and what your program printed.
+
+examples:
+  fx-explorer issue train.py -o draft                    everything that PyTorch's form asks for
+  fx-explorer issue model.py:Model -o draft --budget 300
+  fx-explorer issue model.fxs -o draft                   of a session, whose program is run again
+
+exit codes: 0 it fails or differs with torch.compile alone · 1 it does not · and those of every
+command
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    what = parser.add_argument_group("what to write")
+    what.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        default=Path(FOLDER),
+        help=f"a folder that is made for it (default: {FOLDER})",
+    )
+    what.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        type=seconds,
+        default=BUDGET_S,
+        help=f"stop trying after this time (default: {BUDGET_S:.0f})",
+    )
+    add_capture_arguments(parser)
+
+
+@dataclass
+class _Read:
+    """What is taken from the session."""
+
+    request: CaptureRequest | None = None
+    programs: dict[str, str] | None = None
+    page: str = ""
+    target: str = ""
+    is_script: bool = False
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the draft. Returns 1 where nothing fails or differs with torch.compile alone."""
+    folder: Path = arguments.output
+    if folder.exists():
+        raise UsageError(f"{folder} is there already: name a folder that is not")
+    read = _Read()
+
+    def look(reader: SessionReader) -> None:
+        _look(reader, read)
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+            copy_session(reader.path, OutputFile(folder / "session.fxs", "session", never_ours))
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from error
+
+    ended = answer_from(arguments, look) or 0
+    if read.request is None:
+        if not folder.exists():
+            return ended
+        raise UsageError(
+            f"{arguments.target} does not say how to run its program: give the target itself"
+        )
+    check_program(arguments)
+    ablation = asyncio.run(_ablated(read.request, arguments, is_script=read.is_script))
+    _write(folder, read, ablation, arguments.python)
+    print(f"{folder}/issue.md: {_verdict(ablation)}")
+    return 0 if ablation.is_reproduced else 1
+
+
+def _look(reader: SessionReader, read: _Read) -> None:
+    from fx_explorer.report.page.page import html_page
+
+    read.request = reader.request()
+    read.is_script = reader.is_of_a_script()
+    target = str((reader.meta("target") or {}).get("file") or "")
+    programs = {}
+    for file in reader.rows(model.SourceFile, is_user=True):
+        if file.text:
+            programs[file.path] = reader.text(file.text)
+    first = {target: programs.pop(target)} if target in programs else {}
+    read.programs = {**first, **programs}
+    read.page = html_page(reader, session_content(reader.path))
+    read.target = file_name(target)
+
+
+async def _ablated(
+    request: CaptureRequest, arguments: argparse.Namespace, *, is_script: bool
+) -> Ablation:
+    problem = "" if is_script else why_not_measured(request)
+    if problem:
+        raise UsageError(f"the program cannot be run in other ways: {problem}")
+    worker = forking_worker(arguments.python, arguments.timeout)
+    return await ablate(request, worker, arguments.budget, _narrate, is_script=is_script)
+
+
+def _narrate(text: str) -> None:
+    print(f"fx-explorer: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _write(folder: Path, read: _Read, ablation: Ablation, python: str) -> None:
+    names = ["session.fxs", "page.html"]
+    (folder / "page.html").write_text(read.page, encoding="utf-8", errors="backslashreplace")
+    programs = read.programs or {}
+    for path, text in programs.items():
+        name = f"program/{Path(path).name}"
+        (folder / "program").mkdir(exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+            names.append(name)
+    with zipfile.ZipFile(folder / "attachments.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.write(folder / name, name)
+    issue = DraftedIssue(
+        target=read.target,
+        program=next(iter(programs.values()), ""),
+        ablation=ablation,
+        versions=_versions(python),
+        attachments=["attachments.zip"],
+    )
+    (folder / "issue.md").write_text(issue_text(issue), encoding="utf-8")
+
+
+def _versions(python: str) -> str:
+    """Return what torch's own script says of the machine; or why it says nothing."""
+    executable = shutil.which(python) or python
+    try:
+        ran = subprocess.run(
+            [executable, "-m", "torch.utils.collect_env"],
+            capture_output=True,
+            text=True,
+            timeout=COLLECT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"python -m torch.utils.collect_env did not run: {error}"
+    if ran.returncode:
+        return f"python -m torch.utils.collect_env failed: {ran.stderr.strip()[-500:]}"
+    return ran.stdout
+
+
+def _verdict(ablation: Ablation) -> str:
+    if not ablation.is_reproduced:
+        return "nothing fails or differs with torch.compile alone"
+    if ablation.component:
+        return f"the first backend that does not pass adds {ablation.component}"
+    if ablation.not_tried:
+        return (
+            f"{counted(ablation.not_tried, 'run')} left out, as --budget is used up: which "
+            "component it is of is not known"
+        )
+    return "it fails or differs as it is, and by none of the backends alone"

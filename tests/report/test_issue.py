@@ -1,0 +1,121 @@
+"""These tests check the draft of an issue: the ablation names the component, and the text has what
+PyTorch's form asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.cli import main
+from fx_explorer.model import CaptureRequest
+from fx_explorer.report import issue_ablation
+from fx_explorer.report.issue_ablation import (
+    AS_IT_IS,
+    BACKENDS,
+    WITHOUT,
+    Ablation,
+    Result,
+    Tried,
+    ablate,
+)
+from fx_explorer.report.issue_draft import DraftedIssue, issue_text
+from fx_explorer.trials import TrialWorker, ignore_message
+
+
+def _ablation(*results: Result, without: Result = "passes") -> Ablation:
+    """An ablation whose backends have these results."""
+    as_it_is: Result = next((result for result in results if result != "passes"), "passes")
+    tried = [Tried(WITHOUT, without), Tried(AS_IT_IS, as_it_is, "RuntimeError: bad")]
+    for attempt, result in zip(BACKENDS, results, strict=True):
+        tried.append(Tried(attempt.name, result, stage=attempt.stage))
+    tried.append(Tried("dynamic=False", "passes"))
+    return Ablation(tuple(tried), 'Traceback …\nRuntimeError: bad ``` "x"')
+
+
+@pytest.mark.parametrize(
+    ("ablation", "component"),
+    [
+        (_ablation("fails", "fails", "fails", "fails"), "Dynamo"),
+        (_ablation("passes", "differs", "differs", "differs"), "AOTAutograd"),
+        (_ablation("passes", "passes", "fails", "fails"), "decompositions or the partitioner"),
+        (_ablation("passes", "passes", "passes", "timed out"), "Inductor"),
+        (_ablation("passes", "passes", "passes", "passes"), ""),
+        (_ablation("fails", "fails", "fails", "fails", without="fails"), ""),
+    ],
+)
+def test_the_first_backend_that_does_not_pass_names_the_component(
+    ablation: Ablation, component: str
+) -> None:
+    assert ablation.component == component
+    assert ablation.is_reproduced == bool(component)
+
+
+def test_the_text_has_the_parts_of_the_form() -> None:
+    ablation = _ablation("passes", "passes", "passes", "fails")
+    text = issue_text(
+        DraftedIssue("model.py", "print('```')", ablation, "PyTorch version: 2.13.0", ["a.zip"])
+    )
+    for part in ("### 🐛 Describe the bug", "### Ablation", "### Error logs", "### Versions"):
+        assert f"\n{part}\n" in text
+    assert "adds Inductor (module: inductor). It passes with dynamic=False." in text
+    fences = re.findall(r"^(`{3,})", text, re.M)
+    assert fences[0] == fences[1] == "````", "the program has a fence of three"
+    assert len(fences) % 2 == 0
+    assert "<!-- Title: [Inductor] RuntimeError: bad -->" in text
+
+
+FAILING = """
+import torch
+
+@torch.library.custom_op("mine::op", mutates_args=())
+def op(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@op.register_fake
+def _(x):
+    raise RuntimeError("no shape of mine")
+
+print(torch.compile(lambda x: op(x) + 1, fullgraph=True)(torch.ones(2)).tolist())
+"""
+
+
+def test_a_program_that_fails_compiled_is_taken_apart(
+    tmp_path: Path, warm_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issue_ablation, "BACKENDS", BACKENDS[:2])
+    monkeypatch.setattr(issue_ablation, "PARTS", ())
+    (tmp_path / "failing.py").write_text(FAILING)
+    request = CaptureRequest(target=str(tmp_path / "failing.py"), session="", as_script=True)
+    worker = TrialWorker(python=warm_python, timeout_s=120)
+    ablation = asyncio.run(ablate(request, worker, 300, ignore_message, is_script=True))
+    results = [(tried.name, tried.result) for tried in ablation.tried]
+    assert results == [
+        (WITHOUT, "passes"),
+        (AS_IT_IS, "fails"),
+        ('backend="eager"', "fails"),
+        ('backend="aot_eager"', "fails"),
+    ]
+    assert ablation.component == "Dynamo"
+    assert "no shape of mine" in ablation.error
+
+
+def test_what_there_was_no_time_for_is_said(
+    tmp_path: Path, warm_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fine.py").write_text("import torch\nprint(1)\n")
+    request = CaptureRequest(target=str(tmp_path / "fine.py"), session="", as_script=True)
+    worker = TrialWorker(python=warm_python, timeout_s=120)
+    ablation = asyncio.run(ablate(request, worker, 0.0, ignore_message, is_script=True))
+    assert ablation.not_tried == len(ablation.tried) - 1
+    assert not ablation.is_reproduced
+
+
+def test_a_folder_that_is_there_is_not_written_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["issue", "model.py", "-o", str(tmp_path)]) == 2
+    assert "is there already" in capsys.readouterr().err

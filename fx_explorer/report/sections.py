@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -119,11 +120,44 @@ def _section(name: str, title: str, table: ViewTable) -> Section:
         name=name,
         title=title,
         shows=table.shows,
-        answer=(table.answer or table.notice) if shown else table.empty,
+        answer=without_keys((table.answer or table.notice) if shown else table.empty),
         columns=[table.columns[at] for at in kept],
         rows=shown,
         left_out=len(table.rows) - len(shown),
     )
+
+
+OF_KEYS = {
+    "x x": "fx-explorer fix",
+    "x t": "fx-explorer report --measure-breaks",
+    "x c": "fx-explorer ledger",
+    "x n": "fx-explorer numerics",
+    "x p": "fx-explorer bench",
+    "x d": "fx-explorer dynamic",
+    "x m": "fx-explorer memory",
+    "v m": f"“{SECTIONS['step_memory']}”",
+}
+"""Key of the app → what does the same outside of it."""
+
+_MAPPED = re.compile(rf"\b(?P<press>Press )?(?P<key>{'|'.join(OF_KEYS)})\b")
+
+_SENTENCE = re.compile(r"(?<=[.:]) (?=[A-Z“]|fx-explorer|[vcxop] [A-Za-z])")
+
+_NAMES_A_KEY = re.compile(r"(?:Press|Enter|Escape|[vcxopY] [A-Za-z0-9]) ")
+
+
+def without_keys(text: str) -> str:
+    """Return a text of the app for a report: a key is replaced by the command that does the same,
+    and a sentence on a key without one is left out.
+    """
+    replaced = _MAPPED.sub(_command_of, text)
+    kept = [part for part in _SENTENCE.split(replaced) if not _NAMES_A_KEY.match(part)]
+    return " ".join(kept)
+
+
+def _command_of(match: re.Match[str]) -> str:
+    run = "Run " if match["press"] else ""
+    return f"{run}{OF_KEYS[match['key']]}"
 
 
 def _is_used(column: TableColumn, at: int, rows: Sequence[TableRow]) -> bool:

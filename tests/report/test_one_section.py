@@ -13,6 +13,7 @@ import pytest
 from fx_explorer.cli import main
 from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.report.one_section import NAMES
+from fx_explorer.report.sections import without_keys
 from fx_explorer.session import SessionReader
 
 WHOLE = Path(__file__).parents[1] / "data" / "screens" / "whole.fxs.gz"
@@ -40,6 +41,27 @@ def test_each_section_is_there_in_each_format(
         if name in TABLES:
             with SessionReader(session) as reader:
                 assert content["count"] == len(TABLES[name](reader).rows), name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "1 break · 1 more graph. Enter goes to your line. x x shows what may avoid one, x t how "
+            "long each takes.",
+            "1 break · 1 more graph. fx-explorer fix shows what may avoid one, fx-explorer report "
+            "--measure-breaks how long each takes.",
+        ),
+        (
+            "Nothing yet. Press x n: it is called.",
+            "Nothing yet. Run fx-explorer numerics: it is called.",
+        ),
+        ("Nothing is marked. Press c m on a node.", "Nothing is marked."),
+        ("size 0 of x (now 4) of x is", "size 0 of x (now 4) of x is"),
+    ],
+)
+def test_keys_of_the_app_are_commands_in_a_report(text: str, expected: str) -> None:
+    assert without_keys(text) == expected
 
 
 def test_a_view_without_rows_says_why(session: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.output
     if folder.exists():
         raise UsageError(f"{folder} is there already: name a folder that is not")
+    check_program(arguments)  # before anything is written
     read = _Read()
 
     def look(reader: SessionReader) -> None:
@@ -107,7 +108,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{arguments.target} does not say how to run its program: give the target itself"
         )
-    check_program(arguments)
     ablation = asyncio.run(_ablated(read.request, arguments, is_script=read.is_script))
     _write(folder, read, ablation, arguments.python)
     print(f"{folder}/issue.md: {_verdict(ablation)}")

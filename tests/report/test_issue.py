@@ -5,6 +5,7 @@ PyTorch's form asks for.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 from pathlib import Path
 
@@ -119,3 +120,14 @@ def test_a_folder_that_is_there_is_not_written_into(
 ) -> None:
     assert main(["issue", "model.py", "-o", str(tmp_path)]) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_strangers_session_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = Path(__file__).parents[1] / "data" / "screens" / "whole.fxs.gz"
+    (tmp_path / "whole.fxs").write_bytes(gzip.decompress(whole.read_bytes()))
+    folder = tmp_path / "draft"
+    assert main(["issue", str(tmp_path / "whole.fxs"), "-o", str(folder)]) == 2
+    assert "add --trust" in capsys.readouterr().err
+    assert not folder.exists()

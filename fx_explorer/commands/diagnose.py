@@ -31,7 +31,7 @@ from fx_explorer.findings.eager_calls import (
 )
 from fx_explorer.findings.every_kind import Search, findings, search, worst_first
 from fx_explorer.findings.finding import Finding
-from fx_explorer.findings.report import finding_object
+from fx_explorer.findings.report import finding_lines, finding_object
 from fx_explorer.findings.trials import (
     BUDGET_S,
     Before,
@@ -57,7 +57,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.instruments.numerics.figures import add_numerics
 from fx_explorer.instruments.numerics.trial import compare_with_eager
 from fx_explorer.model import CacheComparison, CaptureRequest, Numerics, RemedyTrial
-from fx_explorer.output.terminal import Hanging, print_fitted
+from fx_explorer.output.terminal import print_fitted
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import draws_by_inductor
 from fx_explorer.trials import TrialWorker, forking_worker, why_not_measured
@@ -288,12 +288,8 @@ def _narrate(text: str) -> None:
 
 def _print(session: _Session) -> None:
     found = session.findings
-    for number, finding in enumerate(found, start=1):
-        cost = f"  [{finding.cost}]" if finding.cost else ""
-        print_fitted(Hanging(f"{number}. ", printable(f"{finding.text}{cost}")))
-        for line in finding.detail.splitlines():
-            print_fitted(Hanging("   ", printable(line)))
-        print()
+    for line in finding_lines(found):
+        print_fitted(line)
     if found:
         print_fitted(f"{session.search.summary}: --json lists them.")
     else:

@@ -1,8 +1,22 @@
-"""Findings in the JSON report."""
+"""Findings in the JSON report, and as lines of text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import Hanging, Line
+
+
+def finding_lines(findings: Iterable[Finding]) -> Iterator[Line]:
+    """Yield findings as a numbered list, each with its cost, its detail and an empty line."""
+    for number, finding in enumerate(findings, start=1):
+        cost = f"  [{finding.cost}]" if finding.cost else ""
+        yield Hanging(f"{number}. ", printable(f"{finding.text}{cost}"))
+        for line in finding.detail.splitlines():
+            yield Hanging("   ", printable(line))
+        yield ""
 
 
 def finding_object(finding: Finding) -> dict[str, object]:

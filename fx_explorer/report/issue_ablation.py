@@ -151,7 +151,8 @@ async def ablate(
         if time.monotonic() > ends_at:
             tried.append(Tried(attempt.name, "not tried", "--budget is used up", 0, attempt.stage))
             continue
-        tell(f"running the program with {attempt.name}")
+        how = attempt.name if attempt.name == AS_IT_IS else f"with {attempt.name}"
+        tell(f"running the program {how}")
         settings = {**built.settings, **attempt.settings}
         changed = straight_through(built, settings=settings, verify=not is_script)
         seen = await _seen(changed, worker)

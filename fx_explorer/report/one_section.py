@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterator
 
 from fx_explorer.findings.every_kind import findings, search
-from fx_explorer.findings.report import finding_object
-from fx_explorer.highlight import printable
+from fx_explorer.findings.report import finding_lines, finding_object
 from fx_explorer.output.formats import Block, text_of
-from fx_explorer.output.terminal import Hanging, Line
+from fx_explorer.output.terminal import Line
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer
 from fx_explorer.report.markdown import findings_in_markdown, section_in_markdown
@@ -86,12 +85,7 @@ def _finding_lines(reader: SessionReader, limit: int) -> Iterator[Line]:
     every_finding = findings(reader)
     if not every_finding:
         yield "No problem was found."
-    for number, finding in enumerate(every_finding[:limit], start=1):
-        cost = f"  [{finding.cost}]" if finding.cost else ""
-        yield Hanging(f"{number}. ", printable(f"{finding.text}{cost}"))
-        for line in finding.detail.splitlines():
-            yield Hanging("   ", printable(line))
-        yield ""
+    yield from finding_lines(every_finding[:limit])
     yield search(reader).description
 
 

@@ -22,7 +22,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.report.issue_ablation import Ablation, ablate
-from fx_explorer.report.issue_draft import DraftedIssue, issue_text
+from fx_explorer.report.issue_draft import DraftedIssue, compared, issue_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
 from fx_explorer.trials import forking_worker, why_not_measured
@@ -187,7 +187,7 @@ def _versions(python: str) -> str:
 
 def _verdict(ablation: Ablation) -> str:
     if not ablation.is_reproduced:
-        return "nothing fails or differs with torch.compile alone"
+        return f"it does the same with and without torch.compile. {compared(ablation)}"
     if ablation.component:
         return f"the first backend that does not pass adds {ablation.component}"
     if ablation.not_tried:

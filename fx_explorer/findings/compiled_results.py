@@ -44,7 +44,7 @@ async def compare_built(
     """Compare what a built program prints with two runs in eager mode, and where it differs run it
     with ``aot_eager``. None where nothing differs.
     """
-    differing = tuple(_otherwise(built, eager))
+    differing = tuple(printed_otherwise(built, eager))
     if _is_about_compiling(differing):
         # A line such as "compiled 3.1" is a result, or a time: a second run tells them apart.
         again = await run_built(request, worker, use_caches=False)
@@ -59,7 +59,9 @@ async def compare_built(
     settings = {**request.settings, "compile.backend": AOT_EAGER}
     other = await run_program(straight_through(request, settings=settings), worker)
     is_right = (
-        other is not None and other.ended == eager[0].ended and not list(_otherwise(other, eager))
+        other is not None
+        and other.ended == eager[0].ended
+        and not list(printed_otherwise(other, eager))
     )
     return BuiltResults(differing, is_right)
 
@@ -67,7 +69,9 @@ async def compare_built(
 _COMPILING = re.compile(r"\bcompil", re.I)
 
 
-def _otherwise(run: ProgramRun, eager: tuple[ProgramRun, ProgramRun]) -> Iterator[tuple[str, str]]:
+def printed_otherwise(
+    run: ProgramRun, eager: tuple[ProgramRun, ProgramRun]
+) -> Iterator[tuple[str, str]]:
     """Yield (line, line of eager mode) where a run prints otherwise; without the lines that count
     compilations.
     """

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.words import first_line
-from fx_explorer.findings.without_compile import ProgramRun, differing_lines, run_of
+from fx_explorer.findings.compiled_results import printed_otherwise
+from fx_explorer.findings.without_compile import ProgramRun, run_of
 from fx_explorer.model import CaptureRequest
 from fx_explorer.overview.ending import failures
 from fx_explorer.session import SessionReader
@@ -81,6 +82,8 @@ class Ablation:
     tried: tuple[Tried, ...]
     error: str = ""
     """The traceback of the program as it is; empty where it raises none."""
+    is_script: bool = False
+    """Whether only what it prints was compared, and not its results."""
 
     def of(self, name: str) -> Tried | None:
         return next((tried for tried in self.tried if tried.name == name), None)
@@ -146,7 +149,7 @@ async def ablate(
     first = await _seen(plain, worker)
     second = await _seen(plain, worker)
     tried = [_without(first, second)]
-    error = ""
+    error, unsteady = "", frozenset[str]()
     for attempt in (Attempt(AS_IT_IS, {}), *BACKENDS, *PARTS):
         if time.monotonic() > ends_at:
             tried.append(Tried(attempt.name, "not tried", "--budget is used up", 0, attempt.stage))
@@ -156,10 +159,13 @@ async def ablate(
         settings = {**built.settings, **attempt.settings}
         changed = straight_through(built, settings=settings, verify=not is_script)
         seen = await _seen(changed, worker)
-        tried.append(_judged(attempt, seen, first, second))
         if attempt.name == AS_IT_IS:
             error = seen[1].error
-    return Ablation(tuple(tried), error)
+            if list(_printed(seen[1], first[1], second[1])):
+                again = await _seen(changed, worker)
+                unsteady = _unsteady(seen[1], again[1], first[1], second[1])
+        tried.append(_judged(attempt, seen, first, second, unsteady))
+    return Ablation(tuple(tried), error, is_script)
 
 
 _Outcome = tuple[model.Outcome, _Seen, float]
@@ -191,27 +197,49 @@ def _without(first: _Outcome, second: _Outcome) -> Tried:
     return Tried(WITHOUT, "passes", took_s=took_s)
 
 
-def _judged(attempt: Attempt, seen: _Outcome, first: _Outcome, second: _Outcome) -> Tried:
+def _judged(
+    attempt: Attempt,
+    seen: _Outcome,
+    first: _Outcome,
+    second: _Outcome,
+    unsteady: frozenset[str],
+) -> Tried:
     outcome, found, took_s = seen
     if outcome.kind == "timed_out":
         return Tried(attempt.name, "timed out", outcome.message, took_s, attempt.stage)
     if not outcome.went_well:
         message = first_line(outcome.message) or outcome.kind
         return Tried(attempt.name, "fails", message, took_s, attempt.stage)
-    difference = next(_differences(found, first[1], second[1]), "")
+    difference = next(_differences(found, first[1], second[1], unsteady), "")
     result: Result = "differs" if difference else "passes"
     return Tried(attempt.name, result, difference, took_s, attempt.stage)
 
 
-def _differences(seen: _Seen, first: _Seen, second: _Seen) -> Iterator[str]:
+def _differences(
+    seen: _Seen, first: _Seen, second: _Seen, unsteady: frozenset[str]
+) -> Iterator[str]:
     """Yield what differs from eager mode: by PyTorch's rule for a target, by what is printed for a
     script.
     """
     if seen.verification:
         yield from seen.verification.differences
-    if seen.run and first.run and second.run:
-        for line, expected in differing_lines(seen.run, first.run, second.run):
+    for line, expected in _printed(seen, first, second):
+        if expected not in unsteady:
             yield f"prints “{line}”, without torch.compile “{expected}”"
+
+
+def _printed(seen: _Seen, first: _Seen, second: _Seen) -> Iterator[tuple[str, str]]:
+    """Yield (line, line without torch.compile) where a run prints otherwise."""
+    if seen.run and first.run and second.run:
+        yield from printed_otherwise(seen.run, (first.run, second.run))
+
+
+def _unsteady(seen: _Seen, again: _Seen, first: _Seen, second: _Seen) -> frozenset[str]:
+    """Return the lines that two runs as it is print in different ways: times and the like."""
+    before = {expected: line for line, expected in _printed(seen, first, second)}
+    after = {expected: line for line, expected in _printed(again, first, second)}
+    differing = {*before, *after}
+    return frozenset(line for line in differing if before.get(line) != after.get(line))
 
 
 def rows_of(tried: Sequence[Tried]) -> list[list[str]]:

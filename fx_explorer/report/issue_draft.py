@@ -93,7 +93,7 @@ def _summary(ablation: Ablation) -> str:
     if not ablation.is_reproduced:
         return (
             f"The program {_verb(as_it_is.result)} with torch.compile and {_verb(without.result)} "
-            "without it, so this draft has no difference to report."
+            f"without it, so this draft has no difference to report. {compared(ablation)}"
         )
     text = (
         f"The program {_verb(without.result)} without torch.compile and {_verb(as_it_is.result)} "
@@ -109,6 +109,13 @@ def _summary(ablation: Ablation) -> str:
     if ablation.helps:
         text += f" It passes with {listed(ablation.helps)}."
     return text
+
+
+def compared(ablation: Ablation) -> str:
+    """Return what was compared, and what was not."""
+    if ablation.is_script:
+        return "Compared: errors and what it prints. Not compared: results that it does not print."
+    return "Compared: errors and results, by PyTorch's rule."
 
 
 def _verb(result: str) -> str:

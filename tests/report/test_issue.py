@@ -104,6 +104,38 @@ def test_a_program_that_fails_compiled_is_taken_apart(
     assert "no shape of mine" in ablation.error
 
 
+DIFFERING = """
+import time
+import torch
+
+def f(x):
+    return x + 1 if torch.compiler.is_compiling() else x
+
+print("compiled", torch.compile(f)(torch.ones(2)).tolist())
+print("compiled at", time.time())
+"""
+
+
+def test_a_script_that_prints_another_result_differs_and_a_time_is_none(
+    tmp_path: Path, warm_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issue_ablation, "BACKENDS", BACKENDS[:1])
+    monkeypatch.setattr(issue_ablation, "PARTS", ())
+    (tmp_path / "differing.py").write_text(DIFFERING)
+    request = CaptureRequest(
+        target=str(tmp_path / "differing.py"), session="", as_script=True, backend="eager",
+        settings={"compile.backend": "eager"},
+    )  # fmt: skip
+    worker = TrialWorker(python=warm_python, timeout_s=120)
+    ablation = asyncio.run(ablate(request, worker, 300, ignore_message, is_script=True))
+    assert [tried.result for tried in ablation.tried] == ["passes", "differs", "differs"]
+    as_it_is = ablation.of(AS_IT_IS)
+    assert as_it_is is not None
+    assert as_it_is.message == (
+        "prints “compiled [2.0, 2.0]”, without torch.compile “compiled [1.0, 1.0]”"
+    )
+
+
 def test_what_there_was_no_time_for_is_said(
     tmp_path: Path, warm_python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

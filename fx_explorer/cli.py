@@ -63,7 +63,8 @@ COMMANDS: dict[str, str] = {
         "compile time of each"
     ),
     "memory": (
-        "predict the peak memory of a training step, its parts, and the memory kernel by kernel"
+        "predict the peak memory of a training step, its parts, and the memory kernel by kernel; "
+        "read CUDA memory snapshots"
     ),
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": (

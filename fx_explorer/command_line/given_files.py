@@ -133,7 +133,7 @@ def _of_log_or_archive(
     app reads the log.
     """
     kind = kind_of_file(file).kind
-    if kind in ("log", "torch_logs", "tritonparse", "provenance"):
+    if kind in ("log", "torch_logs", "tritonparse", "provenance", "memory_snapshot"):
         return given_log(command, file, arguments, until)
     if kind == "page":
         return _session_in(command, file, arguments, until)
@@ -259,6 +259,9 @@ SHOW_LOGS = (
 )  # fmt: skip
 """Commands that have something to say of a log."""
 
+SHOW_SNAPSHOTS = ("explore", "report", "memory")
+"""Commands that have something to say of a CUDA memory snapshot alone."""
+
 
 def given_log(
     command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
@@ -268,6 +271,7 @@ def given_log(
     """
     # All of them are not needed for Python files.
     from fx_explorer.command_line.logs import LogProgress
+    from fx_explorer.instruments.memory.snapshot_session import read_snapshot_alone
     from fx_explorer.readers.debug_directory import read_directory
     from fx_explorer.readers.provenance_table import read_table
     from fx_explorer.readers.torch_log_text import read_text
@@ -276,12 +280,15 @@ def given_log(
     from fx_explorer.readers.tritonparse_log import read_tritonparse
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
-    shows = (*SHOW_LOGS, "kernel") if kind == "tritonparse" else SHOW_LOGS
-    if command not in shows or _tries(arguments):
+    shows = {"tritonparse": (*SHOW_LOGS, "kernel"), "memory_snapshot": SHOW_SNAPSHOTS}.get(
+        kind, SHOW_LOGS
+    )
+    is_beside_snapshot = command == "memory" and getattr(arguments, "snapshot", None) is not None
+    if (command not in shows and not is_beside_snapshot) or _tries(arguments):
         writer = "Triton" if kind == "tritonparse" else "torch"
         raise UsageError(
             f"{log} is what {writer} wrote of a program, and not the program, which fx-explorer "
-            f"{command} needs for this. Look at the log with: fx-explorer {log}"
+            f"{command} needs for this. Look at it with: fx-explorer {log}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
         raise UsageError(
@@ -295,7 +302,12 @@ def given_log(
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    short = {"directory": read_directory, "torch_logs": read_text, "provenance": read_table}
+    short = {
+        "directory": read_directory,
+        "torch_logs": read_text,
+        "provenance": read_table,
+        "memory_snapshot": read_snapshot_alone,
+    }
     has_profile = (
         getattr(arguments, "profile", None) is not None
     )  # it is joined to all that the log has

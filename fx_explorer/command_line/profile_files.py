@@ -1,5 +1,5 @@
-"""This module handles ``--profile``: a profile of torch.profiler is read, joined to the given
-session, and stored in it.
+"""This module joins what was measured elsewhere to a given session, and stores it there: a profile
+of torch.profiler (``--profile``), a CUDA memory snapshot.
 
 A session that cannot be written to is copied into a temporary directory first.
 """
@@ -46,14 +46,33 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
     session = Path(target)
     with _Progress(trace) as progress:
         joined = joined_profile(session, trace, progress.show_progress)
+    writable = _writable(session, "profile", until)
+    add_profile(writable, joined)
+    return writable
+
+
+def session_with_snapshot(session: Path, snapshot: Path, until: contextlib.ExitStack) -> Path:
+    """Return the session with a CUDA memory snapshot: the given one, or a copy, which ``until``
+    removes. Raises SessionError for a file that is no snapshot.
+    """
+    from fx_explorer.instruments.memory.snapshot_figures import add_snapshot, snapshot_figures
+
+    figures = snapshot_figures(snapshot)
+    writable = _writable(session, "snapshot", until)
+    add_snapshot(writable, figures)
+    return writable
+
+
+def _writable(session: Path, what: str, until: contextlib.ExitStack) -> Path:
+    """Return the session, or a copy of one that cannot be written to, which the user is told."""
     folder = until.enter_context(temporary_folder())
     writable = writable_session(session, folder)
     if writable != session:
         print_fitted(
-            f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is",
+            f"fx-explorer: the {what} is joined to a copy: {printable(str(session))} stays as it "
+            "is",
             sys.stderr,
         )
-    add_profile(writable, joined)
     return writable
 
 

@@ -289,6 +289,11 @@ ONLY_NAMES = (
     "directory it is from."
 )
 
+ONLY_MEMORY = (
+    "It has what the allocator did, with Python stacks: of torch's graphs, breaks and guards there "
+    "is nothing in it."
+)
+
 ONLY_TRITON = (
     "It has what Triton compiled and launched: of torch's graphs, breaks and guards there is "
     "nothing in it."
@@ -330,6 +335,9 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         events = f"{counted(records, 'event')}{whole}: {_kinds_with_counts(log)}"
         text = f"{name} is a log of tritonparse: {events}."
         yield Fact("run", severity, text, ONLY_TRITON, view="kernels")
+    elif log.get("format") == "memory_snapshot":
+        text = f"{name} is a CUDA memory snapshot: {counted(records, 'event')} of its history."
+        yield Fact("run", severity, text, ONLY_MEMORY, view="source")
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", severity, text, NOT_TOLD, view="source")

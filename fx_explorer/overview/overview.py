@@ -23,6 +23,7 @@ from fx_explorer.analysis.whole_session import (
     is_debug_directory,
     is_log,
     is_provenance,
+    is_snapshot_alone,
     is_tritonparse,
     knows_breaks,
     not_decoded,
@@ -72,6 +73,7 @@ from fx_explorer.overview.result_facts import (
     ledger_facts,
     memory_facts,
     profile_facts,
+    snapshot_facts,
     support_facts,
     time_facts,
 )
@@ -90,6 +92,11 @@ shown in a view.
 LAUNCHES_IN = (
     "How often each was launched, with what, and what differed is in the document Launches "
     "beside it."
+)
+
+JOIN = (
+    "Beside a session or a log of the same program, each line has its operations: "
+    "fx-explorer memory SESSION SNAPSHOT."
 )
 
 FILTERED = (
@@ -151,6 +158,7 @@ def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:
         *_findings(reader),
         *stays_on_the_cpu_facts(reader),
         *profile_facts(reader),
+        *snapshot_facts(reader),
         *cuda_graph_facts(reader),
         *device_copy_facts(reader),
         *_graphs(reader, figures, distinct_breaks(reader)),
@@ -512,6 +520,10 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact]) -> Iterator[Fact]:
         first = notices[0]
         text = f"No problem was found. Notice: {first.text}"
         yield Fact("next", "notice", text, first.detail, first.place, first.view)
+    elif is_snapshot_alone(reader):
+        text = "See what each line holds at the peak."
+        document = artifact_document(reader.rows(model.Artifact, limit=1)[0], "snapshot")
+        yield Fact("next", "good", text, JOIN, Place(document), "source")
     elif is_provenance(reader):
         table = reader.rows(model.Artifact, limit=1)[0]
         place = Place(artifact_document(table, "table"))

@@ -259,6 +259,19 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("profile", severity, sentence, view="profile")
 
 
+def snapshot_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what a CUDA memory snapshot says; nothing where none was read."""
+    from fx_explorer.instruments.memory.snapshot_figures import figures_of
+
+    figures = figures_of(reader)
+    if figures is None:
+        return
+    from fx_explorer.instruments.memory.snapshot_report import verdict  # for those with a snapshot
+
+    for sentence in verdict(figures):
+        yield Fact("memory", "good", sentence, view="memory")
+
+
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much each backend supports, for backends that report it; torch's own ``eager`` and
     others do not.

@@ -32,6 +32,8 @@ from fx_explorer.instruments.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.instruments.ledger.figures import ledger_figures
 from fx_explorer.instruments.ledger.report import ledger_object
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
+from fx_explorer.instruments.memory.snapshot_figures import figures_of as snapshot_figures_of
+from fx_explorer.instruments.memory.snapshot_report import snapshot_object
 from fx_explorer.instruments.numerics.figures import numerics_of
 from fx_explorer.instruments.numerics.report import numerics_object
 from fx_explorer.instruments.options.explained_options import explained_options
@@ -161,6 +163,7 @@ def json_report(reader: SessionReader) -> Json:
             "numerics": _numerics(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
+            "memory_snapshot": _memory_snapshot(reader),
             "cuda_graphs": cuda_graphs_of_report(reader),
             "support": support_object(summaries(reader), backend_support(reader)),
             "front_ends": front_ends(reader),
@@ -182,6 +185,12 @@ def _numerics(reader: SessionReader) -> Json | None:
     """Return the session's comparison with eager mode; None without one."""
     numerics = numerics_of(reader)
     return numerics_object(numerics) if numerics else None
+
+
+def _memory_snapshot(reader: SessionReader) -> Json | None:
+    """Return the session's CUDA memory snapshot; None without one."""
+    figures = snapshot_figures_of(reader)
+    return snapshot_object(reader, figures) if figures else None
 
 
 def _bench(reader: SessionReader) -> Json | None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.whole_session import is_snapshot_alone
 from fx_explorer.argument_types import words
 from fx_explorer.command_line.capture_options import (
     add_allow_argument,
@@ -20,6 +22,7 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, add_format_argument, text_output
+from fx_explorer.command_line.profile_files import session_with_snapshot
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.memory.verdict import TENSORS
 from fx_explorer.output.terminal import width_for
@@ -36,6 +39,9 @@ memory that library calls take while they work is measured.
 A step is a call and its backward, with no gradients before it. With --measure the program is built
 and called, compiled and uncompiled, in processes of their own.
 
+SNAPSHOT is what torch.cuda.memory._dump_snapshot wrote: what was held at the peak of a real run, by
+line, is printed with the operations of X. It is read, and nothing of it is run.
+
 examples:
   fx-explorer memory model.py                            the peak of a training step, and the \
 timeline
@@ -45,6 +51,8 @@ timeline
 kind
   fx-explorer memory model.py --measure                  beside what is allocated, compiled and in \
 eager mode
+  fx-explorer memory snapshot.pickle                     what a CUDA memory snapshot says
+  fx-explorer memory train.fxs snapshot.pickle           the same with the operations of a session
   fx-explorer memory model.py --budgets 1,0.5,0 --measure --svg budgets.svg    memory against time
 
 exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as
@@ -55,6 +63,14 @@ for every command
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
+    parser.add_argument(
+        "snapshot",
+        metavar="SNAPSHOT",
+        type=Path,
+        nargs="?",
+        default=None,
+        help="a CUDA memory snapshot of the program that the session or log X is of",
+    )
     add_format_argument(parser)
     parser.add_argument(
         "--measure",
@@ -104,6 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the prediction. Returns 1 where no graph could be read, or where a measurement
     failed.
     """
+    if arguments.snapshot:
+        return _print_joined(arguments)
     if arguments.measure or arguments.budgets or arguments.svg:
         return asyncio.run(_try(arguments))
     known: list[bool] = []
@@ -114,9 +132,42 @@ def run(arguments: argparse.Namespace) -> int:
     return ended or int(not all(known))
 
 
+def _print_joined(arguments: argparse.Namespace) -> int:
+    """Join a snapshot to the session that X is, and print it. Raises UsageError for a target."""
+    if not is_session(arguments.target):
+        raise UsageError(
+            "a memory snapshot is read beside a session or a log of the same program, and "
+            f"{arguments.target} is neither. Record the program first: fx-explorer run "
+            f"{arguments.target}"
+        )
+    with contextlib.ExitStack() as until:
+        session = session_with_snapshot(Path(arguments.target), arguments.snapshot, until)
+        with SessionReader(session) as reader:
+            _print_snapshot(reader, arguments.format)
+    return 0
+
+
+def _print_snapshot(reader: SessionReader, format_: str) -> bool:
+    """Print the session's snapshot. Returns whether it has one."""
+    from fx_explorer.instruments.memory import snapshot_report
+    from fx_explorer.instruments.memory.snapshot_figures import figures_of
+
+    figures = figures_of(reader)
+    if figures is None:
+        return False
+    if format_ == "text":
+        text = snapshot_report.snapshot_text(reader, figures, width_for(sys.stdout))
+    else:
+        text = snapshot_report.FORMATS[format_](reader, figures)
+    sys.stdout.write(text)
+    return True
+
+
 def _print_memory(reader: SessionReader, format_: str, optimizer: str) -> bool:
     from fx_explorer.instruments.memory.report import FORMATS, memory_report, memory_text
 
+    if is_snapshot_alone(reader):
+        return _print_snapshot(reader, format_)
     report = memory_report(reader, optimizer)
     width = width_for(sys.stdout)
     if format_ == "text":

@@ -57,6 +57,16 @@ def operations_by_source_line(reader: SessionReader) -> dict[int, dict[int, int]
     return lines
 
 
+def operations_on_line(reader: SessionReader, file: int, line: int) -> list[int]:
+    """Return the operations of Dynamo's graphs that are written on a line of a SourceFile."""
+    return reader.column(
+        "SELECT node.id FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' "
+        f"AND node.file=? AND node.line=? AND {IS_CALL} ORDER BY node.id LIMIT {MOST_COUNTED}",
+        file,
+        line,
+    )
+
+
 def stacks_by_source_line(reader: SessionReader, file: int) -> dict[int, int]:
     """Return line (from 1) of a SourceFile → how many stacks of operations pass through it, of
     those of the first ``MOST_COUNTED`` operations.

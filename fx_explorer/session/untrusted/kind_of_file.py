@@ -27,7 +27,7 @@ Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
     "aot_inductor", "archive",
     "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "page", "packed",
-    "notebook", "text",
+    "memory_snapshot", "notebook", "text",
 ]  # fmt: skip
 """Kind of a file. ``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive with
 other content, ``packed`` one that may have logs in it.
@@ -162,6 +162,17 @@ _TABLE = re.compile(
 _PROGRAMS = (".py", ".pyi", ".pyw", ".ipynb", ".json", ".toml")
 """Suffixes of files that may quote such a line and are something else."""
 
+_MEMORY_SNAPSHOT = FileKind(
+    "memory_snapshot", "a CUDA memory snapshot", "Look at it with: fx-explorer {file}"
+)
+
+_SNAPSHOT = re.compile(
+    rb"\x80[\x02-\x05].{0,60}(?:segments|device.{1,60}address.{1,60}total_size)", re.S
+)
+"""Matches the pickle that torch.cuda.memory._dump_snapshot writes (torch/cuda/memory.py), or that
+of the list that torch.cuda.memory_snapshot returns.
+"""
+
 _CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
 
 
@@ -199,8 +210,8 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         )
     if start.startswith((_ZIP, _EMPTY_ZIP)):
         return _archive(file)
-    if start.startswith(_GZIP) and (log := _kind_of_log(_unpacked(start))):
-        return log
+    if start.startswith(_GZIP) and (packed := _kind_inside(_unpacked(start))):
+        return packed
     if start.startswith(_ZSTD):
         return _packed_with_zstd(file)
     if is_tar(start) or (start.startswith(_PACKED) and is_tar(unpacked_start(start))):
@@ -208,16 +219,29 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
     for beginning, description, advice in _BINARY:
         if start.startswith(beginning):
             return FileKind("binary", description, advice)
+    if _SNAPSHOT.match(start):
+        return _MEMORY_SNAPSHOT
     # A pickle, or safetensors: eight bytes of length, then JSON.
     if start.startswith(b"\x80") or (start[8:9] == b"{" and b"dtype" in start):
         return FileKind("binary", _CHECKPOINT, _THE_PYTHON_FILE)
     if b"\0" in start:
-        if start.startswith(b"#!") and _ZIP in start:
-            return FileKind(
-                "binary", "a zip archive for Python to run", "Unpack it and name its directory"
-            )
-        return FileKind("binary", "binary data")
+        return _binary(start)
     return _text(file, start)
+
+
+def _binary(start: bytes) -> FileKind:
+    if start.startswith(b"#!") and _ZIP in start:
+        return FileKind(
+            "binary", "a zip archive for Python to run", "Unpack it and name its directory"
+        )
+    return FileKind("binary", "binary data")
+
+
+def _kind_inside(start: bytes) -> FileKind | None:
+    """Return the kind of a file packed with gzip that is opened as it is; None for any other."""
+    if _SNAPSHOT.match(start):
+        return _MEMORY_SNAPSHOT
+    return _kind_of_log(start)
 
 
 def _kind_of_log(start: bytes) -> FileKind | None:

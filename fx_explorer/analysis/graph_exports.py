@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.graph_uses import uses_in_graph
 from fx_explorer.analysis.words import value_text
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -18,7 +19,6 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.kernels import kernels_of_each
-from fx_explorer.session.queries.regions import edges_of_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def graph_as_dot(reader: SessionReader, graph: model.Graph, origin: str) -> str:
             label = f"    label={_quoted(module)};"
             inside = [f"  subgraph cluster_{number} {{", label, *map("  {}".format, inside), "  }"]
         lines += inside
-    for producer, consumer in edges_of_graph(reader, graph):
+    for producer, consumer in uses_in_graph(reader, graph, reader.nodes(graph)):
         lines.append(f"  n{producer} -> n{consumer};")
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -118,7 +118,7 @@ def graph_as_graphml(reader: SessionReader, graph: model.Graph, origin: str) -> 
         known = {"name": node.name, **node.attributes}
         allowed = {key: text.translate(_NOT_IN_XML) for key, text in known.items()}
         directed.add_node(f"n{node.id}", **allowed)
-    for producer, consumer in edges_of_graph(reader, graph):
+    for producer, consumer in uses_in_graph(reader, graph, reader.nodes(graph)):
         directed.add_edge(f"n{producer}", f"n{consumer}")
     body = "\n".join(networkx.generate_graphml(directed))
     comment = origin.replace("--", "—")
@@ -130,7 +130,7 @@ def graph_for_model_explorer(reader: SessionReader, graph: model.Graph, origin: 
     ``model-explorer FILE.json``.
     """
     incoming: dict[int, list[int]] = {}
-    for producer, consumer in edges_of_graph(reader, graph):
+    for producer, consumer in uses_in_graph(reader, graph, reader.nodes(graph)):
         incoming.setdefault(consumer, []).append(producer)
     nodes = []
     for node in graph_nodes(reader, graph):

@@ -197,7 +197,7 @@ def source_heat(reader: SessionReader) -> SourceHeat:
     100,000, but never all of their rows at once.
     """
     with reader.snapshot():
-        measure, weights = _weights(reader)
+        measure, weights = kernel_weights(reader)
         whole = sum(weights.values())
         files: dict[int, dict[int, list[tuple[int, float]]]] = {}
         for kernel, file, line, part in _parts(reader, weights):
@@ -230,8 +230,10 @@ def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int
                     yield kernel, file, line, operations / count
 
 
-def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
-    """Return the kind of weight, and the weight of each kernel in use."""
+def kernel_weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
+    """Return the kind of weight, and the weight of each kernel in use: the time of all its calls,
+    or the bytes they move where no time is known.
+    """
     times, calls = KernelTimes(reader), call_counts(reader)
     weights: dict[int, float] = {}
     kinds: set[TimeKind] = set()

@@ -25,6 +25,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
+from fx_explorer.report.page.drawn_graphs import DrawnGraphs, drawn_graphs
 from fx_explorer.report.page.linked_texts import LinkedTexts, linked_texts
 from fx_explorer.report.sections import Section, sections
 from fx_explorer.session import SessionReader
@@ -46,8 +47,12 @@ class _Page:
     panes: Mapping[str, str]
     left_out: int
     has_texts: bool
+    drawn: DrawnGraphs
     is_log: bool
 
+
+SCRIPTS = ("page.js", "linked_view.js", "graph_parts.js", "graph_view.js", "start.js")
+"""The scripts of the page in their order; it has them as one."""
 
 PANES = {"source": "Source", "graph": "Graph", "kernel": "Generated code"}
 """Pane → its title."""
@@ -57,22 +62,24 @@ def html_page(reader: SessionReader, session: bytes) -> str:
     """Return the page of a session; ``session`` is the file itself, which the page carries."""
     with reader.snapshot():
         texts = linked_texts(reader)
-        page = _page(reader, texts)
+        drawn = drawn_graphs(reader, texts.texts)
+        page = _page(reader, texts, drawn)
     place_link = partial(_place_link, _numbers(texts), texts)
     template = _environment(place_link).get_template("page.html")
-    style, script = _resource("page.css"), _resource("page.js")
+    style, script = _resource("page.css"), "\n".join(map(_resource, SCRIPTS))
     return template.render(
         page=page,
         style=style,
         script=script,
         policy=_policy(style, script),
-        data=compressed(json.dumps(_data(texts), separators=(",", ":")).encode()),
+        data=_packed(_data(texts)),
+        drawn=_packed(drawn.data),
         session=compressed(session),
         session_name=f"{_file_stem(page.target)}.fxs",
     )
 
 
-def _page(reader: SessionReader, texts: LinkedTexts) -> _Page:
+def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Page:
     every_finding = findings(reader)
     facts = overview(reader)
     with_texts = {text.pane for text in texts.texts}
@@ -88,8 +95,13 @@ def _page(reader: SessionReader, texts: LinkedTexts) -> _Page:
         panes={name: title for name, title in PANES.items() if name in with_texts},
         left_out=texts.left_out,
         has_texts=bool(texts.texts),
+        drawn=drawn,
         is_log=is_log(reader),
     )
+
+
+def _packed(data: object) -> str:
+    return compressed(json.dumps(data, separators=(",", ":")).encode())
 
 
 def _file_stem(target: str) -> str:

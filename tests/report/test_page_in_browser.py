@@ -1,0 +1,183 @@
+"""These tests open the page in a browser: what a click, a key and a search do, and that no request
+leaves it. They need Chromium and playwright, which drives it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fx_explorer.report.page.page import html_page
+from fx_explorer.session import SessionReader
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright, which drives the browser, is not installed"
+)
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed here")
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A page in the browser, with what it asked for and what went wrong."""
+
+    def __init__(self, browser: Any, file: Path, **options: Any) -> None:
+        self.page = browser.new_page(**options)
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.goto(f"file://{file}")
+        self.page.wait_for_selector("#drawing svg")
+
+    def names(self, selector: str) -> list[str]:
+        return [each.get_attribute("aria-label") for each in self.page.query_selector_all(selector)]
+
+
+def _page(folder: Path, packed: Path) -> Path:
+    session = folder / "session.fxs"
+    session.write_bytes(gzip.decompress(packed.read_bytes()))
+    with SessionReader(session) as reader:
+        text = html_page(reader, session.read_bytes())
+    file = folder / "page.html"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _page(tmp_path_factory.mktemp("whole"), DATA / "screens" / "whole.fxs.gz")
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _page(tmp_path_factory.mktemp("gpt2"), DATA / "profiles" / "gpt2.fxs.gz")
+
+
+@pytest.fixture
+def opened(browser: Any, whole: Path) -> Iterator[Opened]:
+    opened = Opened(browser, whole)
+    yield opened
+    assert not opened.errors
+    assert opened.requests == [f"file://{whole}"]
+    opened.page.close()
+
+
+@pytest.fixture
+def opened_gpt2(browser: Any, gpt2: Path) -> Iterator[Opened]:
+    opened = Opened(browser, gpt2)
+    yield opened
+    assert not opened.errors
+    assert opened.requests == [f"file://{gpt2}"]
+    opened.page.close()
+
+
+def test_a_click_on_an_operation_shows_its_line_and_source(opened: Opened) -> None:
+    page = opened.page
+    operation = page.locator("#drawing .operation", has_text="erf").first
+    name = operation.get_attribute("aria-label").partition(" = ")[0]
+    operation.click()
+    selected = page.locator('.pane[data-pane="graph"] .row.selected')
+    assert name in selected.inner_text()
+    assert page.locator('.pane[data-pane="source"] .row.linked').count() >= 1
+    assert page.locator('.pane[data-pane="kernel"] .row.linked').count() >= 1
+    assert name in page.locator("#drawing .about").inner_text()
+
+
+def test_a_line_of_the_source_marks_its_operations(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#drawing button.fold").click()
+    before = page.locator("#drawing .linked").count()
+    page.locator("#drawing button.unfold").click()
+    row = page.locator('.pane[data-pane="source"] .row', has_text="gelu").first
+    row.click()
+    marked = page.locator("#drawing .operation.linked")
+    assert "erf" in " ".join(marked.all_text_contents())
+    assert before <= 1
+
+
+def test_boxes_open_and_close_by_click_and_key(opened_gpt2: Opened) -> None:
+    page = opened_gpt2.page
+    page.locator("#drawing button.fold").click()
+    boxes = opened_gpt2.names("#drawing .box")
+    assert boxes
+    assert all(each == "false" for each in _expanded(page))
+    page.locator("#drawing .box").first.click()
+    assert "true" in _expanded(page)
+    page.keyboard.press("ArrowLeft")
+    assert "true" not in _expanded(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    focused = page.evaluate("document.activeElement.getAttribute('aria-level')")
+    assert focused == "2"
+    assert opened_gpt2.names("#drawing .box.open") == [boxes[0]]
+
+
+def _expanded(page: Any) -> list[str]:
+    boxes = page.query_selector_all("#drawing .box")
+    return [box.get_attribute("aria-expanded") for box in boxes]
+
+
+def test_layers_are_stepped_through(opened_gpt2: Opened) -> None:
+    page = opened_gpt2.page
+    graph = page.locator("#drawing select.graph option", has_text="Forward · post-grad").first
+    page.locator("#drawing select.graph").select_option(graph.get_attribute("value"))
+    page.locator("#drawing button.unfold").click()
+    pile = page.locator("#drawing .box.open", has_text="1 … 2 ×2").last
+    assert "1 (1 of 2)" in pile.text_content()
+    page.locator('#drawing [aria-label="the next layer"]').first.click()
+    pile = page.locator("#drawing .box.open", has_text="1 … 2 ×2").last
+    assert "2 (2 of 2)" in pile.text_content()
+    labels = [
+        label for label in opened_gpt2.names("#drawing .operation") if "transformer.h.2" in label
+    ]
+    assert labels
+    assert not [
+        label for label in opened_gpt2.names("#drawing .operation") if "transformer.h.1" in label
+    ]
+
+
+def test_a_search_opens_the_way_to_each_operation(opened_gpt2: Opened) -> None:
+    page = opened_gpt2.page
+    page.locator("#drawing button.fold").click()
+    search = page.locator("#drawing input")
+    search.fill("tanh")
+    assert page.locator("#drawing .found").inner_text() == "1 of 3"
+    modules = []
+    for _ in range(3):
+        modules.append(
+            page.locator("#drawing .about").inner_text().partition("in ")[2].split("\n")[0]
+        )
+        search.press("Enter")
+    assert modules == [f"transformer.h.{layer}.mlp.act" for layer in (0, 1, 2)]
+    search.fill("no such operation")
+    assert page.locator("#drawing .found").inner_text() == "not found"
+
+
+def test_each_way_of_colours_has_a_key(opened_gpt2: Opened) -> None:
+    page = opened_gpt2.page
+    ways = page.locator("#drawing select.way option").all_inner_texts()
+    assert ways == ["kernel", "dtype", "cost"]
+    page.locator("#drawing select.way").select_option("dtype")
+    key = page.locator("#drawing .key").inner_text()
+    assert "bf16" in key
+    assert "f32" in key

@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "diagnose": (
         "say what is wrong, where, what it costs and what to do, the worst first; try the remedies"
     ),
+    "study": "learn everything of a program in one go, as one page: fixes, results, speed, time",
     "issue": "draft an issue for PyTorch: which backends and settings fail, versions, attachments",
     "fix": "propose changes that avoid graph breaks, try them, write them to your file",
     "bench": ("measure whether compiling pays: backends, modes and batch sizes beside eager mode"),
@@ -121,7 +122,7 @@ SHOWN_BY: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
-    "improve": ("diagnose", "fix", "issue", "dynamic", "diff", "check"),
+    "improve": ("study", "diagnose", "fix", "issue", "dynamic", "diff", "check"),
     "measure": ("bench", "numerics", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
     "fx-explorer itself": ("keys", "doctor", "recover"),

@@ -52,6 +52,8 @@ COMMANDS = (
     ("report", "--kernels", "all"),
     ("fix", "--try"),
     ("fix", "--apply", "1"),
+    ("diagnose", "--try"),
+    ("study", "-o", "page.html"),
     ("options", "--try", "compile.dynamic=True"),
 )
 

@@ -15,6 +15,8 @@ IRREGULAR = {
     "library": "libraries",
     "entry": "entries",
     "pass": "passes",
+    "remedy": "remedies",
+    "fix": "fixes",
     "call of a region": "calls of regions",
     "call of a graph": "calls of graphs",
     "child process": "child processes",

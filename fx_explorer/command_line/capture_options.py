@@ -18,14 +18,16 @@ def add_allow_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
+def add_capture_arguments(
+    parser: argparse.ArgumentParser, *, several_gpus: bool = False, build: bool = False
+) -> None:
     """Add ``--call`` … ``--timeout``, in the groups of the help. With ``several_gpus``, ``--gpu``
-    may be repeated, and is a list.
+    may be repeated, and is a list. ``build`` is the default of ``--build``.
     """
     what = parser.add_argument_group("what to compile")
     add_call_arguments(what)
     add_gpu_arguments(what, several=several_gpus)
-    add_compile_arguments(parser, build=False)
+    add_compile_arguments(parser, build=build)
     parser.add_argument(
         "--record-bytecode",
         action="store_true",

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,7 +107,10 @@ async def _try(diagnosis: Diagnosis, arguments: argparse.Namespace) -> None:
     check_program(arguments)
     worker = forking_worker(arguments.python, arguments.timeout)
     worker = replace(worker, capture_s=diagnosis.capture_s)
+    ends_at = time.monotonic() + arguments.budget
     await diagnosis.try_remedies(worker, arguments.budget, _narrate)
+    await diagnosis.compare_results(worker, ends_at - time.monotonic(), _narrate)
+    diagnosis.add_trials()
 
 
 def _narrate(text: str) -> None:

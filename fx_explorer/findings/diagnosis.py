@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fx_explorer.findings.eager_calls import (
 )
 from fx_explorer.findings.every_kind import Search, findings, search, worst_first
 from fx_explorer.findings.finding import Finding
+from fx_explorer.findings.kept_trials import add_to_kept
 from fx_explorer.findings.trials import Before, before_trials, to_try, try_all, with_trials
 from fx_explorer.findings.without_compile import (
     AskedLine,
@@ -92,9 +94,9 @@ class Diagnosis:
     def has_problem(self) -> bool:
         return any(finding.severity == "problem" for finding in self.findings)
 
-    async def try_remedies(self, worker: TrialWorker, budget_s: float, tell: Told) -> None:
-        """Try the remedies and compare the program with itself, until the time is used up, and add
-        to the findings what that shows. The session must say how to run the program.
+    async def try_remedies(self, worker: TrialWorker, budget_s: float, tell: Told) -> bool:
+        """Try the remedies and compare the program with itself, until the time is used up. Returns
+        whether the time was enough. The session must say how to run the program.
         """
         assert self.request is not None
         wanted = to_try(self.findings)
@@ -109,16 +111,21 @@ class Diagnosis:
             )
         except asyncio.TimeoutError:
             tell(f"not all was compared: {used_up}")
-        left_s = ends_at - time.monotonic()
-        if left_s > LEAST_FOR_NUMERICS_S and not why_not_measured(self.request):
-            tell("comparing the results with those of eager mode")
-            try:
-                self.numerics = await compare_with_eager(
-                    self.request, worker=worker, budget_s=left_s
-                )
-            except UsageError as error:
-                tell(f"results were not compared: {error}")
-        self._add_trials()
+            return False
+        return tried == len(wanted)
+
+    async def compare_results(self, worker: TrialWorker, budget_s: float, tell: Told) -> None:
+        """Compare the results of the program with those of eager mode, where it can be called. The
+        session must say how to run the program.
+        """
+        assert self.request is not None
+        if budget_s < LEAST_FOR_NUMERICS_S or why_not_measured(self.request):
+            return
+        tell("comparing the results with those of eager mode")
+        try:
+            self.numerics = await compare_with_eager(self.request, worker=worker, budget_s=budget_s)
+        except UsageError as error:
+            tell(f"results were not compared: {error}")
 
     async def _compare_runs(self, request: CaptureRequest, worker: TrialWorker, tell: Told) -> None:
         """Compare the program with itself without torch.compile, and with and without caches. What
@@ -161,28 +168,41 @@ class Diagnosis:
             for finding in self.findings
         )
 
-    def _add_trials(self) -> None:
+    def add_trials(self) -> None:
         """Add the results of trials to the findings, and what the trials found."""
-        since: list[Finding] = []
-        tried = []
+        since = list(self._found_by_runs())
+        tried = self._looked_for()
         if self.compared:
             tried.append("compile caches")
             since += cache_findings(self.compared)
-        if self.without:
-            tried.append("without torch.compile")
-            since += without_compile_findings(self.without)
-        if self.eager_modules is not None:
-            tried.append("eager calls")
-            since += eager_call_findings(self.eager_modules)
-        if self.built:
-            since += built_findings(self.built)
-        if self.numerics or self.is_built_compared:
-            tried.append("wrong results")
         if self.numerics:
+            tried.append("wrong results")
             since += numerics_findings(self.numerics)
         self.search = self.search.after_trials(tried)
-        with_results = with_trials(self.findings, self.before, self.trials)
+        again = {finding.kind for finding in since}
+        earlier = [finding for finding in self.findings if finding.kind not in again]
+        with_results = with_trials(earlier, self.before, self.trials)
         self.findings = worst_first([*since, *with_results])
+
+    def _looked_for(self) -> list[str]:
+        """Return the kinds of findings that runs of the program have looked for."""
+        names = []
+        if self.without:
+            names.append("without torch.compile")
+        if self.eager_modules is not None:
+            names.append("eager calls")
+        if self.is_built_compared:
+            names.append("wrong results")
+        return names
+
+    def _found_by_runs(self) -> Iterator[Finding]:
+        """Yield what runs of the program have shown, and no row of a session keeps."""
+        if self.without:
+            yield from without_compile_findings(self.without)
+        if self.eager_modules is not None:
+            yield from eager_call_findings(self.eager_modules)
+        if self.built:
+            yield from built_findings(self.built)
 
     def keep_in(self, session: Path) -> None:
         """Add what was tried to a session. Raises SessionWriteError."""
@@ -192,3 +212,6 @@ class Diagnosis:
                 writer.add(self.compared)
         if self.numerics:
             add_numerics(session, self.numerics)
+        looked_for = self._looked_for()
+        if looked_for:
+            add_to_kept(session, looked_for, list(self._found_by_runs()))

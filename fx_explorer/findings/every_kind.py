@@ -16,6 +16,7 @@ from fx_explorer.findings.environment import find_missing_tools
 from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
 from fx_explorer.findings.framework_hooks import find_framework_hooks
 from fx_explorer.findings.graph_breaks import find_graph_breaks
+from fx_explorer.findings.kept_trials import kept_trials
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
 from fx_explorer.findings.placement import find_placement
@@ -37,8 +38,13 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
 
 
-def _of_trials_only(_: SessionReader) -> Iterator[Finding]:
-    """Yield nothing: ``diagnose --try`` yields these itself, and a session does not keep them."""
+def _find_by_trials(reader: SessionReader) -> Iterator[Finding]:
+    """Yield what was found by running the program in other ways, where the session keeps that."""
+    yield from kept_trials(reader).findings
+
+
+def _find_nothing(_: SessionReader) -> Iterator[Finding]:
+    """Yield nothing: the kind's findings are among those of another."""
     return iter(())
 
 
@@ -72,10 +78,10 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("wrong results", "wrong results", find_wrong_results, "--try"),
     FindingKind("compile caches", "faults of compile caches", find_cache_faults, "--try"),
     FindingKind(
-        "without torch.compile", "what differs without torch.compile", _of_trials_only, "--try"
+        "without torch.compile", "what differs without torch.compile", _find_by_trials, "--try"
     ),
     FindingKind(
-        "eager calls", "compiled modules that also run in eager mode", _of_trials_only, "--try"
+        "eager calls", "compiled modules that also run in eager mode", _find_nothing, "--try"
     ),
     FindingKind("never called", "unused results of torch.compile", find_never_called, "a capture"),
     FindingKind("nothing compiled", "nothing compiled", find_nothing_compiled, "a capture"),
@@ -166,6 +172,8 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
 
 
 def _was_tried(reader: SessionReader, name: str) -> bool:
+    if name in kept_trials(reader).looked_for:
+        return True
     match name:
         case "compile caches":
             return reader.count(model.CacheComparison) > 0

@@ -21,6 +21,7 @@ from fx_explorer.findings.breaks_of_torch import (
 from fx_explorer.findings.compile_edits import setting_on_model
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.findings.framework_hooks import is_of_hooks
+from fx_explorer.findings.kept_trials import tried_fixes
 from fx_explorer.findings.known_errors import as_remedy, option_in
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.breaks.break_cost import NO_COST
@@ -132,6 +133,7 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
     if cost.functions_in_python:
         evidence += names_left_out(reader, [graph_break])
     options = list(_options(graph_break))
+    tried = tried_fixes(reader, graph_break.file, graph_break.line, graph_break.registry_id)
     hint = "" if options else _hint(graph_break)
     if hint:
         evidence.append(hint)
@@ -147,7 +149,7 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         place=_place(reader, graph_break),
         view="breaks",
         evidence=tuple(evidence),
-        remedies=(*_remedies(reader, lines, graph_break), *options),
+        remedies=(*tried, *_remedies(reader, lines, graph_break), *options),
         count=graph_break.count,
         cost=_in_short(graph_break) if is_known else "",
         cost_s=cost.run_s or 0.0,

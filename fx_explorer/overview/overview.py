@@ -74,6 +74,7 @@ from fx_explorer.overview.result_facts import (
     memory_facts,
     profile_facts,
     snapshot_facts,
+    study_facts,
     support_facts,
     time_facts,
 )
@@ -178,6 +179,7 @@ def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:
         *cache_facts(reader),
         *ledger_facts(reader),
         *bench_facts(reader),
+        *study_facts(reader),
         *front_end_facts(reader),
         *stage_facts(reader),
         *([waiting] if waiting else ()),

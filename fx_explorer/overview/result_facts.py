@@ -45,6 +45,7 @@ from fx_explorer.instruments.memory.saved_values import (
     saving_compilations,
     user_names,
 )
+from fx_explorer.model.study import META, parts_from_json
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.kernels import unlinked_kernels
@@ -395,3 +396,19 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("caches", "notice", text, COMPARE, view="time")
     for sentence in bypass_sentences(answers):
         yield Fact("caches", "notice", sentence, view="time")
+
+
+def study_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield which parts of a study are done, and each that is missing; nothing without a study."""
+    parts = parts_from_json(reader.meta(META) or [])
+    done = [part.name for part in parts if part.state == "done"]
+    if done:
+        yield Fact("call", "good", f"Studied: {', '.join(done)}.")
+    for part in parts:
+        if part.is_missing:
+            yield Fact(
+                "call",
+                "notice",
+                f"Not studied to the end: {part.name} ({part.state}).",
+                f"{part.text} Make up for it: {part.command}",
+            )

@@ -39,6 +39,7 @@ from fx_explorer.instruments.numerics.report import numerics_object
 from fx_explorer.instruments.options.explained_options import explained_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
+from fx_explorer.model.study import META, parts_as_json, parts_from_json
 from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import ExplainedFailure, failures
 from fx_explorer.report.compilation_entries import (
@@ -161,6 +162,7 @@ def json_report(reader: SessionReader) -> Json:
             "backends": backends_of_report(reader),
             "bench": _bench(reader),
             "numerics": _numerics(reader),
+            "study": _study(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
             "memory_snapshot": _memory_snapshot(reader),
@@ -191,6 +193,11 @@ def _memory_snapshot(reader: SessionReader) -> Json | None:
     """Return the session's CUDA memory snapshot; None without one."""
     figures = snapshot_figures_of(reader)
     return snapshot_object(reader, figures) if figures else None
+
+
+def _study(reader: SessionReader) -> list[Json]:
+    """Return the parts of a study, and how each ended; nothing without one."""
+    return parts_as_json(parts_from_json(reader.meta(META) or []))
 
 
 def _bench(reader: SessionReader) -> Json | None:

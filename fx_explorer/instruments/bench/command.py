@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import shutil
-import signal
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +27,7 @@ from fx_explorer.command_line.outputs import (
     session_output,
     text_output,
 )
+from fx_explorer.command_line.stopping import run_until_stopped
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.instruments.bench.plan import (
     add_bench_arguments,
@@ -175,7 +173,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
     try:
         with SessionWriter(session) as writer:
             begin_session(writer, plan)
-            stopped_by = await _run_until_stopped(
+            stopped_by = await run_until_stopped(
                 Bench(plan, writer, arguments.python, narration.show, fork_server()).run()
             )
             end_session(writer, was_stopped=bool(stopped_by))
@@ -211,30 +209,6 @@ def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
     if raised:
         return (ProgramError.exit_code, reader.text(raised[-1].text))
     return (WorkerError.exit_code, "")
-
-
-async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:
-    """Run the bench until it ends or Ctrl-C, SIGTERM or a closed terminal stops it. Return the
-    signal's number; 0 for none. Raises whatever the bench raises.
-    """
-    loop, running = asyncio.get_running_loop(), asyncio.create_task(bench, name="bench")
-    stopped_by = 0
-
-    def stop(number: int) -> None:
-        nonlocal stopped_by
-        stopped_by = stopped_by or number
-        running.cancel()
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-    return stopped_by
 
 
 class _Narration:

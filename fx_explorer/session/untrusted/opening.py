@@ -25,6 +25,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Gpu, Outcome
 from fx_explorer.model.checked_json import checked
 from fx_explorer.model.protocol import LIST_FIELDS
+from fx_explorer.model.study import parts_from_json
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 MOST_BYTES = 256 << 20
@@ -344,6 +345,8 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "virtual_gpu_choices": lambda value: isinstance(value, list | dict),
     "counters": lambda value: isinstance(value, dict),
     "bench": _is_bench,
+    "kept_trials": lambda value: isinstance(value, dict),
+    "study": lambda value: bool(parts_from_json(value)),
     "log": _is_log,
     "skipped_records": lambda value: isinstance(value, int),
 }

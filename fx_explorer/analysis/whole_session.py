@@ -37,7 +37,7 @@ NOT_BELOW = (
 )
 
 
-WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance", "memory_snapshot")
+WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance", "memory_snapshot", "profile")
 """Origins of sessions without any data of Dynamo's."""
 
 
@@ -71,6 +71,11 @@ def is_snapshot_alone(reader: SessionReader) -> bool:
     return (reader.meta("log") or {}).get("format") == "memory_snapshot"
 
 
+def is_profile_alone(reader: SessionReader) -> bool:
+    """Return whether the session was made from a profile of torch.profiler, without a program."""
+    return (reader.meta("log") or {}).get("format") == "profile"
+
+
 def is_text(reader: SessionReader) -> bool:
     """Return whether the session was made from torch's printed logs, which contain only what was
     requested.
@@ -92,9 +97,10 @@ _PRINTED_BY: dict[Subject, tuple[str, ...]] = {
 
 def not_in_text(reader: SessionReader) -> list[Subject]:
     """Return the subjects that torch was not asked to print, so that their absence from the text
-    means nothing: all of them for a memory snapshot. Empty for any other session.
+    means nothing: all of them for a memory snapshot or a profile alone. Empty for any other
+    session.
     """
-    if is_snapshot_alone(reader):
+    if is_snapshot_alone(reader) or is_profile_alone(reader):
         return [*_PRINTED_BY]
     if not is_text(reader):
         return []
@@ -107,6 +113,8 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
     absent = [subject for subject in subjects if subject in not_in_text(reader)]
     if not absent:
         return ""
+    if is_profile_alone(reader):
+        return f"Not in a profile: {' and '.join(absent)}."
     if is_snapshot_alone(reader):
         return f"Not in a memory snapshot: {' and '.join(absent)}."
     settings = ",".join(_PRINTED_BY[subject][0] for subject in absent)

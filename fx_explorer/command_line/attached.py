@@ -22,7 +22,7 @@ _BEFORE_DIRECTORIES: tuple[tuple[Kind, ...], ...] = (("log",), ("sqlite", "page"
 
 _AFTER_DIRECTORIES: tuple[tuple[Kind, ...], ...] = (
     ("torch_logs",), ("tritonparse", "provenance"), ("exported_program", "aot_inductor"),
-    ("memory_snapshot",),
+    ("profile",), ("memory_snapshot",),
 )  # fmt: skip
 """Kinds of files that tell less; one with printed text is in each such folder."""
 

@@ -133,7 +133,7 @@ def _of_log_or_archive(
     app reads the log.
     """
     kind = kind_of_file(file).kind
-    if kind in ("log", "torch_logs", "tritonparse", "provenance", "memory_snapshot"):
+    if kind in ("log", "torch_logs", "tritonparse", "provenance", "memory_snapshot", "profile"):
         return given_log(command, file, arguments, until)
     if kind == "page":
         return _session_in(command, file, arguments, until)
@@ -259,8 +259,11 @@ SHOW_LOGS = (
 )  # fmt: skip
 """Commands that have something to say of a log."""
 
-SHOW_SNAPSHOTS = ("explore", "report", "memory")
-"""Commands that have something to say of a CUDA memory snapshot alone."""
+SHOW_MEASURED = {
+    "memory_snapshot": ("explore", "report", "memory"),
+    "profile": ("explore", "report", "profile", "diagnose"),
+}
+"""Kind of what was measured without a program → commands that have something to say of it."""
 
 
 def given_log(
@@ -272,6 +275,7 @@ def given_log(
     # All of them are not needed for Python files.
     from fx_explorer.command_line.logs import LogProgress
     from fx_explorer.instruments.memory.snapshot_session import read_snapshot_alone
+    from fx_explorer.instruments.profile.alone import read_profile_alone
     from fx_explorer.readers.debug_directory import read_directory
     from fx_explorer.readers.provenance_table import read_table
     from fx_explorer.readers.torch_log_text import read_text
@@ -280,9 +284,9 @@ def given_log(
     from fx_explorer.readers.tritonparse_log import read_tritonparse
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
-    shows = {"tritonparse": (*SHOW_LOGS, "kernel"), "memory_snapshot": SHOW_SNAPSHOTS}.get(
-        kind, SHOW_LOGS
-    )
+    shows = SHOW_MEASURED.get(kind, SHOW_LOGS)
+    if kind == "tritonparse":
+        shows = (*shows, "kernel")
     is_beside_snapshot = command == "memory" and getattr(arguments, "snapshot", None) is not None
     if (command not in shows and not is_beside_snapshot) or _tries(arguments):
         writer = "Triton" if kind == "tritonparse" else "torch"
@@ -307,6 +311,7 @@ def given_log(
         "torch_logs": read_text,
         "provenance": read_table,
         "memory_snapshot": read_snapshot_alone,
+        "profile": read_profile_alone,
     }
     has_profile = (
         getattr(arguments, "profile", None) is not None

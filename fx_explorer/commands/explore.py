@@ -25,6 +25,7 @@ of the program
   fx-explorer dedicated_log_torch_trace.log              what torch wrote for TORCH_TRACE
   fx-explorer dedicated_log_triton_trace.ndjson          what tritonparse wrote about Triton's \
 kernels
+  fx-explorer trace.json.gz                              a profile of torch.profiler alone
   fx-explorer snapshot.pickle                            what torch.cuda.memory._dump_snapshot wrote
   fx-explorer --follow /tmp/trace                        what a job with TORCH_TRACE=/tmp/trace \
 compiles, as it goes
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, a "
         "TORCH_TRACE log (- for one "
         "that comes from another program), printed TORCH_LOGS, a log of tritonparse, a "
-        "debug directory, a CUDA memory snapshot, or a directory of logs",
+        "debug directory, a profile, a CUDA memory snapshot, or a directory of logs",
     )
     parser.add_argument(
         "-o",

@@ -163,7 +163,9 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
         case "--try":
             return _was_tried(reader, kind.name)
         case "a profile":
-            return last_profile(reader) is not None
+            needs_kernels = kind.name == "slow kernels"
+            is_enough = reader.count(model.Kernel) > 0 or not needs_kernels
+            return last_profile(reader) is not None and is_enough
         case "kernels":
             # At a pause, and with a backend that generates no code, there are none to look at.
             return reader.count(model.Kernel) > 0

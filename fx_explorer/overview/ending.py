@@ -294,6 +294,10 @@ ONLY_MEMORY = (
     "is nothing in it."
 )
 
+ONLY_TIMES = (
+    "It has what ran and for how long: of torch's graphs, breaks and guards there is nothing in it."
+)
+
 ONLY_TRITON = (
     "It has what Triton compiled and launched: of torch's graphs, breaks and guards there is "
     "nothing in it."
@@ -338,6 +342,9 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     elif log.get("format") == "memory_snapshot":
         text = f"{name} is a CUDA memory snapshot: {counted(records, 'event')} of its history."
         yield Fact("run", severity, text, ONLY_MEMORY, view="source")
+    elif log.get("format") == "profile":
+        text = f"{name} is a profile of torch.profiler: {counted(records, 'event')}{whole}."
+        yield Fact("run", severity, text, ONLY_TIMES, view="profile")
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", severity, text, NOT_TOLD, view="source")

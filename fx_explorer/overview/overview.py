@@ -22,6 +22,7 @@ from fx_explorer.analysis.whole_session import (
     compiled_without_dynamo,
     is_debug_directory,
     is_log,
+    is_profile_alone,
     is_provenance,
     is_snapshot_alone,
     is_tritonparse,
@@ -526,6 +527,9 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact]) -> Iterator[Fact]:
         text = "See what each line holds at the peak."
         document = artifact_document(reader.rows(model.Artifact, limit=1)[0], "snapshot")
         yield Fact("next", "good", text, JOIN, Place(document), "source")
+    elif is_profile_alone(reader):
+        text = "See where the time went."
+        yield Fact("next", "good", text, view="profile")
     elif is_provenance(reader):
         table = reader.rows(model.Artifact, limit=1)[0]
         place = Place(artifact_document(table, "table"))

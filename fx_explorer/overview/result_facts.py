@@ -21,6 +21,7 @@ from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.published import backend_summaries
 from fx_explorer.analysis.whole_session import (
     is_log,
+    is_profile_alone,
     is_tritonparse,
     not_in_text,
 )
@@ -255,7 +256,8 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
     figures = profile_figures(reader)
     if figures is None:
         return
-    severity: Severity = "good" if figures.kernels else "problem"
+    is_good = bool(figures.kernels) or is_profile_alone(reader)
+    severity: Severity = "good" if is_good else "problem"
     for sentence in in_short(figures):
         yield Fact("profile", severity, sentence, view="profile")
 

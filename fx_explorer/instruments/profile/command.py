@@ -22,7 +22,6 @@ from fx_explorer.command_line.outputs import add_format_argument
 from fx_explorer.command_line.profile_files import FOR_SESSIONS, session_with_profile
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.modules.tree import ModuleRow
-from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import (
     KernelShare,
     LineShare,
@@ -62,6 +61,8 @@ trace.json.gz meanwhile
   fx-explorer profile train.fxs trace.json.gz     where the time went: your lines, modules, \
 kernels; idle times of the GPU
   fx-explorer profile trace.log trace.json.gz     the same with a TORCH_TRACE log of the program
+  fx-explorer profile trace.json.gz               the profile alone: by kernel, how much is \
+compiled, idle times
   fx-explorer profile train.fxs --all             the profile that the session has, every row
   fx-explorer profile train.fxs t.json --format json
 
@@ -73,7 +74,9 @@ profile
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "target", metavar="X", help="a session (file.fxs) or a TORCH_TRACE log of the program"
+        "target",
+        metavar="X",
+        help="a session (file.fxs) or a TORCH_TRACE log of the program, or a profile alone",
     )
     parser.add_argument(
         "trace",
@@ -115,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
                 sys.stdout.write(profile_text(figures, arguments.every, width_for(sys.stdout)))
             else:
                 sys.stdout.write(FORMATS[arguments.format](figures, arguments.every))
-    return int(not figures.kernels)
+    return int(not figures.kernels and not figures.is_alone)
 
 
 Cells = tuple[str, ...]
@@ -237,14 +240,15 @@ def _others(figures: ProfileFigures) -> ProfileTable:
     what = Column("what", narrowing="wrapped", least=18)
     operator = Column("operator", narrowing="cut", least=16)
     columns = (what, operator, FRAME, TIME, SHARE, RUNS, LINE)
-    return ProfileTable("joined to no kernel", columns, rows)
+    title = "by kernel and operator" if figures.is_alone else "joined to no kernel"
+    return ProfileTable(title, columns, rows)
 
 
 def _other_cells(figures: ProfileFigures, other: model.ProfileOther) -> Cells:
     frame = f"[{other.compilation}]" if other.compilation else ""
     line = in_file(other.file, other.line) if other.line else ""
     return (
-        KIND_WORDS[other.kind],
+        figures.words_of(other.kind),
         other.name,
         frame,
         run_time(other.seconds),

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.module_paths import describe_module_path
+from fx_explorer.analysis.whole_session import is_profile_alone
 from fx_explorer.instruments.kernels.costs import KernelCost, Line, kernel_costs
 from fx_explorer.instruments.kernels.launched import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.instruments.modules.tree import ModuleRow, module_tree
+from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.kernels import lines_of_nodes, nodes_of_calls, places_of_calls
@@ -112,6 +114,14 @@ class ProfileFigures:
     """Seconds of kernel calls for which an operation of the graph is known."""
     at_line_s: float
     """Seconds that are joined to a call with a known line of the user's."""
+    is_alone: bool = False
+    """Whether there is nothing but the profile, so that nothing can be joined."""
+
+    def words_of(self, kind: model.OutsideKind) -> str:
+        """Return what ran, in words."""
+        if self.is_alone and kind == "unjoined":
+            return "in compiled graphs"
+        return KIND_WORDS[kind]
 
     @property
     def by_kind(self) -> dict[model.OutsideKind, float]:
@@ -155,6 +165,7 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
             tuple(sorted(gaps, key=lambda gap: gap.position)),
             shares.at_node_s,
             shares.at_line_s,
+            is_profile_alone(reader),
         )
 
 

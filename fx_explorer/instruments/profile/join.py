@@ -16,13 +16,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import careful_share, counted, listed
 from fx_explorer.instruments.profile.event_names import (
     COMPILING,
     OPTIMIZER,
+    GraphMarks,
     is_region,
     key_of_event,
     kind_of,
+    kind_of_marks,
     line_of,
     operator_of,
     region_of,
@@ -53,6 +56,8 @@ MOST_GAPS = 100
 """Maximum number of gaps that are listed one by one; the others are added up."""
 
 MOST_DOINGS = 6
+MOST_CALLED = 12
+"""Compiled graphs whose calls are counted one by one."""
 MOST_STEPS = 20_000
 """Maximum number of events that are read for one gap; a gap with more is marked."""
 
@@ -243,9 +248,45 @@ class Joined:
     gaps: tuple[model.ProfileGap, ...]
 
 
-def join(trace: Trace, graphs: list[CompiledGraph], file: str) -> Joined:
-    """Join a trace to the graphs of a session."""
-    return _Joining(trace, graphs, graph_calls(trace)).joined(file)
+def join(trace: Trace, graphs: list[CompiledGraph], file: str, *, is_alone: bool = False) -> Joined:
+    """Join a trace to the graphs of a session. With ``is_alone`` there is no session: its calls of
+    graphs are counted instead.
+    """
+    return _Joining(trace, graphs, graph_calls(trace), is_alone=is_alone).joined(file)
+
+
+def describe_called_time(trace: Trace) -> str:
+    """Return how long the calls of compiled graphs take on the threads that make them, of the time
+    that the profile lasts.
+    """
+    kind = kind_of_marks(trace.names.all)
+    took_us = 0.0
+    begin, end = float("inf"), 0.0
+    for thread in trace.threads:
+        if not thread.starts:
+            continue
+        begin, end = min(begin, thread.starts[0]), max(end, *thread.ends)
+        marks = GraphMarks(trace, thread, kind)
+        for event, parent in enumerate(thread.parents):
+            is_inside = parent != NONE and marks.graph[parent] != NONE
+            if marks.graph[event] == event and not is_inside:
+                took_us += thread.ends[event] - thread.starts[event]
+    took_s, lasts_s = took_us * US, max(0.0, end - begin) * US
+    return (
+        f"These calls take {run_time(took_s)} on their threads "
+        f"({careful_share(took_s, lasts_s)} of the {run_time(lasts_s)} that it lasts)."
+    )
+
+
+def _describe_calls(calls: Calls) -> str:
+    """Return ``Calls of compiled graphs: [0/0] forward 2, [0/0] backward 2.``"""
+    counts: Counter[str] = Counter()
+    for call in calls.graphs:
+        if call is not calls.unmarked:
+            name = f"[{call.compilation}]" if call.compilation else "of a graph without a name"
+            counts[f"{name} backward" if call.is_backward else name] += 1
+    parts = [f"{name} {count:,}×" for name, count in counts.most_common()]
+    return f"Calls of compiled graphs: {listed(parts, MOST_CALLED)}."
 
 
 JoinedId = tuple[tuple[int, int], model.ProfileJoin]
@@ -253,8 +294,11 @@ JoinedId = tuple[tuple[int, int], model.ProfileJoin]
 
 
 class _Joining:
-    def __init__(self, trace: Trace, graphs: list[CompiledGraph], calls: Calls) -> None:
+    def __init__(
+        self, trace: Trace, graphs: list[CompiledGraph], calls: Calls, *, is_alone: bool
+    ) -> None:
         self._trace, self._graphs, self._calls = trace, graphs, calls
+        self._is_alone = is_alone
         self._times: dict[tuple[int, int], model.ProfileTime] = {}
         self._others: dict[tuple[object, ...], model.ProfileOther] = {}
         self._kernel_of_work: dict[int, int] = {}
@@ -443,6 +487,9 @@ class _Joining:
             yield NO_GRAPHS
         elif is_by_names:
             yield ONLY_NAMES
+        elif self._is_alone:
+            yield _describe_calls(self._calls)
+            yield describe_called_time(trace)
         elif not self._joined_calls:
             yield OTHER_PROGRAM
         elif self._joined_calls < (marked := self._marked_calls):

@@ -21,6 +21,14 @@ NO_PROFILE = (
 
 MOST_KINDS = 4
 
+MOST_OTHERS = 3
+"""Kernels and operators that are named of a profile alone."""
+
+ALONE = (
+    "It is shown alone. Beside a session or a TORCH_TRACE log of the program, times are also by "
+    "operation, module and line: fx-explorer profile SESSION {file}"
+)
+
 MOSTLY = 0.9
 """Smallest share of joined time in compiled graphs. If it is less, the overview says why."""
 
@@ -35,7 +43,7 @@ def in_short(figures: ProfileFigures) -> list[str]:
     how long the GPU is idle; if little was joined, why.
     """
     is_joined = figures.profile.joined_s >= MOSTLY * figures.profile.compiled_s > 0
-    doubts = [] if is_joined else figures.profile.notes
+    doubts = [] if is_joined else [*figures.profile.notes, *_how_to_join(figures)]
     return [
         *islice(_where(figures), 1),
         *_most_expensive(figures),
@@ -49,13 +57,16 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
     if profile.is_of_gpu:
         what = "The GPU computes"
     else:
-        what = "Operators in compiled graphs take"
+        what = "Operators in compiled graphs run"
     text = f"{what} for {run_time(profile.work_s)} in {profile.file}"
     if not profile.is_of_gpu:
-        yield (
-            f"{text}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
-            "generated code."
-        )
+        if figures.is_alone:
+            yield f"{text}."
+        else:
+            yield (
+                f"{text}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
+                "generated code."
+            )
         return
     others = {kind: took for kind, took in figures.by_kind.items() if kind != "unjoined"}
     elsewhere = [
@@ -63,7 +74,7 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
     ]
     rest = f"; {listed(elsewhere, limit=MOST_KINDS)}" if elsewhere else ""
     yield f"{text}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
-    if profile.compiled_s > 0:
+    if profile.compiled_s > 0 and not figures.is_alone:
         yield (
             f"Of the time in compiled graphs {_exact(profile.joined_s, profile.compiled_s)} is "
             f"joined to a kernel, {_exact(figures.at_node_s, profile.compiled_s)} to an operation, "
@@ -90,6 +101,10 @@ def _most_expensive(figures: ProfileFigures) -> Iterator[str]:
             f"kernel {name} ({_part(kernel.time.seconds, whole)}, "
             f"{counted(kernel.time.runs, 'run')})"
         )
+    if figures.is_alone:
+        for other in figures.others[:MOST_OTHERS]:
+            runs = counted(other.runs, "run")
+            parts.append(f"{kernel_name(other.name)} ({_part(other.seconds, whole)}, {runs})")
     if parts:
         yield f"Most expensive: {', '.join(parts)}."
 
@@ -108,8 +123,14 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
     yield f"It waits longest {between(gap)}: {run_time(gap.seconds)}{doing}."
 
 
+def _how_to_join(figures: ProfileFigures) -> Iterator[str]:
+    if figures.is_alone:
+        yield ALONE.format(file=figures.profile.file)
+
+
 def _doubts(figures: ProfileFigures) -> Iterator[str]:
     profile = figures.profile
+    yield from _how_to_join(figures)
     if profile.shared_s > 0:
         yield (
             f"{run_time(profile.shared_s)} are divided equally among calls of the same name, "

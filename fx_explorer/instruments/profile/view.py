@@ -12,7 +12,6 @@ from fx_explorer.analysis.documents import Document, Place, place_of_kernel
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import bar, careful_share
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import LineShare, ProfileFigures, profile_figures
 from fx_explorer.instruments.profile.verdict import NO_PROFILE, describe_doing, kernel_name, verdict
 from fx_explorer.session import SessionReader
@@ -61,9 +60,10 @@ class _Rows:
 
     def all(self) -> Iterator[TableRow]:
         profile = self._figures.profile
-        yield self._sum("in compiled graphs, joined to kernels", profile.joined_s)
+        if not self._figures.is_alone:
+            yield self._sum("in compiled graphs, joined to kernels", profile.joined_s)
         for kind, seconds in self._figures.by_kind.items():
-            yield self._sum(KIND_WORDS[kind], seconds)
+            yield self._sum(self._figures.words_of(kind), seconds)
         if self._figures.gaps:
             yield self._heading(
                 "idle", f"idle in {profile.gaps:,} gaps, the longest first", self._figures.idle_s, 1
@@ -74,8 +74,14 @@ class _Rows:
             yield from map(self._line, self._figures.lines)
         if self._figures.others:
             elsewhere = sum(other.seconds for other in self._figures.others)
-            yield self._heading("else", "joined to no kernel, by operator", elsewhere, 3)
+            yield self._heading("else", self._title_of_others, elsewhere, 3)
             yield from map(self._other, self._figures.others)
+
+    @property
+    def _title_of_others(self) -> str:
+        if self._figures.is_alone:
+            return "by kernel and operator"
+        return "joined to no kernel, by operator"
 
     def _sum(self, what: str, seconds: float) -> TableRow:
         whole = self._figures.profile.work_s
@@ -149,7 +155,9 @@ class _Rows:
         whole, most = self._figures.profile.work_s, self._figures.others[0].seconds
         where = [f"[{other.compilation}]"] if other.compilation else []
         where += [in_file(other.file, other.line)] if other.line else []
-        text = f"{KIND_WORDS[other.kind]}, {other.runs:,}×" + "".join(f", {part}" for part in where)
+        text = f"{self._figures.words_of(other.kind)}, {other.runs:,}×" + "".join(
+            f", {part}" for part in where
+        )
         shares = (careful_share(other.seconds, whole), bar(other.seconds, most, BAR_CELLS))
         values = {"time": other.seconds, "of the longest": other.seconds}
         return TableRow(

@@ -27,7 +27,7 @@ Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
     "aot_inductor", "archive",
     "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "page", "packed",
-    "memory_snapshot", "notebook", "text",
+    "memory_snapshot", "profile", "notebook", "text",
 ]  # fmt: skip
 """Kind of a file. ``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive with
 other content, ``packed`` one that may have logs in it.
@@ -166,6 +166,13 @@ _MEMORY_SNAPSHOT = FileKind(
     "memory_snapshot", "a CUDA memory snapshot", "Look at it with: fx-explorer {file}"
 )
 
+_PROFILE = FileKind("profile", "a profile of torch.profiler", "Look at it with: fx-explorer {file}")
+
+_TRACE = re.compile(rb'\s*\{[^{}]{0,200}"(?:schemaVersion|deviceProperties|traceEvents)"\s*:')
+"""Matches the beginning of what torch.profiler writes with export_chrome_trace (pytorch/kineto,
+``output_json.cpp``).
+"""
+
 _SNAPSHOT = re.compile(
     rb"\x80[\x02-\x05].{0,60}(?:segments|device.{1,60}address.{1,60}total_size)", re.S
 )
@@ -241,6 +248,8 @@ def _kind_inside(start: bytes) -> FileKind | None:
     """Return the kind of a file packed with gzip that is opened as it is; None for any other."""
     if _SNAPSHOT.match(start):
         return _MEMORY_SNAPSHOT
+    if _TRACE.match(start):
+        return _PROFILE
     return _kind_of_log(start)
 
 
@@ -348,6 +357,8 @@ def _text(file: Path, start: bytes) -> FileKind:
         return log
     if _TABLE.match(start):
         return _PROVENANCE
+    if _TRACE.match(start):
+        return _PROFILE
     if SIGN in start:
         return _PAGE
     if file.suffix not in _PROGRAMS and _PRINTED.search(_beginning(file)):

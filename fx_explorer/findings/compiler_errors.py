@@ -8,15 +8,15 @@ stage that fails, and the call that Dynamo failed in left out of what is compile
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_path
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import went_on
-from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.known_errors import FAULT_WORDS, as_remedy, known_error
 from fx_explorer.findings.left_out_calls import without_call
@@ -49,21 +49,58 @@ def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
     """
     skipped = {compilation.id for compilation in skipped_compilations(reader)}
     lines = SourceLines(reader)
-    by_text: dict[str, list[Finding]] = {}
+    by_cause: dict[str, list[_Failed]] = {}
     for compilation in first_variants(reader):
         if compilation.status not in ("failed", "skipped") or reached_limit(compilation):
             continue
         if compilation.id not in skipped:
             finding = _failed(reader, lines, compilation)
+            cause = finding.detail
         elif last_break(reader, compilation)[0]:
             continue  # the finding of the break has the function
         else:
             finding = skipped_function(reader, compilation)
-        by_text.setdefault(f"{finding.text}\n{finding.detail}", []).append(finding)
-    for first, *others in by_text.values():
-        count = 1 + len(others)
-        times = f" ({counted(count, 'time')})." if others else "."
-        yield replace(first, text=first.text.removesuffix(".") + times, count=count)
+            cause = f"{finding.text}\n{finding.detail}"
+        by_cause.setdefault(cause, []).append(_Failed(finding, compilation))
+    for failed in by_cause.values():
+        yield _of_one_cause(failed)
+
+
+MOST_FUNCTIONS = 4
+"""Maximum number of functions of one error that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    finding: Finding
+    compilation: model.Compilation
+
+    @property
+    def function(self) -> str:
+        """Return the function and where it begins: ``forward (net.py:12)``."""
+        row = self.compilation
+        name = plain_function(row.function)
+        return f"{name} ({in_file(row.file, row.line)})" if row.file else name
+
+
+def _of_one_cause(failed: Sequence[_Failed]) -> Finding:
+    """Return the functions that failed by one error as one finding. After an error Dynamo compiles
+    each function that the failed one calls by itself: the last is nearest to the cause.
+    """
+    last = failed[-1]
+    if len(failed) == 1:
+        return last.finding
+    count = len(failed)
+    others = dict.fromkeys(row.function for row in failed if row.function != last.function)
+    evidence = last.finding.evidence
+    if others:
+        evidence += (f"The same error was raised for {listed(list(others), MOST_FUNCTIONS)}.",)
+    return replace(
+        last.finding,
+        text=f"{last.finding.text.removesuffix('.')} ({counted(count, 'time')}).",
+        evidence=evidence,
+        count=count,
+    )
 
 
 def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compilation) -> Finding:
@@ -82,6 +119,11 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
     evidence = [f"{error}." if not error.endswith((".", "?", "!")) else error]
     if user_line:
         evidence += _where(lines, traceback, user_line)
+    elif traceback.raised_at and lines.is_users(traceback.raised_at.file):
+        raised_at = traceback.raised_at
+        evidence.append(
+            f"It was raised at {in_file(raised_at.file, raised_at.line)}: {raised_at.code}"
+        )
     elif traceback.stage:
         evidence.append("torch names no line of the program.")
     explanation = _unexplained(traceback)
@@ -91,7 +133,10 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         )
     stage = f" {traceback.stage}" if traceback.stage else ""
     has_continued = went_on(reader)
+    is_suppressed = _is_suppressed(reader, compilation)
     goes_on = ", and the program continued" if has_continued else ""
+    if is_suppressed:
+        goes_on = ", and it runs in eager mode, as suppress_errors is set"
     place = place_of_path(reader, compilation.file, compilation.line)
     if user_line:
         place = place_of_path(reader, user_line.file, user_line.line) or place
@@ -99,6 +144,8 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
     if known:
         remedies += [as_remedy(text) for text in known.remedies]
     remedies += _tryable(reader, lines, traceback, user_line)
+    if not is_suppressed:
+        remedies.append(_IN_EAGER_MODE)
     return Finding(
         kind="compiler error",
         text=f"{name} could not be compiled: an error was raised{stage}{goes_on}.",
@@ -179,6 +226,11 @@ def _shortened(error: str) -> str:
     return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"
 
 
+def _is_suppressed(reader: SessionReader, compilation: model.Compilation) -> bool:
+    """Return whether torch was set to continue after the error (suppress_errors)."""
+    return bool(reader.rows(model.Fallback, compilation=compilation.id, kind="failed", limit=1))
+
+
 def _user_line(lines: SourceLines, traceback: CompilerTraceback) -> TracebackFrame | None:
     """Return the innermost of the user's own lines that Dynamo was reading."""
     for frame in reversed(traceback.user_frames):
@@ -247,11 +299,12 @@ def _tryable(
         fails = _FAILS_WITH.get(traceback.stage, ())
         if backend not in (other, "eager") and other not in fails:
             yield Remedy(f'Use backend="{other}", which {what}.', changes={"backend": other})
-    yield Remedy(
-        'Run it in eager mode: torch.compiler.set_stance("force_eager").',
-        changes={"stance": "force_eager"},
-    )
 
+
+_IN_EAGER_MODE = Remedy(
+    'Run it in eager mode: torch.compiler.set_stance("force_eager").',
+    changes={"stance": "force_eager"},
+)
 
 _FAILS_WITH = {IN_DYNAMO: ("aot_eager", "eager"), IN_AOTAUTOGRAD: ("aot_eager",)}
 """Stage that failed → the backends that have it, too."""

@@ -24,6 +24,8 @@ _OF_USER = "from user code:"
 
 IN_DYNAMO = "while Dynamo read the Python code"
 
+IN_BACKEND = "in the backend"
+
 IN_AOTAUTOGRAD = "while AOTAutograd traced the forward and backward"
 
 _STAGES = (
@@ -35,7 +37,7 @@ _STAGES = (
     (r"torch[/\\]_inductor[/\\]fx_passes", "in Inductor's graph passes"),
     (r"torch[/\\]_inductor[/\\]", "while Inductor lowered the graph"),
     (r"torch[/\\]_functorch[/\\]", IN_AOTAUTOGRAD),
-    (r"torch[/\\]_dynamo[/\\]backends", "in the backend"),
+    (r"torch[/\\]_dynamo[/\\](?:backends|repro)|\bcall_user_compiler$", IN_BACKEND),
     (r"torch[/\\]_dynamo[/\\]", IN_DYNAMO),
 )
 """Pattern of a frame's file and function → the stage. Of several that match one frame, the first
@@ -76,6 +78,8 @@ class CompilerTraceback:
     """What torch was doing: ``while Dynamo read the Python code``; empty where it is not known."""
     raised_in: str
     """The file of torch that raised it, below ``torch/``; empty where another file did."""
+    raised_at: TracebackFrame | None
+    """The innermost frame; None where the traceback has none."""
     user_frames: tuple[TracebackFrame, ...]
     """The frames that Dynamo was reading, outermost first: the user's, and those of libraries that
     they call.
@@ -92,8 +96,10 @@ def parse_compiler_traceback(text: str) -> CompilerTraceback:
     frames = list(_FRAME.finditer(of_torch.partition(errors[0])[0] if errors else of_torch))
     stage = _stage(frames)
     user_frames = tuple(_frame(match) for match in _FRAME.finditer(of_user))
-    raised_in = _OF_TORCH.search(frames[-1]["file"]) if frames else None
-    return CompilerTraceback(error, stage, raised_in["file"] if raised_in else "", user_frames)
+    raised_at = _frame(frames[-1]) if frames else None
+    raised_in = _OF_TORCH.search(raised_at.file) if raised_at else None
+    file_of_torch = raised_in["file"] if raised_in else ""
+    return CompilerTraceback(error, stage, file_of_torch, raised_at, user_frames)
 
 
 def parse_frames(text: str) -> list[TracebackFrame]:

@@ -113,6 +113,24 @@ def test_torchs_reason_in_plain_words_without_the_new_value_as_in_sessions_of_ol
     assert change_of(reason).words == words
 
 
+@pytest.mark.parametrize(
+    ("class_name", "value", "words"),
+    [
+        ("torch.distributed.tensor.DTensor", "f32[8]", "another class now: torch.distributed"),
+        ("__main__.Scaled", "bf16[2, 4]", "another class now: __main__.Scaled"),
+        ("torch.Tensor", "f32[]", "another class now: torch.Tensor"),
+        ("NoneType", "None", "s was a tensor and now is None"),
+        ("list", "list of 3", "s was a tensor and now is list of 3"),
+        ("float", "2.5", "s was a tensor and now is 2.5"),
+    ],
+)
+def test_a_tensor_of_another_class_is_told_from_what_is_none(
+    class_name: str, value: str, words: str
+) -> None:
+    reason = f"expected type of 's' to be a tensor type, ' but found <class '{class_name}'>"
+    assert words in change_of(reason, "L['s']", "", value).words
+
+
 def test_there_are_as_many_recompiles_as_compilations_after_the_first(
     captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
 ) -> None:

@@ -129,3 +129,56 @@ def test_a_context_function_that_dynamo_refuses(captured, reader) -> None:
     assert finding.place.line + 1 == 29
     assert "functools.partial" in finding.detail
     assert "The cause is in the program." in finding.detail
+
+
+SUPPRESSED = """
+import torch
+
+torch._dynamo.config.suppress_errors = True
+
+
+def refusing(graph, inputs):
+    raise RuntimeError({message})
+
+
+def inner(x):
+    return torch.relu(x) + 1
+
+
+def middle(x):
+    return inner(x) * 2
+
+
+def outer(x):
+    return middle(x) - 3
+
+
+print(torch.compile(outer, backend=refusing)(torch.ones(4)))
+"""
+
+
+def test_nested_functions_that_fail_by_one_error_are_one_finding(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "suppressed.py"
+    file.write_text(SUPPRESSED.format(message="'no graph is taken'"))
+    finding = the_finding(reader(captured(file)))
+    assert finding.count == 3
+    assert finding.text == (
+        "inner could not be compiled: an error was raised in the backend, and it runs in eager "
+        "mode, as suppress_errors is set (3 times)."
+    )
+    assert "The same error was raised for outer (suppressed.py:19) and middle" in finding.detail
+    assert "It was raised at suppressed.py:8" in finding.detail
+    # It runs in eager mode already.
+    assert "force_eager" not in finding.detail
+
+
+def test_other_errors_of_nested_functions_are_other_findings(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "suppressed_each.py"
+    file.write_text(SUPPRESSED.format(message="f'{len(graph.graph.nodes)} nodes are too many'"))
+    found = findings(reader(captured(file)))
+    errors = [finding for finding in found if finding.kind == "compiler error"]
+    assert [finding.count for finding in errors] == [1, 1, 1]

@@ -117,6 +117,16 @@ _WAS = "{name} was {old} and now is {new}"
 
 _GRAD_MODE = "grad mode was {old} and now is {new} (torch.no_grad)"
 
+_NO_TENSOR = "{name} was a tensor and now is {new}"
+
+_OTHER_TENSOR = "{name} is a tensor of another class now: {new}"
+
+_TENSOR_CLASS = re.compile(r"(?:Tensor|Parameter)$")
+"""Matches the name of a class of tensors, where the new value was not recorded."""
+
+_TENSOR_VALUE = re.compile(r"\w+\[[\d, ]*\]$")
+"""Matches a tensor as a recorded value: ``f32[4, 8]`` (capture/recording/described.py)."""
+
 # The first pattern that matches counts, so the more exact stands above the more general.
 _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
@@ -162,14 +172,9 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ),
     (
         "type",
-        rf"expected type of '{_SOURCE}' to be a tensor type, ' but found <class "
-        rf"'(?P<new>torch\.Tensor|.*Parameter)'>",
-        "{name} is a tensor of another class now: {new}",
-    ),
-    (
-        "type",
-        rf"expected type of '{_SOURCE}' to be a tensor type",
-        "{name} was a tensor and now is {new}",
+        rf"expected type of '{_SOURCE}' to be a tensor type(?:, ' but found <class "
+        rf"'(?P<found>[^']+)'>)?",
+        _NO_TENSOR,
     ),
     (
         "type",
@@ -398,6 +403,9 @@ def _change(
     named = plain_name(reported["source"])
     if kind == "training":
         named += ".training"
+    if words == _NO_TENSOR and _is_tensor(reported.get("found", ""), new):
+        # Both are tensors: what differs is the class, which the recorded value does not show.
+        words, new = _OTHER_TENSOR, reported.get("found") or new
     was, is_now = _values(kind, reported, old, new)
     where = _where(source or reported.get("source", ""))
     if words in _WITHOUT_VALUES and not is_now:
@@ -428,6 +436,10 @@ def _change(
     return GuardChange(
         kind, named, where, was, is_now, in_words, index, source or reported["source"], other
     )
+
+
+def _is_tensor(class_name: str, value: str) -> bool:
+    return bool(_TENSOR_VALUE.match(value) or _TENSOR_CLASS.search(class_name))
 
 
 def _is_part_of(source: str, whole: str) -> bool:

@@ -230,6 +230,11 @@ def _of_type(change: GuardChange) -> str:
             f"Write into the tensor in place ({change.name}.fill_(value)). A number in its place "
             "is compiled in, and each value is compiled separately."
         )
+    if change.where == "attribute" and change.new.endswith(".DTensor"):
+        return (
+            "Shard the model (parallelize_module, fully_shard) before the first call of what is "
+            "compiled: with DTensors in place of its parameters it is compiled again."
+        )
     if change.where in ("attribute", "global"):
         return (
             f"Set {change.name} before the first call and leave it: each class is compiled "

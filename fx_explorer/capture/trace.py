@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -252,7 +253,7 @@ class _Records:
                 return "skipped"
             return "failed"
         if not content.get("has_guarded_code", True):
-            return "skipped"
+            return "running" if _is_ending() else "skipped"
         if self._recording.of(name).has_broken:
             return "broke"
         return "ok"
@@ -364,6 +365,14 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
         file = str(names.get(entry["filename"], entry["filename"]))
         frames.append(Frame(file, entry["line"], entry["name"], entry.get("loc") or ""))
     return tuple(frames)
+
+
+def _is_ending() -> bool:
+    """Return whether what ends the process (Ctrl-C, a signal, sys.exit) is on its way through the
+    compiler: the compilation is then not over, and nothing is known of its end.
+    """
+    error = sys.exc_info()[1]
+    return error is not None and not isinstance(error, Exception)
 
 
 def _says_nothing(value: object) -> bool:

@@ -30,6 +30,7 @@ from fx_explorer.findings.slow_operators import find_slow_operators
 from fx_explorer.findings.tiny_graphs import find_tiny_graphs
 from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_trials
+from fx_explorer.findings.unfinished import find_unfinished
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
 from fx_explorer.findings.wrong_results import find_wrong_results
 from fx_explorer.instruments.kernels.launched import last_profile
@@ -68,6 +69,9 @@ def _find_waiting_gpu(reader: SessionReader) -> Iterator[Finding]:
 
 KINDS: tuple[FindingKind, ...] = (
     FindingKind("missing tools", "missing tools", find_missing_tools, "a capture"),
+    FindingKind(
+        "unfinished compilations", "compilations that were stopped", find_unfinished, "a capture"
+    ),
     FindingKind("compiler errors", "errors of the compiler", find_compiler_errors, "graphs"),
     FindingKind(
         "program errors",

@@ -141,21 +141,8 @@ def _not_fused(
         place=place,
         view="kernels",
         explanation=_OF_CUSTOM if is_custom else _OF_PYTORCH,
-        remedies=_FUSED_OTHERWISE.get(name, ()),
         count=calls.total,
     )
-
-
-_FUSED_OTHERWISE = {
-    "_transformer_encoder_layer_fwd": (
-        Remedy(
-            "Call torch.backends.mha.set_fastpath_enabled(False) before the first call: "
-            "nn.TransformerEncoderLayer then computes in operators that Inductor fuses, as it does "
-            "in training."
-        ),
-    ),
-}
-"""Operator → ways to have it in pieces that are fused."""
 
 
 _OF_PYTORCH = (

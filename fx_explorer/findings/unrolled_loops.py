@@ -150,11 +150,6 @@ def _finding(reader: SessionReader, loop: UnrolledLoop, lengths: list[int]) -> F
     if len(lengths) > 1:
         versions = ", ".join(f"{length:,}" for length in lengths)
         evidence.append(f"It was compiled for several numbers of iterations: {versions}.")
-    explanation = (
-        "Dynamo runs a Python loop while it traces and records each iteration. Compile time grows "
-        "with the number of iterations, and another number of iterations compiles again. A loop "
-        "whose iterations depend on each other runs no faster for it."
-    )
     return Finding(
         kind="unrolled loop",
         text=text,
@@ -163,8 +158,8 @@ def _finding(reader: SessionReader, loop: UnrolledLoop, lengths: list[int]) -> F
         place=place_of_path(reader, loop.file, loop.line),
         view="graphs",
         evidence=tuple(evidence),
-        explanation=explanation,
-        remedies=_remedies(loop),
+        explanation=UNROLLED,
+        remedies=remedies_of_loop(is_while=loop.is_while),
         cost=f"{seconds(of_loop_s)} compiling" if compile_s else "",
         cost_s=of_loop_s,
         brief=(
@@ -174,9 +169,16 @@ def _finding(reader: SessionReader, loop: UnrolledLoop, lengths: list[int]) -> F
     )
 
 
-def _remedies(loop: UnrolledLoop) -> tuple[Remedy, ...]:
+UNROLLED = (
+    "Dynamo runs a Python loop while it traces and records each iteration. Compile time grows "
+    "with the number of iterations, and another number of iterations compiles again. A loop "
+    "whose iterations depend on each other runs no faster for it."
+)
+
+
+def remedies_of_loop(*, is_while: bool) -> tuple[Remedy, ...]:
     """Return the ways to trace the body once. Each is a change of the user's code."""
-    operator = "while_loop" if loop.is_while else "scan"
+    operator = "while_loop" if is_while else "scan"
     return (
         Remedy(
             "Compile the body of the loop: move it to a function, give that to torch.compile, and "

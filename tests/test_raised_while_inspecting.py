@@ -75,6 +75,45 @@ def test_what_the_compiled_program_raises_too_is_its_error(
     assert report["outcome"]["kind"] == "raised"
 
 
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+norm = nn.BatchNorm1d(4)
+
+
+def normed(x):
+    return checkpoint(norm, x, use_reentrant=False).relu().sum()
+
+
+torch.compile(normed)(torch.ones(3, 4, requires_grad=True)).backward()
+"""
+
+
+@pytest.mark.parametrize("trying", [False, True])
+def test_diagnose_says_of_a_script_that_it_was_not_built_and_builds_it_with_try(
+    trying: bool, tmp_path: Path, fx_explorer: list[str], capture_environment: dict[str, str]
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    more = ["--try", "--budget", "1"] if trying else []
+    ended = subprocess.run(
+        [*fx_explorer, "diagnose", "train.py", *more],
+        cwd=tmp_path,
+        env={**os.environ, **capture_environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if trying:
+        assert ended.returncode == 0, ended.stderr
+        assert "No problem was found." in ended.stdout
+    else:
+        assert ended.returncode == 3
+        assert "The program failed while it was inspected" in ended.stdout
+        assert "--build shows whether" in ended.stdout
+
+
 def test_an_error_outside_of_graphs_needs_no_build() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         1 / 0  # noqa: B018

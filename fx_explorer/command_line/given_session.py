@@ -163,7 +163,7 @@ async def capture_first(
         with interrupts(capture, interrupts_program=False):
             outcome = await narrate_live(capture, progress)
         progress.end()
-        if is_to_be_built(capture, outcome, progress):
+        if is_to_be_built(capture, outcome, progress, runs_again=_will_try(arguments)):
             capture.discard()
             capture = prepared(built_after(request, outcome))
             outcome = await narrated(capture, progress)

@@ -282,10 +282,13 @@ def _describe_random_numbers(session: Path) -> Iterator[str]:
             yield f"note: {OTHER_RANDOM_NUMBERS}"
 
 
-def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarration) -> bool:
+def is_to_be_built(
+    capture: Capture, outcome: Outcome, progress: CaptureNarration, *, runs_again: bool = False
+) -> bool:
     """Return whether the target is to be built, because it raised in a graph that was only
     inspected: PyTorch's operators ran there, and the compiled program may not raise. A script is
-    not run twice, and nothing can be built without a compiler: then the user is told what to do.
+    not run twice unless the command does so anyway (``runs_again``), and nothing can be built
+    without a compiler: then the user is told what to do.
     """
     if not outcome.in_eager_graphs:
         return False
@@ -293,7 +296,7 @@ def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarratio
     with SessionReader(capture.session_path) as reader:
         is_script = (reader.meta("target") or {}).get("kind") == "script"
         has_compiler = bool((reader.meta("environment") or {}).get("cxx"))
-    if has_compiler and not is_script:
+    if has_compiler and (runs_again or not is_script):
         progress.print_message("building it, to see whether the compiled program raises, too")
         return True
     command = "run --build" if is_script else "capture --build"

@@ -26,6 +26,7 @@ from fx_explorer.findings.report import finding_lines, finding_object
 from fx_explorer.findings.trials import BUDGET_S, why_not_tried
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
+from fx_explorer.overview.ending import OF_EAGER_GRAPHS
 from fx_explorer.trials import forking_worker
 
 EPILOG = """\
@@ -130,6 +131,8 @@ def _print(diagnosis: Diagnosis) -> None:
 def _nothing_found(diagnosis: Diagnosis) -> str:
     """Return that there are no findings. The error of a program that failed is not passed over."""
     ended = "" if diagnosis.before.went_well else diagnosis.before.message
+    if diagnosis.before.raised_inspecting:
+        return f"The program failed while it was inspected ({ended}). {OF_EAGER_GRAPHS}."
     if ended:
         return (
             f"The program failed ({ended}), and nothing of torch.compile's was found to cause it."

@@ -49,6 +49,8 @@ class Before:
     went_well: bool
     message: str
     """First line of the error that ended the program; empty without one."""
+    raised_inspecting: bool = False
+    """Whether it raised in a graph that was only inspected: the compiled program may not raise."""
 
 
 def before_trials(reader: SessionReader) -> Before:
@@ -60,6 +62,7 @@ def before_trials(reader: SessionReader) -> Before:
         len(limit_hits(reader)),
         outcome is None or outcome.went_well,
         first_line(outcome.message) if outcome else "",
+        outcome is not None and outcome.in_eager_graphs,
     )
 
 

@@ -9,7 +9,6 @@ black.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,19 @@ from fx_explorer.analysis.flame import (
     short_name,
 )
 from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.drawing.svg import (
+    GREY,
+    LETTER,
+    LINE,
+    MARGIN,
+    SVG_END,
+    WIDTH,
+    legend_svg,
+    safe_line,
+    safe_lines,
+    svg_start,
+    svg_text,
+)
 from fx_explorer.drawing.view_table import ChartPiece
 from fx_explorer.highlight import printable
 
@@ -276,13 +288,8 @@ class FlameChart:
         return None
 
 
-WIDTH, MARGIN, ROW, LINE = 1200, 10, 20, 16
-"""Sizes in pixels: the width of the picture, its margin, the height of a row of blocks, and of a
-line of letters.
-"""
-
-LETTER = 6.7
-"""Pixels between letters in the requested fonts, at this size."""
+ROW = 20
+"""Height of a row of blocks, in pixels."""
 
 MANY, LEAST_PIXELS = 5_000, 0.05
 """In a chart of more than MANY frames, blocks narrower than LEAST_PIXELS are left out with all
@@ -290,23 +297,6 @@ their children: they would be invisible.
 """
 
 TICKS = 8
-
-INK = "#16181d"
-"""Colour of the letters in a block."""
-
-GREY = "#767676"
-"""Colour with a contrast of 4.5 to 1 against white and 4.6 to 1 against black."""
-
-STYLE = f"""
-text {{ font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; \
-pointer-events: none; }}
-.beside {{ fill: {GREY}; }}
-.title {{ font-weight: bold; }}
-rect {{ stroke: {INK}; stroke-opacity: 0.4; stroke-width: 0.5; }}
-g:hover rect {{ stroke-opacity: 1; stroke-width: 1.5; }}
-"""
-
-_NOT_IN_XML = re.compile("[\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,21 +319,17 @@ def flame_picture_svg(picture: FlamePicture) -> str:
     sentences = " ".join(filter(None, picture.titles))
     titles = textwrap.wrap(sentences, int((WIDTH - 2 * MARGIN) / LETTER))
     chart = _Chart(picture, top=MARGIN + LINE * len(titles))
-    legend = list(_legend(picture, chart.bottom + 3 * LINE))
+    entries = [(picture.colours[kind], text) for kind, text in picture.legend.items()]
+    legend = list(legend_svg(entries, chart.bottom + 3 * LINE))
     legend_rows = 1 + max((row for row, _ in legend), default=0)
     height = chart.bottom + 2 * LINE + MARGIN + LINE * legend_rows
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}">',
-        f"<style>{STYLE}</style>",
-    ]
+    lines = [svg_start(height)]
     for number, title in enumerate(titles):
-        lines.append(_text(MARGIN, MARGIN + LINE * number + 7, title, "beside title"))
+        lines.append(svg_text(MARGIN, MARGIN + LINE * number + 7, title, "beside title"))
     lines += chart.blocks()
     lines += chart.axis()
     lines += [drawn for _, drawn in legend]
-    lines.append("</svg>\n")
-    return "\n".join(lines)
+    return "\n".join([*lines, SVG_END])
 
 
 class _Chart:
@@ -373,14 +359,14 @@ class _Chart:
     def _block(self, frame: FlameFrame) -> str:
         left, width = self._x(frame.began_s), self._width(frame)
         top = self._top + ROW * (frame.depth - self._root.depth)
-        name = _fitting(_safe(frame.name), int((width - 6) / LETTER))
+        name = _fitting(safe_line(frame.name), int((width - 6) / LETTER))
         colour = self._picture.colours[frame.kind]
         drawn = (
-            f"<title>{escape(_safe_lines(self._picture.about(frame)))}</title>"
+            f"<title>{escape(safe_lines(self._picture.about(frame)))}</title>"
             f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{ROW}" fill="{colour}"/>'
         )
         if name:
-            drawn += _text(left + 3, top + 14, name)
+            drawn += svg_text(left + 3, top + 14, name)
         return f"<g>{drawn}</g>"
 
     def axis(self) -> Iterator[str]:
@@ -394,27 +380,13 @@ class _Chart:
             elif tick == TICKS:
                 anchor = "end"
             yield f'<path d="M{left:.2f} {self.bottom} v5" stroke="{GREY}"/>'
-            yield _text(left, self.bottom + 17, run_time(time_s), "beside", anchor)
+            yield svg_text(left, self.bottom + 17, run_time(time_s), "beside", anchor)
 
     def _x(self, time_s: float) -> float:
         return MARGIN + (time_s - self._root.began_s) * self._scale
 
     def _width(self, frame: FlameFrame) -> float:
         return frame.duration_s * self._scale
-
-
-def _legend(picture: FlamePicture, top: int) -> Iterator[tuple[int, str]]:
-    """Yield a coloured square and its words for each kind, with the row that it stands in."""
-    row, left = 0, float(MARGIN)
-    for kind, text in picture.legend.items():
-        width = LINE + (len(text) + 2) * LETTER
-        if left + width > WIDTH - MARGIN and left > MARGIN:
-            row, left = row + 1, float(MARGIN)
-        y = top + LINE * row
-        colour = picture.colours[kind]
-        square = f'<rect x="{left:.2f}" y="{y - 9}" width="10" height="10" fill="{colour}"/>'
-        yield row, square + _text(left + LINE, y, text, "beside")
-        left += width
 
 
 def _fitting(name: str, letters: int) -> str:
@@ -425,18 +397,3 @@ def _fitting(name: str, letters: int) -> str:
     if letters >= LEAST_CUT:
         return set_cell_size(short_name(name), letters - 1).rstrip() + "…"
     return ""
-
-
-def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
-    styled = f' class="{style}"' if style else ""
-    anchored = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{x:.2f}" y="{y}"{styled}{anchored}>{escape(_safe(text))}</text>'
-
-
-def _safe(text: str) -> str:
-    """Return the text in one line, with characters that XML forbids made visible."""
-    return _NOT_IN_XML.sub("\ufffd", printable(text))
-
-
-def _safe_lines(lines: list[str]) -> str:
-    return "\n".join(map(_safe, lines))

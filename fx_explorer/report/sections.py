@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.documents import Place
@@ -68,6 +68,10 @@ class Section:
     columns: Sequence[TableColumn]
     rows: Sequence[SectionRow]
     left_out: int
+    picture: Callable[[], str] | None = None
+    """Draws the picture of the view as SVG; None where it has none. Raises UsageError where the
+    library for it is missing.
+    """
 
     def is_bar(self, at: int) -> bool:
         """Return whether a column has bars in place of texts."""
@@ -124,6 +128,7 @@ def _section(name: str, title: str, table: ViewTable) -> Section:
         columns=[table.columns[at] for at in kept],
         rows=shown,
         left_out=len(table.rows) - len(shown),
+        picture=table.svg if shown else None,
     )
 
 

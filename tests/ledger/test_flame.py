@@ -16,7 +16,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fx_explorer.analysis.flame import FlameBlock, FlameFrame, flame_rows, marked_blocks, short_name
-from fx_explorer.drawing.flame_charts import GREY, INK, marked_chart
+from fx_explorer.drawing.flame_charts import marked_chart
+from fx_explorer.drawing.svg import GREY, INK
 from fx_explorer.instruments.ledger import command as ledger_command
 from fx_explorer.instruments.ledger.figures import (
     LedgerEntry,

@@ -181,3 +181,17 @@ def test_each_way_of_colours_has_a_key(opened_gpt2: Opened) -> None:
     key = page.locator("#drawing .key").inner_text()
     assert "bf16" in key
     assert "f32" in key
+
+
+def test_pictures_are_drawn_when_they_are_near(opened: Opened) -> None:
+    page = opened.page
+    for name in ("step_memory", "flame"):
+        page.locator(f"#{name}").scroll_into_view_if_needed()
+        page.wait_for_function(
+            "name => document.querySelector(`#${name} .picture`).shadowRoot?.querySelector('rect')",
+            arg=name,
+        )
+    colour = page.evaluate(
+        "getComputedStyle(document.querySelector('#flame .picture').shadowRoot.querySelector('.beside')).fill"
+    )
+    assert colour == "rgb(118, 118, 118)"

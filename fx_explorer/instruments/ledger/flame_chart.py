@@ -25,13 +25,13 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, share
 from fx_explorer.drawing.flame_charts import (
     EDGE,
-    INK,
     TICK_CELLS,
     FlamePicture,
     FlameRow,
     flame_picture_svg,
     row_of_blocks,
 )
+from fx_explorer.drawing.svg import INK
 from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.instruments.ledger.ledger_rows import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.instruments.ledger.verdict import verdict

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from fx_explorer import model
@@ -37,6 +38,7 @@ from fx_explorer.instruments.memory.saved_values import (
 )
 from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind
+from fx_explorer.instruments.memory.timeline_picture import memory_svg
 from fx_explorer.instruments.memory.usage import LEGEND, TimelineRow, Usage, bar, timeline, usage
 from fx_explorer.instruments.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
 from fx_explorer.session import SessionReader
@@ -433,6 +435,7 @@ def step_memory_table(reader: SessionReader) -> ViewTable:
         rows=rows,
         empty=empty,
         answer=answer,
+        svg=partial(memory_svg, used) if rows else None,
     )
 
 

@@ -27,6 +27,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
 from fx_explorer.report.page.drawn_graphs import DrawnGraphs, drawn_graphs
 from fx_explorer.report.page.linked_texts import LinkedTexts, linked_texts
+from fx_explorer.report.page.pictures import Pictures, pictures
 from fx_explorer.report.sections import Section, sections
 from fx_explorer.session import SessionReader
 from fx_explorer.session.in_page import compressed
@@ -44,6 +45,7 @@ class _Page:
     looked_for: str
     figures: list[FigureInRow]
     sections: list[Section]
+    pictures: Pictures
     panes: Mapping[str, str]
     left_out: int
     has_texts: bool
@@ -51,7 +53,14 @@ class _Page:
     is_log: bool
 
 
-SCRIPTS = ("page.js", "linked_view.js", "graph_parts.js", "graph_view.js", "start.js")
+SCRIPTS = (
+    "page.js",
+    "linked_view.js",
+    "graph_parts.js",
+    "graph_view.js",
+    "pictures.js",
+    "start.js",
+)
 """The scripts of the page in their order; it has them as one."""
 
 PANES = {"source": "Source", "graph": "Graph", "kernel": "Generated code"}
@@ -74,6 +83,7 @@ def html_page(reader: SessionReader, session: bytes) -> str:
         policy=_policy(style, script),
         data=_packed(_data(texts)),
         drawn=_packed(drawn.data),
+        pictures=_packed(page.pictures.drawn),
         session=compressed(session),
         session_name=f"{_file_stem(page.target)}.fxs",
     )
@@ -82,6 +92,7 @@ def html_page(reader: SessionReader, session: bytes) -> str:
 def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Page:
     every_finding = findings(reader)
     facts = overview(reader)
+    every_section = list(sections(reader))
     with_texts = {text.pane for text in texts.texts}
     return _Page(
         target=target_name(reader),
@@ -91,7 +102,8 @@ def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Pag
         facts=[fact for fact in facts if fact.topic != "next"],
         looked_for=search(reader).description,
         figures=figures_row(reader),
-        sections=list(sections(reader)),
+        sections=every_section,
+        pictures=pictures(every_section),
         panes={name: title for name, title in PANES.items() if name in with_texts},
         left_out=texts.left_out,
         has_texts=bool(texts.texts),

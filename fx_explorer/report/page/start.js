@@ -1,13 +1,19 @@
 // Everything begins here, when the page has been read: first the linked view, then what is further down.
 
+function whenIdle(work) {
+  if (window.requestIdleCallback) window.requestIdleCallback(work, { timeout: 1000 });
+  else setTimeout(work, 50);
+}
+
 async function start() {
   let view = null;
   if (document.querySelector(".panes")) view = new View(JSON.parse(await (await unpacked("data")).text()));
-  if (document.querySelector("#drawing .canvas")) {
-    window.requestIdleCallback(async () => {
+  whenIdle(async () => {
+    if (document.querySelector("#drawing .canvas")) {
       new Drawing(JSON.parse(await (await unpacked("drawn")).text()), view);
-    }, { timeout: 1000 });
-  }
+    }
+    await showPictures();
+  });
 }
 
 start();

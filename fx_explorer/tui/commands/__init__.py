@@ -179,7 +179,11 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("picture.save", "SVG"),
         ("view.kernels", "kernels"),
     ),
-    "step_memory": (("line.follow", "code"), ("view.memory", "saved tensors")),
+    "step_memory": (
+        ("line.follow", "code"),
+        ("picture.save", "SVG"),
+        ("view.memory", "saved tensors"),
+    ),
     "modules": (("line.follow", "only this"), ("table.sort", "sort"), ("table.filter", "filter")),
     "regions": (
         ("line.follow", "first node"),

@@ -208,8 +208,8 @@ def _picture() -> Declaration:
         "Y s",
         lambda c: c.exports.save_picture(),
         "picture as SVG",
-        "Write the picture of this view to a file as SVG: the flame charts, the roofline, the "
-        "bench.",
+        "Write the picture of this view to a file as SVG: the flame charts, the memory of a "
+        "step, the roofline, the bench.",
     )
 
 

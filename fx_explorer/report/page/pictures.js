@@ -1,0 +1,30 @@
+// The pictures of the sections, as the app writes them. Each stands in a shadow tree of its own, so that
+// its style and its ids are its own, too; its style is given by script, as the page's policy asks.
+
+function showPicture(host, { svg, style }) {
+  const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`${style} svg { max-width: 100%; height: auto; display: block; }`);
+  const root = host.attachShadow({ mode: "open" });
+  root.adoptedStyleSheets = [sheet];
+  root.append(picture);
+  for (const element of root.querySelectorAll("[data-style]")) element.style.cssText = element.dataset.style;
+}
+
+async function showPictures() {
+  const hosts = [...document.querySelectorAll(".picture")];
+  if (!hosts.length) return;
+  const pictures = JSON.parse(await (await unpacked("pictures")).text());
+  // A flame chart has thousands of blocks: each picture is made when it is about to be seen.
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      watcher.unobserve(entry.target);
+      showPicture(entry.target, pictures[entry.target.dataset.picture]);
+    }
+  }, { rootMargin: "800px" });
+  for (const host of hosts) watcher.observe(host);
+  addEventListener("beforeprint", () => {
+    for (const host of hosts) if (!host.shadowRoot) showPicture(host, pictures[host.dataset.picture]);
+  });
+}

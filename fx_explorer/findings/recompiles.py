@@ -10,6 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import first_line, listed, seconds
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.framework_hooks import is_of_hooks
@@ -116,7 +117,7 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
         topic="recompiles",
         place=_place(reader, first, caller),
         view="guards",
-        evidence=(_evidence(group), *_below(caller)),
+        evidence=(_evidence(reader, group), *_below(caller)),
         explanation=SHARED if is_shared else expected or _why(reader, group),
         remedies=remedies,
         count=len(group),
@@ -187,7 +188,7 @@ def _finding_of_pieces(
     cost_s = sum(group_cost_s(reader, group) for group in groups)
     functions = listed([plain_function(group[0].function) for group in groups], MOST_VALUES)
     text = f"{len(groups)} functions were compiled again for one reason: {_values_of(first)}."
-    evidence = [f"These are {functions}.", *(_evidence(group) for group in groups)]
+    evidence = [f"These are {functions}.", *(_evidence(reader, group) for group in groups)]
     return Finding(
         kind="recompile",
         text=text,
@@ -226,15 +227,26 @@ def _values_of(group: Sequence[ExplainedRecompile]) -> str:
     return f"{what} was {shown}{more}"
 
 
-def _evidence(group: Sequence[ExplainedRecompile]) -> str:
-    """Return which compilations, after which, called from where, and how the graphs differ."""
+def _evidence(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> str:
+    """Return which compilations, after which, called from where, and how the graphs differ. Of a
+    text, which has no source to lead to, the place of the function.
+    """
     first = group[0]
     names = listed([f"[{recompile.compilation}]" for recompile in group], MOST_VALUES)
-    after = f" after [{first.of}]" if len(group) == 1 else ""
+    after = f" after [{first.of}]" if len(group) == 1 and first.of else ""
     file, line = first.called_from
     caller = f", called from {in_file(file, line)}" if file else ""
     graphs = f": {first.graphs}" if first.graphs and len(group) == 1 else ""
-    return f"{names}{after}{caller}{graphs}."
+    function = _place_of_function(reader, first) if is_text(reader) else ""
+    return f"{names}{after}{caller}{function}{graphs}."
+
+
+def _place_of_function(reader: SessionReader, recompile: ExplainedRecompile) -> str:
+    """Return ``, model of model.py:9``; nothing where the text does not say it."""
+    for row in reader.rows(model.Compilation, name=recompile.compilation):
+        if row.file:
+            return f", {plain_function(row.function)} of {row.file}:{row.line}"
+    return ""
 
 
 def _below(caller: FrameworkCaller) -> Iterator[str]:

@@ -314,7 +314,7 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     records = int(log.get("records", 0))
     if log.get("format") == "torch_logs":
         text = (
-            f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: "
+            f"{name} has {counted(records, 'message')} that torch printed: "
             f"{_kinds_with_counts(log)}."
         )
         absent = [*not_in_text(reader), "times", "how compilations ended"]

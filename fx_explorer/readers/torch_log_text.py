@@ -36,6 +36,22 @@ _LINE = re.compile(
     r"(?P<text>.*)"
 )
 
+_FORMER_LINE = re.compile(
+    r"(?:\[rank(?P<rank>\d+)\]:\s?)?\[\d{4}-\d\d-\d\d (?P<hour>\d\d):(?P<minute>\d\d):"
+    r"(?P<second>\d\d,\d+)\] (?:\[(?P<compilation>!?[\d/]+)(?:_(?P<attempt>\d+))?\] )?"
+    r"(?P<where>torch[\w.]*?)(?:\.__(?P<artifact>\w+))?: \[[A-Z]+\] ?(?P<text>.*)"
+)
+"""Matches a line of torch 2.0 to 2.2, where the second line of a message may have no such head."""
+
+_BARE_LIMIT = re.compile(
+    r"(?P<rank>)(?P<hour>)(?P<minute>)(?P<second>)(?P<compilation>)(?P<attempt>)(?P<artifact>)"
+    r"(?P<where>.{0,400}?)(?P<text>torch\._dynamo hit config\.\w+ \(\d+\).*)"
+)
+"""Matches the first line of the recompile limit's warning, as loggers of others print it."""
+
+_BELOW_LIMIT = re.compile(r"[ >]*(?:function|reasons|last reason): ")
+"""Matches a further line of that warning without a head."""
+
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -91,11 +107,14 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
     below: list[str] = []
     for number, raw in enumerate(lines, 1):
         line = _COLOURS.sub("", raw.rstrip("\r\n"))
-        if line[:1] in (" ", ">"):
-            match = _LINE.match(line.lstrip(" >"))
-        else:
-            match = _LINE.match(line)
+        match = _head(line)
+        if not match and below and _BELOW_LIMIT.match(line) and HIT_LIMIT in below[0]:
+            below.append(line.lstrip(" >"))
+            continue
         if not match:
+            if begun is not None and HIT_LIMIT in below[0]:
+                yield _message(*begun, below)
+                begun, below = None, []
             if line.strip():
                 others.lines.append(line)
             continue
@@ -113,8 +132,24 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
         yield _message(*begun, below)
 
 
+def _head(line: str) -> re.Match[str] | None:
+    """Match what torch puts before a line, in any release, or the first line of its warning about
+    the recompile limit. People quote and indent what they paste.
+    """
+    line = bounded(line)
+    if line[:1] in (" ", ">"):
+        line = line.lstrip(" >")
+    head = _LINE.match(line) or _FORMER_LINE.match(line)
+    if head or HIT_LIMIT not in line:
+        return head
+    return _BARE_LIMIT.match(line)
+
+
 def _message(line: int, first: re.Match[str], below: list[str]) -> Message:
-    seconds = int(first["hour"]) * 3600 + int(first["minute"]) * 60 + float(first["second"])
+    seconds = 0.0
+    if first["hour"]:
+        second = float(first["second"].replace(",", "."))
+        seconds = int(first["hour"]) * 3600 + int(first["minute"]) * 60 + second
     compilation = first["compilation"] or ""
     if "/" not in compilation:
         compilation = ""
@@ -132,6 +167,11 @@ def _message(line: int, first: re.Match[str], below: list[str]) -> Message:
 OTHER_LINES = "Lines that torch's logging did not write"
 
 NOT_IN_TEXT = "not in this text"
+
+WARNING = "warnings and the like"
+"""The kind of messages that no TORCH_LOGS asks for."""
+
+HIT_LIMIT = "torch._dynamo hit config."
 
 RAISED_AT_LIMIT = "FailOnRecompileLimitHit"
 """torch's exception for a function with ``fullgraph=True``, whose traceback Python prints."""
@@ -160,11 +200,13 @@ def read_text(text: Path, session: Path) -> None:
             **InductorRecords(writer, compilations, graphs).handles(),
         }
         trained: set[str] = set()
+        names = _Names()
         with writer.transaction():
             for message in messages(
                 (line.decode("utf-8", "replace") for line in lines_of(log.blocks)), others
             ):
-                kinds[message.artifact or "without a name"] += 1
+                message = names.named(message)
+                kinds[message.artifact or WARNING] += 1
                 ranks.add(message.rank)
                 try:
                     _add(message, list(as_records(message, trained)), compilations, handles)
@@ -175,6 +217,28 @@ def read_text(text: Path, session: Path) -> None:
             compilations.finish_text(raises_at_limit=raises, absent_because=NOT_IN_TEXT)
             _add_others(others, compilations)
         _add_meta(writer, text, kinds, ranks, damage, graphs.unread_lines)
+
+
+class _Names:
+    """Names the compilations of warnings that have no ``[2/8]`` before them, because torch's own
+    formatter did not print them: by the reason, ``2/7: …``, else in the order of their functions.
+    """
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[str, str, str], int] = {}
+
+    def named(self, message: Message) -> Message:
+        """Return the message with the name of its compilation, where it is such a warning."""
+        limit = None if message.compilation else _LIMIT.match(bounded(message.text))
+        if not limit:
+            return message
+        version = _VERSION.match(limit["reason"])
+        if version:
+            frame = int(version["frame"])
+        else:
+            function = (limit["function"], limit["file"], limit["line"])
+            frame = self._frames.setdefault(function, len(self._frames))
+        return replace(message, compilation=f"{frame}/{limit['limit']}")
 
 
 def _add(
@@ -260,16 +324,24 @@ _CLASS = re.compile(r"^.*?(?=class \S+\(torch\.nn\.Module\):)", re.M)
 
 _REASON = re.compile(r"^[^\S\n]*- (?P<reason>\d+/\d+: .*)$", re.M)
 
+_FAILED = re.compile(r"^[^\S\n]*- (?P<reason>\S.*)$", re.M)
+"""Matches a reason up to torch 2.2, which did not say which compilation's guard failed."""
+
 _RECOMPILING = re.compile(
     r"Recompiling function (?P<function>\S{1,400}) in (?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})"
 )
 
 _LIMIT = re.compile(
-    r"torch\._dynamo hit config\.\w+ \(\d+\)\s*"
+    r"torch\._dynamo hit config\.\w+ \((?P<limit>\d{1,6})\)\s*"
     r"function: '(?P<function>[^'\n]{1,400})' \((?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})\)\s*"
-    r"last reason: (?P<reason>[^\n]*)"
+    r"(?:last reason|reasons): *(?P<reason>[^\n]*)"
 )
-"""Matches the warning of ``torch/_dynamo/convert_frame.py``, which needs no TORCH_LOGS."""
+"""Matches the warning of ``torch/_dynamo/convert_frame.py``, which needs no TORCH_LOGS. torch 2.0
+wrote "reasons".
+"""
+
+_VERSION = re.compile(r"(?P<frame>\d{1,6})/\d{1,6}: ")
+"""Matches the compilation whose guards failed, at the beginning of a reason."""
 
 _GRAPHS = (
     (re.compile(r"joint graph", re.I), "aot_joint_graph"),
@@ -289,8 +361,9 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
     text = message.text
     if message.artifact == "graph_breaks" and "Graph break" in text:
         yield _record(message, "dynamo_graph_break_reason", text)
-    elif message.artifact in ("recompiles", "recompiles_verbose") and _REASON.search(text):
-        reasons = [match["reason"].rstrip() for match in _REASON.finditer(text)]
+    elif message.artifact in ("recompiles", "recompiles_verbose") and _FAILED.search(text):
+        failed = [*_REASON.finditer(text)] or [*_FAILED.finditer(text)]
+        reasons = [match["reason"].rstrip() for match in failed]
         yield from _recompile(message, _RECOMPILING.search(bounded(text)), reasons)
     elif limit := _LIMIT.match(text):
         yield from _recompile(message, limit, [limit["reason"]])

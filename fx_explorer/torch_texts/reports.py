@@ -185,7 +185,7 @@ class RecompileReason:
     """
 
     of: str
-    """Name of the compilation whose guard failed."""
+    """Name of the compilation whose guard failed; empty up to torch 2.2."""
     guard: str
     """The check, without its remark."""
     file: str = ""
@@ -195,9 +195,15 @@ class RecompileReason:
     """The user's stack that may stand below."""
 
 
+LONGEST_NAME = 40
+"""Characters of the name of a compilation, ``!1/0/3``."""
+
+
 def parse_reason(text: str) -> RecompileReason:
     """Parse a reason. Missing parts are empty."""
     of, _, failed = text.partition(": ")
+    if "/" not in of[:LONGEST_NAME] or " " in of:  # up to torch 2.2 it says only what failed
+        of, failed = "", text
     first, _, below = failed.partition("\n")
     code = _CODE.search(first) if len(first) <= LONGEST_LINE else None
     place = _PLACE_OF_REASON.search(first, code.end() - 1) if code else None

@@ -110,11 +110,16 @@ _PRINTED = re.compile(
     rb"^[ >]{0,40}(?:\x1b\[[\d;]{0,20}m){0,8}(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} "
     rb"\d\d:\d\d:\d\d\.\d{1,9} \d{1,20} "
     rb"(?:[^\]\n]{1,1000}\] (?!\{)(?:\[[^\]\n]{0,200}\] ?){0,8}\[__\w{1,100}\]"
-    rb"|[^\]\n]{0,1000}torch/(?:_dynamo|_inductor|_functorch|_export|fx)/[^\]\n]{1,1000}\] (?!\{))",
+    rb"|[^\]\n]{0,1000}torch/(?:_dynamo|_inductor|_functorch|_export|fx)/[^\]\n]{1,1000}\] (?!\{))"
+    rb"|^[ >]{0,40}(?:\[rank\d{1,9}\]:\s?)?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{1,9}\] "
+    rb"(?:\[[\d/_]{1,40}\] )?"
+    rb"torch\._(?:dynamo|inductor|functorch|export)[\w.]{0,200}: \[[A-Z]{1,20}\]"
+    rb"|^[^\n]{0,400}torch\._dynamo hit config\.\w{1,100} \(\d{1,9}\)",
     re.M,
 )
-"""Matches a line that torch prints for TORCH_LOGS, or a warning of its compiler. Other text may
-stand before it, since people paste such lines.
+"""Matches a line that torch prints for TORCH_LOGS (up to 2.2 with a date), or a warning of its
+compiler; that about the recompile limit also where another logger printed it. Other text may stand
+before it, since people paste such lines.
 """
 
 PASTED = 1 << 20

@@ -126,3 +126,65 @@ def test_what_torchrun_prints_is_no_log_of_the_compiler(tmp_path: Path) -> None:
         "W0318 23:04:20.093000 2002586 torch/distributed/run.py:793] Setting OMP_NUM_THREADS\n"
     )
     assert kind_of_file(text).kind == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "compilation"),
+    [
+        ("limit_without_prefix.txt", 8, "0/8"),
+        ("limit_torch_2_1.txt", 8, "0/8"),
+        ("limit_torch_2_0.txt", 64, "0/64"),
+    ],
+)
+def test_the_warning_at_the_limit_needs_nothing_of_torchs_formatter(
+    name: str, limit: int, compilation: str, tmp_path: Path
+) -> None:
+    assert kind_of_file(TEXTS / name).kind == "torch_logs"
+    with opened(TEXTS / name, tmp_path) as reader:
+        (hit,) = limit_hits(reader)
+        (row,) = [row for row in reader.rows(model.Compilation) if "/" in row.name]
+        told = " ".join(fact.text for fact in overview(reader))
+    assert (hit.function, hit.file, hit.line) == ("forward", "/home/me/model.py", 14)
+    assert (hit.limit, hit.compiled, row.name) == (limit, limit, compilation)
+    assert hit.change == "size 0 of x was 8 and now is 9"
+    assert not [one for one in NEGATIVES if one in told]
+
+
+def test_two_such_warnings_are_of_two_functions(tmp_path: Path) -> None:
+    warning = (TEXTS / "limit_torch_2_0.txt").read_text()
+    text = tmp_path / "both.log"
+    text.write_text(f"> {warning}\nloss 3\n{warning.replace('model.py:14', 'other.py:3')}")
+    with opened(text, tmp_path) as reader:
+        hits = limit_hits(reader)
+    assert sorted(hit.file for hit in hits) == ["/home/me/model.py", "/home/me/other.py"]
+
+
+def test_a_warning_that_logging_prints_by_itself_is_known(tmp_path: Path) -> None:
+    bare = (TEXTS / "limit_without_prefix.txt").read_text()
+    text = tmp_path / "stderr.txt"
+    text.write_text(
+        bare.replace("torch._dynamo hit", "WARNING:torch._dynamo.convert_frame:torch._dynamo hit")
+    )
+    assert kind_of_file(text).kind == "torch_logs"
+    with opened(text, tmp_path) as reader:
+        assert [hit.line for hit in limit_hits(reader)] == [14]
+
+
+def test_a_recompile_of_an_earlier_torch_has_its_function_and_reason(tmp_path: Path) -> None:
+    with opened(TEXTS / "recompile_torch_2_1.txt", tmp_path) as reader:
+        (row,) = reader.rows(model.Compilation)
+        told = " ".join(f"{fact.text} {fact.detail}" for fact in overview(reader))
+    assert (row.name, row.function, row.file, row.line) == (
+        "0/1",
+        "forward",
+        "/home/me/model.py",
+        14,
+    )
+    assert "forward was compiled again: size 0 of x was 8" in told
+    assert "forward of /home/me/model.py:14" in told
+
+
+def test_a_recompile_says_where_its_function_is(tmp_path: Path) -> None:
+    with opened(TEXTS / "recompile_only.txt", tmp_path) as reader:
+        told = " ".join(fact.detail for fact in overview(reader))
+    assert "[6/1] after [6/0], model of /tmp/ipykernel_2002586/874691697.py:9" in told

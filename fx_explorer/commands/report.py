@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from fx_explorer.argument_types import count
@@ -31,6 +31,7 @@ from fx_explorer.session.writer import finish_session
 from fx_explorer.trials import BreakTimes, TrialWorker, add_break_times, measure_breaks
 
 Answer = Callable[[SessionReader], None]
+Writer = Callable[[SessionReader, OutputFile | None], None]
 
 
 def add_measure_argument(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +84,14 @@ def _tell(text: str) -> None:
 SIGN = b'"fx-explorer/report/'
 """Text in the first line of every report: a file with it is one of ours, and may be replaced."""
 
+SIGNS = {
+    "html": PAGE_SIGN,
+    "chrome-trace": b'"fx-explorer/trace/',
+    "collapsed": b"fx-explorer: ",
+    "svg": b"<svg",
+}
+"""Format → its sign, where it has its own."""
+
 
 EPILOG = """\
 examples:
@@ -92,6 +101,9 @@ examples:
   fx-explorer report model.fxs --section kernels --limit 5   one part, here its first five rows
   fx-explorer report model.fxs --format html -o model.html  one page for the browser, to send
   fx-explorer report model.fxs | jq '.graph_breaks'
+  fx-explorer report model.fxs --format chrome-trace -o model.json   open it at ui.perfetto.dev
+  fx-explorer report model.fxs --format collapsed | flamegraph.pl > compiling.svg
+  fx-explorer report model.fxs --format svg --section ledger -o call.svg   the picture of a view
 """
 
 
@@ -104,18 +116,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     parser.add_argument(
         "--format",
-        choices=[*WRITERS],
+        choices=[*WRITERS, *OF_SECTIONS],
         default="json",
         help="json: the documented schema (default); text: the overview, and kernels with "
         "their lines, modules, bytes, times; markdown: for an issue or a pull request; html: one "
-        "page that is the session, for a browser",
+        "page that is the session, for a browser; chrome-trace: compile phases, the steps of a "
+        "call and memory for Perfetto; collapsed: compile time as stacks for flame graphs, or a "
+        "call (--section ledger); svg: the picture of a section",
     )
     parser.add_argument(
         "--section",
         metavar="NAME",
         help="one part by itself: overview, findings, breaks, guards, kernels, modules, memory, "
         "step_memory, stages, graphs, sizes, flame, ledger, bench, numerics, profile, roofline, "
-        "regions, support, console (json, text, markdown)",
+        "regions, support, console (json, text, markdown); flame, ledger or step_memory "
+        "(chrome-trace); flame or ledger (collapsed); those or roofline or bench (svg)",
     )
     parser.add_argument(
         "--limit",
@@ -135,9 +150,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    sign = PAGE_SIGN if arguments.format == "html" else SIGN
+    sign = SIGNS.get(arguments.format, SIGN)
     output = text_output(arguments.output, "report", sign, arguments, "-o FILE")
-    if arguments.section:
+    if arguments.format in OF_SECTIONS:
+        write = OF_SECTIONS[arguments.format](arguments.section or "")
+    elif arguments.section:
         write = _section_writer(arguments)
     else:
         write = WRITERS[arguments.format]
@@ -146,9 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
     return answer_from(arguments, answer) or 0
 
 
-def _section_writer(
-    arguments: argparse.Namespace,
-) -> Callable[[SessionReader, OutputFile | None], None]:
+def _section_writer(arguments: argparse.Namespace) -> Writer:
     """Return what writes one section. Raises UsageError for an unknown one."""
     from fx_explorer.report import one_section  # not needed for whole reports
 
@@ -216,7 +231,47 @@ def write_markdown(reader: SessionReader, output: OutputFile | None) -> None:
     _write(markdown_report(reader), output)
 
 
-WRITERS = {
+def _trace_writer(section: str) -> Writer:
+    from fx_explorer.report import trace_events  # not needed for other formats
+
+    _check_section(section, trace_events.SECTIONS, "chrome-trace")
+    return lambda reader, output: _write(trace_events.trace_text(reader, section), output)
+
+
+def _stacks_writer(section: str) -> Writer:
+    from fx_explorer.report import collapsed_stacks
+
+    section = section or "flame"
+    _check_section(section, collapsed_stacks.SECTIONS, "collapsed")
+    return lambda reader, output: _write(collapsed_stacks.collapsed_text(reader, section), output)
+
+
+def _picture_writer(section: str) -> Writer:
+    from fx_explorer.report import pictures
+
+    if not section:
+        raise UsageError(
+            f"--format svg draws one section: --section {', '.join(pictures.SECTIONS)}"
+        )
+    _check_section(section, pictures.SECTIONS, "svg")
+    return lambda reader, output: _write(pictures.picture_text(reader, section), output)
+
+
+def _check_section(section: str, sections: Collection[str], format_: str) -> None:
+    if section and section not in sections:
+        raise UsageError(
+            f"--format {format_} has no section {section!r}; it has: {', '.join(sections)}"
+        )
+
+
+OF_SECTIONS: dict[str, Callable[[str], Writer]] = {
+    "chrome-trace": _trace_writer,
+    "collapsed": _stacks_writer,
+    "svg": _picture_writer,
+}
+"""Format → what returns the function that writes a section in it; an empty text for none."""
+
+WRITERS: dict[str, Writer] = {
     "json": write_report,
     "text": write_text,
     "markdown": write_markdown,

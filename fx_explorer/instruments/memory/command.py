@@ -230,7 +230,10 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
             f"--measure and --budgets are printed as text or json, not as {arguments.format}"
         )
     if arguments.svg and not (arguments.measure and arguments.budgets):
-        raise UsageError("--svg draws memory against time: it takes --budgets and --measure")
+        raise UsageError(
+            "--svg draws memory against time: it takes --budgets and --measure. The memory of one "
+            "step is drawn by fx-explorer report X --format svg --section step_memory"
+        )
     if arguments.measure and arguments.gpu:
         raise UsageError(
             "--measure runs the program on this machine, and --gpu is for one that need "

@@ -276,12 +276,18 @@ report is to take seconds.
 
 def memory_of_report(reader: SessionReader) -> Json | None:
     """Return the memory for the report of a session; None where nothing could be read."""
+    report = known_memory(reader)
+    return memory_object(report) if report else None
+
+
+def known_memory(reader: SessionReader) -> MemoryReport | None:
+    """Return the predicted memory of a session's step; None where nothing could be read, and for
+    a session with very many compilations.
+    """
     if reader.count(model.Compilation) > MOST_COMPILATIONS or not reader.count(model.Graph):
         return None
     report = memory_report(reader)
-    if report.memory.is_known:
-        return memory_object(report)
-    return None
+    return report if report.memory.is_known else None
 
 
 def memory_object(report: MemoryReport) -> Json:

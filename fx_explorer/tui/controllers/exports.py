@@ -37,7 +37,7 @@ NOTHING = "There is nothing to copy here."
 
 NO_PICTURE = (
     "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v "
-    "l) and the bench (v p) have."
+    "l), the memory of a step (v m) and the bench (v p) have."
 )
 
 

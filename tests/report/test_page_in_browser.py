@@ -5,6 +5,7 @@ leaves it. They need Chromium and playwright, which drives it.
 from __future__ import annotations
 
 import gzip
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,14 @@ from typing import Any
 
 import pytest
 
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.kernel_documents import linked_with_levels
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.cli import main
+from fx_explorer.report.page.linked_texts import linked_texts
 from fx_explorer.report.page.page import html_page
 from fx_explorer.session import SessionReader
+from fx_explorer.session.in_page import write_session
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright, which drives the browser, is not installed"
@@ -195,3 +202,57 @@ def test_pictures_are_drawn_when_they_are_near(opened: Opened) -> None:
         "getComputedStyle(document.querySelector('#flame .picture').shadowRoot.querySelector('.beside')).fill"
     )
     assert colour == "rgb(118, 118, 118)"
+
+
+OF_PLACE = """
+async (places) => {
+  const data = JSON.parse(await (await unpacked("data")).text());
+  const view = Object.assign(Object.create(View.prototype), { data });
+  return places.map((place) => view.links(place));
+}
+"""
+
+
+def test_lines_of_ptx_and_sass_are_linked_as_in_the_app(browser: Any, tmp_path: Path) -> None:
+    log = DATA / "tritonparse" / "autotuned_mapped.ndjson.gz"
+    file = tmp_path / "page.html"
+    assert main(["report", str(log), "--format", "html", "-o", str(file)]) == 0
+    session = tmp_path / "session.fxs"
+    write_session(file, session)
+    page = browser.new_page()
+    page.goto(f"file://{file}")
+    page.wait_for_selector(".pane .row")
+    chosen = random.Random(3)
+    places: list[dict[str, int]] = []
+    expected: list[dict[int, set[int]]] = []
+    with SessionReader(session) as reader:
+        texts = linked_texts(reader).texts
+        levels = [text for text in texts if text.pane == "level"]
+        assert {text.document.language for text in levels} >= {"ptx"}
+        for number, text in enumerate(texts):
+            if text.pane not in ("level", "kernel"):
+                continue
+            for line in chosen.sample(range(len(text.lines)), min(25, len(text.lines))):
+                place = Place(text.document, line)
+                shown = [other.document for other in texts if other.pane in ("level", "kernel")]
+                linked = linked_with_levels(Selection(reader, place), shown)
+                answer = {}
+                for other, of_other in enumerate(texts):
+                    lines = set(linked.get(of_other.document, frozenset()))
+                    if other == number:
+                        lines -= {line}
+                    if lines:
+                        answer[other] = lines
+                places.append({"number": number, "line": line})
+                expected.append(answer)
+    for place, links, answer in zip(places, page.evaluate(OF_PLACE, places), expected, strict=True):
+        shown = {}
+        for other, runs in links.items():
+            lines = {line for first, last in runs for line in range(first, last + 1)}
+            if int(other) == place["number"]:
+                lines -= {place["line"]}
+            if lines:
+                shown[int(other)] = lines
+        assert shown == answer, place
+    assert sum(map(bool, expected)) > 20
+    page.close()

@@ -24,9 +24,10 @@ from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.instruments.kernels.costs import kernel_costs, source_heat
 from fx_explorer.overview.own_file import line_events, own_place
+from fx_explorer.report.page.level_texts import levels_of_kernels
 from fx_explorer.session import SessionReader
 
-Pane = Literal["source", "graph", "kernel"]
+Pane = Literal["source", "graph", "kernel", "level"]
 
 GRAPH_STAGES: tuple[model.Stage, ...] = ("dynamo", "forward", "backward", "post_grad", "backend")
 """Stages whose graphs the page has. A joint graph is the forward and the backward once more."""
@@ -61,6 +62,12 @@ class LinkedText:
     line_of_row: Mapping[int, int] = field(default_factory=dict)
     """Of a graph: row → line of the text."""
     row_of_line: Mapping[int, int] = field(default_factory=dict)
+    kernel: int = -1
+    """Of a level below a kernel: the number of the kernel's text."""
+    sources: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Of such a level: line → lines of the kernel's text, all from 0. What else they are linked to
+    follows from that.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,11 @@ def linked_texts(reader: SessionReader) -> LinkedTexts:
     texts = [_text(reader, document) for document in chosen]
     _add_costs(reader, texts)
     links, linked = _links(reader, texts)
-    return LinkedTexts(texts, links, linked, _start(reader, texts, links), left_out)
+    start = _start(reader, texts, links)
+    levels, without_room = _levels(reader, texts)
+    texts += levels
+    links += [[-1] * len(text.lines) for text in levels]
+    return LinkedTexts(texts, links, linked, start, left_out + without_room)
 
 
 def _chosen(reader: SessionReader) -> tuple[list[Document], int]:
@@ -102,6 +113,25 @@ def _chosen(reader: SessionReader) -> tuple[list[Document], int]:
     return chosen, len(documents) - len(chosen)
 
 
+def _levels(reader: SessionReader, texts: Sequence[LinkedText]) -> tuple[list[LinkedText], int]:
+    """Return the texts below the kernels, and how many there was no room for."""
+    number_of = {text.document: number for number, text in enumerate(texts)}
+    kernels = [text.document for text in texts if text.pane == "kernel"]
+    room = MOST_LINES - sum(len(text.lines) for text in texts)
+    levels: list[LinkedText] = []
+    left_out = 0
+    for level in levels_of_kernels(reader, kernels):
+        room -= level.document.line_count
+        if room < 0:
+            left_out += 1
+            continue
+        number = number_of[level.kernel]
+        text = _text(reader, level.document, "level")
+        text.kernel, text.sources, text.weight = number, level.sources, texts[number].weight
+        levels.append(text)
+    return levels, left_out
+
+
 def _pane_of(document: Document) -> Pane | None:
     if document.kind == "source":
         return "source"
@@ -112,8 +142,9 @@ def _pane_of(document: Document) -> Pane | None:
     return "kernel"
 
 
-def _text(reader: SessionReader, document: Document) -> LinkedText:
-    pane = _pane_of(document) or "kernel"
+def _text(reader: SessionReader, document: Document, below: Pane | None = None) -> LinkedText:
+    """Return the text of a document; ``below`` is its pane where that is not by its stage."""
+    pane = below or _pane_of(document) or "kernel"
     title = f"[{document.owner}] {document.title}" if document.owner else document.title
     if document.kind != "graph":
         text = "\n".join(lines_of(reader, document))

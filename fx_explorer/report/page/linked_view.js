@@ -35,6 +35,7 @@ class Pane {
     this.number = number;
     this.hasMarks = Object.keys(this.text.marks).length > 0;
     this.select.value = String(number);
+    this.select.title = titled(this.text);
     this.lines.scrollTop = 0;
     this.draw();
   }
@@ -138,9 +139,48 @@ class View {
 
   get shownLine() { return this.pointed || this.selected; }
 
+  // The lines of each text that belong to a place: number of a text → runs of lines.
   links(place) {
-    const answer = place ? this.data.links[place.number][place.line] : -1;
+    if (!place) return {};
+    const key = `${place.number}:${place.line}`;
+    if (this.answered !== key) { this.answered = key; this.answer = this.withLevels(place); }
+    return this.answer;
+  }
+
+  stored(number, line) {
+    const answer = this.data.links[number][line];
     return answer === undefined || answer < 0 ? {} : this.data.linked[answer];
+  }
+
+  // A line of PTX or SASS belongs to lines of its kernel, and so to all that these belong to.
+  withLevels(place) {
+    const { texts } = this.data;
+    const text = texts[place.number];
+    const lines = text.sources ? text.sources[place.line] || [] : null;
+    const links = lines ? {} : { ...this.stored(place.number, place.line) };
+    for (const line of lines || []) {
+      for (const [number, runs] of Object.entries(this.stored(text.kernel, line))) {
+        if (Number(number) !== text.kernel) links[number] = [...(links[number] || []), ...runs];
+      }
+    }
+    if (lines && lines.length) links[text.kernel] = lines.map((line) => [line, line]);
+    for (const [number, level] of texts.entries()) {
+      if (!level.sources) continue;
+      const wanted = [...(links[level.kernel] || [])];
+      if (!lines && place.number === level.kernel) wanted.push([place.line, place.line]);
+      const runs = wanted.length ? this.linesBelow(number, level, wanted) : [];
+      if (runs.length) links[number] = runs;
+    }
+    return links;
+  }
+
+  linesBelow(number, level, wanted) {
+    const runs = [];
+    for (const [line, sources] of Object.entries(level.sources)) {
+      const isBelow = sources.some((source) => wanted.some(([from, to]) => from <= source && source <= to));
+      if (isBelow) runs.push([Number(line), Number(line)]);
+    }
+    return runs;
   }
 
   linkedLines(number) { return this.links(this.shownLine)[number] || []; }

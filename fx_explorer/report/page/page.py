@@ -49,6 +49,8 @@ class _Page:
     panes: Mapping[str, str]
     left_out: int
     has_texts: bool
+    without_levels: bool
+    """Whether there are Triton kernels, and none of them is compiled further."""
     drawn: DrawnGraphs
     is_log: bool
 
@@ -63,7 +65,12 @@ SCRIPTS = (
 )
 """The scripts of the page in their order; it has them as one."""
 
-PANES = {"source": "Source", "graph": "Graph", "kernel": "Generated code"}
+PANES = {
+    "source": "Source",
+    "graph": "Graph",
+    "kernel": "Generated code",
+    "level": "PTX, SASS",
+}
 """Pane → its title."""
 
 
@@ -107,9 +114,15 @@ def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Pag
         panes={name: title for name, title in PANES.items() if name in with_texts},
         left_out=texts.left_out,
         has_texts=bool(texts.texts),
+        without_levels=_without_levels(texts),
         drawn=drawn,
         is_log=is_log(reader),
     )
+
+
+def _without_levels(texts: LinkedTexts) -> bool:
+    is_triton = any(text.document.language == "triton" for text in texts.texts)
+    return is_triton and not any(text.pane == "level" for text in texts.texts)
 
 
 def _packed(data: object) -> str:
@@ -135,6 +148,7 @@ def _data(texts: LinkedTexts) -> dict[str, object]:
                 "weight": round(text.weight, 4),
                 "marks": text.marks,
                 "events": text.events,
+                **({"kernel": text.kernel, "sources": text.sources} if text.sources else {}),
             }
             for text in texts.texts
         ],

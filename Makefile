@@ -85,8 +85,9 @@ contracts: $(READY) ## who may import whom
 wheel: $(READY) ## build the wheel and use it without the source tree
 	bash .ci/check_wheel $(BIN)/python
 
-docs: $(READY) ## draw the generated parts of docs/: key table, screenshots, the recording of the tour
+docs: $(READY) ## draw the generated parts of docs/: key table, schema of the configuration, screenshots, the recording of the tour
 	$(BIN)/python docs/write_keys.py
+	$(BIN)/python docs/write_config_schema.py
 	$(BIN)/python docs/take_screenshots.py
 	$(BIN)/python docs/record_tour.py
 

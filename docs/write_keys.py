@@ -23,7 +23,7 @@ A capital is the reverse of its small letter. A key does the same in every dialo
 the next and the one before, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the
 other list, Escape and `q` close.
 
-Remap a key in `~/.config/fx-explorer/config.toml`: see `fx-explorer keys --help`. A key may be a
+Remap a key in [the configuration file](config.md). A key may be a
 sequence: `"pane.zoom" = "z z"`.
 
 """

@@ -150,6 +150,9 @@ TARGET is a file (model.py), an object in it (model.py:MyModel), an importable o
 session (model.fxs).
 Write ./NAME for a file that is called like a command.
 
+fx-explorer --print-completion SHELL prints the completion of bash, zsh or tcsh, fx-explorer
+--print-man-page the manual page (docs/start/install.md says where to put them).
+
 exit codes:
   0  fine                               3  your program raised (the session is kept)
   1  a check failed                     4  the worker died or timed out (the session is kept)
@@ -157,6 +160,11 @@ exit codes:
      nothing compiled                      be read, or is something else
   130, 143, 129  ended by Ctrl-C, SIGTERM, a closed terminal (the session is kept)
 """
+
+PRINT_COMPLETION, PRINT_MAN_PAGE = "--print-completion", "--print-man-page"
+
+PRINTED = (PRINT_COMPLETION, PRINT_MAN_PAGE)
+"""Options of the program itself that print what a shell or ``man`` reads."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -274,8 +282,34 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"fx-explorer {__version__}")
         return 0
+    if words[0].split("=", 1)[0] in PRINTED:
+        return _print_for_shell(words)
     _refuse_misspelt_command(words[0])
     return _run("explore", words)
+
+
+def _print_for_shell(words: list[str]) -> int:
+    """Print the script with which a shell completes words, or the manual page."""
+    option, _, value = words[0].partition("=")
+    values = [value] if value else words[1:]
+    if option == PRINT_COMPLETION:
+        from fx_explorer.command_line.shell_completion import SHELLS, completion_script
+
+        if len(values) != 1:
+            raise UsageError(f"{PRINT_COMPLETION} takes one shell: {', '.join(SHELLS)}")
+        sys.stdout.write(completion_script(values[0], _every_command(), "explore"))
+        return 0
+    from fx_explorer.command_line.man_page import man_page
+
+    if values:
+        raise UsageError(f"{PRINT_MAN_PAGE} takes nothing after it")
+    sys.stdout.write(man_page(DESCRIPTION, EPILOG, GROUPS, _every_command()))
+    return 0
+
+
+def _every_command() -> dict[str, tuple[str, HelpParser]]:
+    """Return each command's line of help, and its parser."""
+    return {name: (text, _parser(name, _imported(name))) for name, text in COMMANDS.items()}
 
 
 def _help(words: list[str]) -> int:
@@ -298,13 +332,7 @@ def _run(name: str, words: list[str]) -> int:
     NotASessionError.
     """
     command = _imported(name)
-    prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
-    parser = HelpParser(
-        prog,
-        description=_sentence(COMMANDS[name]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
+    parser = _parser(name, command)
     # argparse loses what follows "--" when options stand between it and the last positional
     # argument.
     if "--" in words:
@@ -331,6 +359,18 @@ def _run(name: str, words: list[str]) -> int:
     except Exception as error:
         _explain_session(arguments, error)
         raise
+
+
+def _parser(name: str, command: Subcommand) -> HelpParser:
+    """Return the parser of a command."""
+    prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
+    parser = HelpParser(
+        prog,
+        description=_sentence(COMMANDS[name]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    return parser
 
 
 def _imported(name: str) -> Subcommand:

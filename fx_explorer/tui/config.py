@@ -75,8 +75,8 @@ def load_config(path: Path) -> Config:
 
 def parse_config(entries: Mapping[str, object], where: str) -> Config:
     problems: list[str] = []
-    theme = entries.get("theme", "")
-    if theme and theme not in THEMES:
+    theme = entries.get("theme", "auto")
+    if theme not in THEMES:
         problems.append(
             f'{where}: theme = {shown_value(theme)} is not known; write "dark", "light" or "auto"'
         )

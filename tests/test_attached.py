@@ -9,8 +9,12 @@ import errno
 import gzip
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -326,3 +330,115 @@ def test_an_archive_of_very_many_files_is_not_unpacked(
     code, words = refused("many.tgz")
     assert code == 5
     assert "more than 5 files in it" in words
+
+
+@pytest.mark.parametrize(
+    ("inside", "name"), [("job/train.log", "train.log"), ("out/raw.log", "job.zip")]
+)
+def test_a_report_names_the_archive_and_no_temporary_file(
+    inside: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _zip(tmp_path / "job.zip", {inside: _log("simple"), "out/index.html": b"<html>"})
+    assert main(["report", "job.zip", "--format", "json"]) == 0
+    target = json.loads(capsys.readouterr().out)["target"]
+    assert (target["name"], target["file"]) == (name, str(tmp_path / "job.zip" / inside))
+    assert main(["report", "job.zip", "--format", "text"]) == 0
+    assert capsys.readouterr().out.startswith(f"✓ {name} is a TORCH_TRACE log")
+
+
+def test_a_folder_of_tlparse_has_its_own_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _unpacked_folder("comp_metrics", tmp_path)
+    (folder / "raw.log").unlink()
+    assert main(["report", str(folder), "--format", "json"]) == 0
+    target = json.loads(capsys.readouterr().out)["target"]
+    assert (target["name"], target["file"]) == (folder.name, str(folder / "raw.log"))
+
+
+@pytest.mark.parametrize("command", ["bench", "memory", "issue", "options"])
+def test_a_command_that_needs_the_program_names_the_archive(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "job.zip"
+    _zip(archive, {"train.log": _log("simple")})
+    more = ["-o", str(tmp_path / "draft")] if command == "issue" else []
+    assert main([command, str(archive), *more]) == 2
+    assert capsys.readouterr().err.startswith(f"fx-explorer: {archive} is what torch wrote")
+
+
+def test_ranks_in_an_archive_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = DATA / "torch_trace" / "h200_ranks_diverge"
+    files = {f"job/{path.name}": path.read_bytes() for path in folder.iterdir()}
+    _zip(tmp_path / "job.zip", files)
+    answers = []
+    for given in (folder, tmp_path / "job.zip"):
+        assert main(["ranks", str(given)]) == 0
+        answers.append(capsys.readouterr().out.splitlines()[0])
+    assert answers[0] == answers[1]
+
+
+def test_of_thousands_of_files_of_tlparse_those_beside_the_log_are_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Payloads are in the log, and a file for each takes longer than to read it."""
+    placed: list[str] = []
+    place = unpacking._place
+
+    def noting(folder: Path, archive: Path, name: str) -> Path:
+        placed.append(name)
+        return place(folder, archive, name)
+
+    monkeypatch.setattr(unpacking, "_place", noting)
+    files = {f"out/-_0_0_0/f{number}.txt": b"payload" for number in range(500)}
+    files |= {"out/raw.log": _log("simple"), "out/index.html": b"<html>"}
+    _zip(tmp_path / "job.zip", files)
+    _tar(tmp_path / "job.tgz", files)
+    for name in ("job.zip", "job.tgz"):
+        placed.clear()
+        assert main(["report", str(tmp_path / name)]) == 0
+        assert sorted(placed) == ["out/index.html", "out/raw.log"]
+    # A folder without its log is put together from the payloads.
+    files["other/raw.jsonl"] = b"{}\n"
+    files["other/index.html"] = b"<html>"
+    _zip(tmp_path / "two.zip", files)
+    placed.clear()
+    main(["ranks", str(tmp_path / "two.zip")])
+    assert len(placed) == len(files)
+    capsys.readouterr()
+
+
+def test_half_a_log_is_read_as_far_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = _log("simple")
+    _zip(tmp_path / "half.zip", {"train.log": content[: len(content) // 2]})
+    assert main(["report", str(tmp_path / "half.zip"), "--format", "text"]) == 0
+    assert "Parts of the log are damaged" in capsys.readouterr().out
+
+
+def test_an_archive_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    """SIGTERM while files are unpacked: the folder of ours is gone."""
+    files = {f"{number}.txt": b"x" * 100 for number in range(20_000)}
+    _zip(tmp_path / "many.zip", files)
+    ours = tmp_path / "temporary"
+    ours.mkdir()
+    command = [sys.executable, "-m", "fx_explorer", "report", str(tmp_path / "many.zip")]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(ours)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not any(ours.rglob("9.txt")):
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(timeout=60) == 143
+    assert not list(ours.iterdir())

@@ -5,15 +5,22 @@ TORCH_COMPILE_DEBUG, printed text, a session.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from fx_explorer.analysis.words import counted, listed
+from fx_explorer.command_line.narration import LiveLine
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import temporary_folder
+from fx_explorer.highlight import printable
 from fx_explorer.readers.debug_directory import is_debug_directory
-from fx_explorer.readers.tlparse_folder import log_of, tlparse_folders
+from fx_explorer.readers.tlparse_folder import RAW_LOG, files_of_logs, log_of, tlparse_folders
+from fx_explorer.readers.torch_trace.read_log import Origin
 from fx_explorer.session.untrusted.kind_of_file import Kind, kind_of_file
 from fx_explorer.session.untrusted.unpacking import unpack
 
@@ -30,19 +37,38 @@ SHOWN = 6
 """Number of files that a message names."""
 
 
-def open_archive(archive: Path, folder: Path) -> Path:
+class UnpackingProgress(LiveLine):
+    """Shows how many files of an archive are unpacked, and how many were looked at."""
+
+    def __init__(self, out: TextIO, archive: Path) -> None:
+        super().__init__(out)
+        self._name = printable(archive.name)
+
+    def show_unpacked(self, count: int) -> None:
+        if self.is_due:
+            self.show(f"unpacking {self._name}: {counted(count, 'file')}")
+
+    def show_looked_at(self, count: int, total: int) -> None:
+        if self.is_due:
+            self.show(f"looking at what is in {self._name}: {count:,} of {total:,} files")
+
+
+def open_archive(archive: Path, folder: Path, progress: UnpackingProgress) -> Path:
     """Unpack an archive into a folder, and return what to open of it: a file, or a folder with the
     logs of ranks. Raises UnreadableProgramError as ``unpack`` does, and UsageError where nothing in
     it can be opened, or several things can.
     """
-    content = folder / "content" / archive.name
+    content = _content(archive, folder)
     content.mkdir(parents=True)
-    unpack(archive, content)
+    unpack(archive, content, files_of_logs, progress.show_unpacked)
     of_tlparse = tlparse_folders(content)
     if of_tlparse:
         return open_tlparse(of_tlparse, folder)
     files = [path for path in sorted(content.rglob("*")) if path.is_file()]
-    kinds = {path: kind_of_file(path).kind for path in files}
+    kinds: dict[Path, Kind] = {}
+    for count, path in enumerate(files):
+        progress.show_looked_at(count, len(files))
+        kinds[path] = kind_of_file(path).kind
     inside = (
         _file_of_kinds(archive, content, folder, kinds, _BEFORE_DIRECTORIES)
         or _debug_directory(archive, content)
@@ -55,6 +81,34 @@ def open_archive(archive: Path, folder: Path) -> Path:
             f"session){': ' if files else ''}{_names(files, content)}"
         )
     return inside
+
+
+def unpacked(path: Path, until: contextlib.ExitStack) -> Path:
+    """Return what to open of an archive, which ``until`` removes; any other path unchanged."""
+    if kind_of_file(path).kind != "packed":
+        return path
+    folder = until.enter_context(temporary_folder())
+    with UnpackingProgress(sys.stderr, path) as progress:
+        return open_archive(path, folder, progress)
+
+
+def origin_of(inside: Path, given: Path, folder: Path) -> Origin:
+    """Return what is shown for something that was taken out of ``given``, in place of its temporary
+    path: the path in it. A log of tlparse's has the name of the folder or archive.
+    """
+    content, file = _content(given, folder), given.absolute()
+    if inside.is_relative_to(content):
+        file /= inside.relative_to(content)
+    elif inside.name == RAW_LOG:
+        file /= RAW_LOG
+    return Origin(given.name if inside.name == RAW_LOG else inside.name, str(file))
+
+
+def _content(archive: Path, folder: Path) -> Path:
+    """Return the folder for what is in an archive. It has the archive's name, which a directory of
+    TORCH_COMPILE_DEBUG without a name of its own gets.
+    """
+    return folder / "content" / archive.name
 
 
 def open_tlparse(directories: Sequence[Path], folder: Path) -> Path:

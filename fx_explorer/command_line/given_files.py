@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.given_logs import followed_log, is_on_terminal
@@ -23,7 +24,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.elsewhere import register_texts_elsewhere
 from fx_explorer.session.ownership import LOADS
 from fx_explorer.session.untrusted.given_program import (
@@ -33,6 +34,9 @@ from fx_explorer.session.untrusted.given_program import (
     split_target,
 )
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+if TYPE_CHECKING:
+    from fx_explorer.readers.torch_trace.read_log import Origin
 
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile their target, and take no session in its place."""
@@ -122,8 +126,14 @@ def _of_directory(
         return given_log(command, directory, arguments, until)
     if command not in SHOW_LOGS:
         return None
-    log = _log_of_tlparse(directory, until)
-    return _opened(command, log, directory, arguments, until) if log else None
+    from fx_explorer.readers.tlparse_folder import is_tlparse_folder  # not for Python files
+
+    if not is_tlparse_folder(directory):
+        return None
+    from fx_explorer.command_line.attached import open_tlparse
+
+    folder = until.enter_context(temporary_folder())
+    return _opened(command, open_tlparse([directory], folder), directory, folder, arguments, until)
 
 
 def _of_log_or_archive(
@@ -141,40 +151,39 @@ def _of_log_or_archive(
     as_python = getattr(arguments, "as_python", False)
     if kind != "packed" or command in TAKE_NO_SESSION or is_called_ours or as_python:
         return None
-    from fx_explorer.command_line.attached import open_archive  # not needed for Python files
+    # Both are not needed for Python files.
+    from fx_explorer.command_line.attached import UnpackingProgress, open_archive
 
-    inside = open_archive(file, until.enter_context(temporary_folder()))
-    return _opened(command, inside, file, arguments, until)
-
-
-def _log_of_tlparse(folder: Path, until: contextlib.ExitStack) -> Path | None:
-    """Return the log in a folder of tlparse's; None for any other folder."""
-    from fx_explorer.readers.tlparse_folder import is_tlparse_folder  # not for Python files
-
-    if not is_tlparse_folder(folder):
-        return None
-    from fx_explorer.command_line.attached import open_tlparse
-
-    return open_tlparse([folder], until.enter_context(temporary_folder()))
+    folder = until.enter_context(temporary_folder())
+    with UnpackingProgress(sys.stderr, file) as progress:
+        inside = open_archive(file, folder, progress)
+    return _opened(command, inside, file, folder, arguments, until)
 
 
 def _opened(
     command: str,
     inside: Path,
     given: Path,
+    folder: Path,
     arguments: argparse.Namespace,
     until: contextlib.ExitStack,
 ) -> Path:
     """Return what stands for an archive or a folder of tlparse's: the session made of the log in
-    it, or what is in it.
+    it, or what is in it. ``folder`` is where it was unpacked.
     """
+    from fx_explorer.command_line.attached import origin_of  # not for Python files
+
     if inside.is_dir() and command != "explore" and not _is_debug(inside):
         count = len(list(inside.iterdir()))
         raise UsageError(
             f"{given} has {count} logs, of the ranks of a job perhaps. Compare them with: "
             f"fx-explorer {given}; or unpack it and name one"
         )
+    arguments.origin, arguments.given_as = origin_of(inside, given, folder), given
     session = _resolved(command, str(inside), arguments, until) or inside
+    if getattr(arguments, "reads_log", None) is None:
+        del arguments.origin
+    del arguments.given_as
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): given}
     return session
 
@@ -290,9 +299,10 @@ def given_log(
     is_beside_snapshot = command == "memory" and getattr(arguments, "snapshot", None) is not None
     if (command not in shows and not is_beside_snapshot) or _tries(arguments):
         writer = "Triton" if kind == "tritonparse" else "torch"
+        shown = getattr(arguments, "given_as", log)
         raise UsageError(
-            f"{log} is what {writer} wrote of a program, and not the program, which fx-explorer "
-            f"{command} needs for this. Look at it with: fx-explorer {log}"
+            f"{shown} is what {writer} wrote of a program, and not the program, which fx-explorer "
+            f"{command} needs for this. Look at it with: fx-explorer {shown}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
         raise UsageError(
@@ -328,12 +338,22 @@ def given_log(
         else:
             read_log(log, session, leave_texts=True, tell=progress.show_progress)
             register_texts_elsewhere(session, TextsOfLog(log))
+    if origin := getattr(arguments, "origin", None):
+        _name_target(session, origin)
     if output is None:
         return session
     copy_session(session, output)
     print_fitted(f"fx-explorer: saved {printable(str(output.path))}", sys.stderr)
     arguments.is_saved = True
     return output.path
+
+
+def _name_target(session: Path, origin: Origin) -> None:
+    """Name what the log was taken out of, in place of the temporary file."""
+    with SessionReader(session) as reader:
+        target = reader.meta("target") or {}
+    with SessionWriter(session) as writer:
+        writer.set_meta("target", {**target, **origin._asdict()})
 
 
 def _tries(arguments: argparse.Namespace) -> bool:

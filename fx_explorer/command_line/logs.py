@@ -22,6 +22,7 @@ from fx_explorer.model import Command, Notice, Outcome
 from fx_explorer.readers.torch_trace.growing import Progress, describe_progress, opened_to_follow
 from fx_explorer.readers.torch_trace.opened import BLOCK, STANDARD_INPUT, TextsOfLog, opened
 from fx_explorer.readers.torch_trace.places import is_torch
+from fx_explorer.readers.torch_trace.read_log import Origin
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import register_texts_elsewhere
@@ -153,11 +154,20 @@ class LogReadingProcess:
     is_temporary = False
     """Always false: leaving the app needs no question, because everything is in the log."""
 
-    def __init__(self, log: Path, standard_input: int = -1, *, follows: bool = False) -> None:
+    def __init__(
+        self,
+        log: Path,
+        standard_input: int = -1,
+        *,
+        follows: bool = False,
+        origin: Origin | None = None,
+    ) -> None:
         """``standard_input`` is the descriptor of a log from standard input. With ``follows`` the
-        reading continues with a job's additions, until it is stopped.
+        reading continues with a job's additions, until it is stopped. ``origin`` is what the log is
+        shown as.
         """
         self._log = log
+        self._origin = origin
         self._follows = follows
         self._standard_input = standard_input
         self._followed: BinaryIO | None = None
@@ -190,6 +200,8 @@ class LogReadingProcess:
         ]
         if self._follows:
             command.append("--follow")
+        elif self._origin:
+            command += ["--origin", *self._origin]
         has_input = self._standard_input >= 0
         standard_input = self._standard_input if has_input else subprocess.PIPE
         self._process = subprocess.Popen(

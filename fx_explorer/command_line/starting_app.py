@@ -173,7 +173,10 @@ def _begin_reading(
     from fx_explorer.command_line.logs import LogReadingProcess, describe_log_start
 
     arguments.reading = LogReadingProcess(
-        log, getattr(arguments, "standard_input", -1), follows=arguments.follow
+        log,
+        getattr(arguments, "standard_input", -1),
+        follows=arguments.follow,
+        origin=getattr(arguments, "origin", None),
     )
     until.callback(arguments.reading.discard)
     arguments.reading.begin()
@@ -287,7 +290,8 @@ def _read_log(
     if begun:
         return begun.pop()
     standard_input = getattr(arguments, "standard_input", -1)
-    return LogReadingProcess(log, standard_input, follows=arguments.follow)
+    origin = getattr(arguments, "origin", None)
+    return LogReadingProcess(log, standard_input, follows=arguments.follow, origin=origin)
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:

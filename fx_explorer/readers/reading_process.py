@@ -3,7 +3,8 @@
 
 On its output is a notice a line (``model/protocol.py``); on its input comes the id of the
 compilation that is looked at, which is decoded next. It ends when nobody reads its output any more.
-With ``--follow`` it continues with what a job adds to the log.
+With ``--follow`` it continues with what a job adds to the log; with ``--origin NAME FILE`` the log
+is shown as that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Notice
 from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress, describe_progress
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
-from fx_explorer.readers.torch_trace.read_log import LogReading
+from fx_explorer.readers.torch_trace.read_log import LogReading, Origin
 from fx_explorer.readers.tritonparse_log import EventReading
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -40,6 +41,7 @@ def main() -> int:
                 events.finish()
             return 0
         with LogReading(log, session, leave_texts=True, tell=teller.print_progress) as reading:
+            reading.origin = _origin(sys.argv[3:])
             if "--follow" in sys.argv[3:]:
                 with GrowingLog(log) as growing:
                     reading.follow(growing)
@@ -53,6 +55,13 @@ def main() -> int:
     except BrokenPipeError:  # the app has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _origin(options: list[str]) -> Origin | None:
+    """Return the name and the path after ``--origin``; None without it."""
+    if options[:1] != ["--origin"]:
+        return None
+    return Origin(*options[1:3])
 
 
 class Wanted:

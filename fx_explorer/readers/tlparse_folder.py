@@ -9,8 +9,8 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fx_explorer.errors import SessionError
@@ -46,6 +46,23 @@ def tlparse_folders(folder: Path) -> list[Path]:
     for name in (RAW_LOG, RAW_RECORDS):
         found += [path.parent for path in folder.rglob(name) if is_tlparse_folder(path.parent)]
     return sorted(set(found))
+
+
+def files_of_logs(names: Sequence[str]) -> set[str] | None:
+    """Return the names in an archive that are needed of folders of tlparse's with their logs: of
+    thousands of files a few. None where it has no such folder, or one without its log, so that all
+    are needed.
+    """
+    found = {PurePosixPath(name) for name in names}
+    needed: set[str] = set()
+    for path in found:
+        beside = [path.with_name(name) for name in _BESIDE]
+        is_without_log = path.name == RAW_RECORDS and path.with_name(RAW_LOG) not in found
+        if is_without_log:
+            return None
+        if path.name == RAW_LOG and not found.isdisjoint(beside):
+            needed.update(str(other) for other in (path, *beside) if other in found)
+    return needed or None
 
 
 def log_of(folder: Path, made: Path) -> Path:

@@ -232,7 +232,7 @@ class _Names:
         limit = None if message.compilation else _LIMIT.match(bounded(message.text))
         if not limit:
             return message
-        version = _VERSION.match(limit["reason"])
+        version = _VERSION.match(limit["reason"].strip())
         if version:
             frame = int(version["frame"])
         else:
@@ -334,7 +334,7 @@ _RECOMPILING = re.compile(
 _LIMIT = re.compile(
     r"torch\._dynamo hit config\.\w+ \((?P<limit>\d{1,6})\)\s*"
     r"function: '(?P<function>[^'\n]{1,400})' \((?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})\)\s*"
-    r"(?:last reason|reasons): *(?P<reason>[^\n]*)"
+    r"(?:last reason|reasons):(?P<reason>[^\n]*)"
 )
 """Matches the warning of ``torch/_dynamo/convert_frame.py``, which needs no TORCH_LOGS. torch 2.0
 wrote "reasons".
@@ -366,7 +366,7 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
         reasons = [match["reason"].rstrip() for match in failed]
         yield from _recompile(message, _RECOMPILING.search(bounded(text)), reasons)
     elif limit := _LIMIT.match(text):
-        yield from _recompile(message, limit, [limit["reason"]])
+        yield from _recompile(message, limit, [limit["reason"].strip()])
         yield _metrics(message, text)
     elif message.artifact == "guards" and "TREE_GUARD_MANAGER" in text:
         yield _record(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share
-from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.given_session import is_session, shown_name
 from fx_explorer.command_line.outputs import add_format_argument
 from fx_explorer.command_line.profile_files import FOR_SESSIONS, session_with_profile
 from fx_explorer.errors import UsageError
@@ -111,8 +111,9 @@ def run(arguments: argparse.Namespace) -> int:
         with SessionReader(session) as reader:
             figures = profile_figures(reader)
             if figures is None:
+                shown = shown_name(arguments)
                 raise UsageError(
-                    f"{session} has no profile. Give one: fx-explorer profile {session} TRACE"
+                    f"{shown} has no profile. Give one: fx-explorer profile {shown} TRACE"
                 )
             if arguments.format == "text":
                 sys.stdout.write(profile_text(figures, arguments.every, width_for(sys.stdout)))

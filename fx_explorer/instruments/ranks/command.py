@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ in the job
   fx-explorer ranks rank_0.log.gz rank_7.log.gz          two of its logs
   fx-explorer ranks train.rank*.fxs                      sessions that torchrun … -m fx_explorer \
 run train.py wrote
+  fx-explorer ranks job.zip                              an archive of them, as people attach it
   fx-explorer ranks /tmp/trace --check                   exit code 1 when the ranks diverge
   fx-explorer ranks /shared/trace --engine dask://host:8786    read by the workers of a Dask cluster
 
@@ -61,15 +63,16 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fx_explorer.command_line.attached import unpacked
     from fx_explorer.command_line.given_logs import ReadingProgress
     from fx_explorer.instruments.ranks.compared import compare
     from fx_explorer.instruments.ranks.report import ranks_json, ranks_markdown, ranks_text
     from fx_explorer.instruments.ranks.sentences import gaps
 
-    with ReadingProgress(sys.stderr) as progress:
-        ranks = compare(
-            [Path(path) for path in arguments.paths], arguments.engine, progress.show_progress
-        )
+    with contextlib.ExitStack() as until:
+        paths = [unpacked(Path(path), until) for path in arguments.paths]
+        progress = until.enter_context(ReadingProgress(sys.stderr))
+        ranks = compare(paths, arguments.engine, progress.show_progress)
     if arguments.format == "json":
         sys.stdout.write(json_text(ranks_json(ranks)))
     elif arguments.format == "markdown":

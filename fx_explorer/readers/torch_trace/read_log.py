@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
@@ -67,8 +67,18 @@ def read_log(
         reading.decode()
 
 
+class Origin(NamedTuple):
+    """Name and path of what a log was taken out of."""
+
+    name: str
+    file: str
+
+
 class LogReading:
     """Reads a log into a session. A context manager: the session is written to until it is left."""
+
+    origin: Origin | None = None
+    """What the log is shown as, where it was taken out of something else."""
 
     def __init__(
         self,
@@ -281,6 +291,8 @@ class LogReading:
             self._writer.set_meta("fx_explorer", __version__)
             if self._log == STANDARD_INPUT:
                 name, file = "the standard input", ""
+            elif self.origin:
+                name, file = self.origin
             else:
                 name, file = self._log.name, str(self._log.absolute())
             target = {"name": name, "kind": "log", "file": file, "object": ""}

@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -88,15 +88,29 @@ def unpacked_start(start: bytes) -> bytes:
         return b""
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive into a folder. Raises UnreadableProgramError for one that is damaged,
-    encrypted or too large, and for names outside of it.
+def unpack(
+    archive: Path,
+    folder: Path,
+    choose: Callable[[Sequence[str]], set[str] | None] = lambda names: None,
+    tell: Callable[[int], None] = lambda count: None,
+) -> None:
+    """Unpack an archive into a folder. ``choose`` gets the names of its files, and returns those
+    that are unpacked, or None for all; ``tell`` gets the number of files so far. Raises
+    UnreadableProgramError for an archive that is damaged, encrypted or too large, and for names
+    outside of it.
     """
     most = min(MOST_BYTES, max(ALWAYS_BYTES, MOST_INFLATED * archive.stat().st_size))
     room = _Room(archive, most, MOST_FILES)
+    count = 0
     try:
+        wanted = choose(_names(archive, _Room(archive, most, MOST_FILES)))
         for name, content in _files(archive):
             room.take_file()
+            if wanted is not None and _posix(name) not in wanted:
+                content.close()
+                continue
+            count += 1
+            tell(count)
             with content, _place(folder, archive, name).open("wb") as file:
                 while part := content.read(_STEP):
                     room.take_bytes(len(part))
@@ -110,6 +124,29 @@ def unpack(archive: Path, folder: Path) -> None:
         raise UnreadableProgramError(
             f"{archive} is damaged or cut off, and cannot be unpacked: {error}"
         ) from error
+
+
+def _names(archive: Path, room: _Room) -> list[str]:
+    """Return the names of the regular files, within the bounds that unpacking has."""
+    names = []
+    if zipfile.is_zipfile(archive):
+        with opened(archive) as zipped:
+            for entry in zipped.infolist():
+                room.take_file()
+                names.append(_posix(entry.filename))
+        return names
+    with tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            room.take_bytes(member.size)
+            if member.isreg():
+                room.take_file()
+                names.append(_posix(member.name))
+    return names
+
+
+def _posix(name: str) -> str:
+    """Return a name in an archive with slashes, which some programs of Windows do not write."""
+    return str(PurePosixPath(name.replace("\\", "/")))
 
 
 def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -142,7 +179,7 @@ def _place(folder: Path, archive: Path, name: str) -> Path:
     """Return where a file is put, and make the folders for it. Raises UnreadableProgramError for a
     name outside of the folder.
     """
-    parts = PurePosixPath(name.replace("\\", "/")).parts
+    parts = PurePosixPath(_posix(name)).parts
     if not parts or parts[0] == "/" or ".." in parts:
         raise UnreadableProgramError(
             f"{archive} names a file outside itself, {name!r}, and is not unpacked"

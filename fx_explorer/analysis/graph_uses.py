@@ -13,7 +13,8 @@ from fx_explorer import model
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import edges_of_graph
 
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*(?:'|\\?\Z)|\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)", re.DOTALL)
+"""Matches a text constant; one that does not end goes to the end."""
 
 _USED_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*\b(?!\s*=)")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from fx_explorer.argument_types import count
-from fx_explorer.client.session_files import session_content
+from fx_explorer.client.session_files import SESSION, copy_session, session_content, session_file
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import (
     add_allow_argument,
@@ -22,6 +22,7 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import terminal_width, width_for
 from fx_explorer.output_file import OutputFile
@@ -100,6 +101,7 @@ examples:
   fx-explorer report model.fxs --format markdown         the answer, then folded tables, to paste
   fx-explorer report model.fxs --section kernels --limit 5   one part, here its first five rows
   fx-explorer report model.fxs --format html -o model.html  one page for the browser, to send
+  fx-explorer report model.fxs --format html --redact -o model.html  without source, values, names
   fx-explorer report model.fxs | jq '.graph_breaks'
   fx-explorer report model.fxs --format chrome-trace -o model.json   open it at ui.perfetto.dev
   fx-explorer report model.fxs --format collapsed | flamegraph.pl > compiling.svg
@@ -142,6 +144,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout"
     )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="leave out source code, values, printed lines, paths and your names; counts, links, "
+        "shapes, kernels and times stay",
+    )
     add_force_argument(parser)
     add_allow_argument(parser)
     add_measure_argument(parser)
@@ -158,9 +166,24 @@ def run(arguments: argparse.Namespace) -> int:
         write = _section_writer(arguments)
     else:
         write = WRITERS[arguments.format]
-    answer = with_kernel_builds(arguments, lambda reader: write(reader, output))
+    if arguments.redact:
+        answer = with_kernel_builds(arguments, lambda reader: write_redacted(reader, write, output))
+    else:
+        answer = with_kernel_builds(arguments, lambda reader: write(reader, output))
     answer = with_break_times(arguments, answer)
     return answer_from(arguments, answer) or 0
+
+
+def write_redacted(reader: SessionReader, write: Writer, output: OutputFile | None) -> None:
+    """Write a report of a redacted copy of the session."""
+    from fx_explorer.session.redacting import redact  # not needed for other reports
+
+    with temporary_folder() as folder:
+        copy = folder / SESSION
+        copy_session(reader.path, session_file(copy))
+        redact(copy)
+        with SessionReader(copy) as redacted:
+            write(redacted, output)
 
 
 def _section_writer(arguments: argparse.Namespace) -> Writer:

@@ -85,6 +85,7 @@ from fx_explorer.session.queries.compilations import (
     filtered,
 )
 from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.redacting import META as REDACTED
 
 SHOWN_AT_MOST = 5
 """Maximum number of breaks and recompiles that are listed one by one. The others are counted, and
@@ -155,6 +156,7 @@ def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:
     """Return what happened, without what to look at first."""
     figures = totals(reader)
     return [
+        *_redacted(reader),
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
         *_findings(reader),
@@ -185,6 +187,16 @@ def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:
         *stage_facts(reader),
         *([waiting] if waiting else ()),
     ]
+
+
+def _redacted(reader: SessionReader) -> Iterator[Fact]:
+    """Yield that the session is redacted, so that nobody takes its names for the program's."""
+    if reader.meta(REDACTED):
+        yield Fact(
+            "run",
+            "notice",
+            "Redacted: names and files are stand-ins, and source code and values are left out.",
+        )
 
 
 def _findings(reader: SessionReader) -> Iterator[Fact]:

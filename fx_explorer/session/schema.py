@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fx_explorer import model
+from fx_explorer.model.secret_arguments import without_known_keys
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
 from fx_explorer.session.untrusted.validating import rows_maker
 
@@ -107,6 +108,9 @@ TABLES: dict[type, str] = {
     model.ProfileOther: "profile_other",
     model.ProfileGap: "profile_gap",
 }
+
+MAY_HAVE_KEYS = (model.ConsoleLine, model.Failure, model.Guard, model.GuardCheck, model.Recompile)
+"""Rows with the program's own values: keys to other services are left out."""
 
 FIXED_SQL = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -232,6 +236,7 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
         if sql_columns[i].is_json:
             jsons.append((i, _json_of(field)))
     has_number = sql_columns[0].name == "id"
+    may_have_keys = row_type in MAY_HAVE_KEYS
 
     def encode(row: Any) -> list[object]:
         values: list[Any] = list(values_of(row))
@@ -242,6 +247,8 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
                 if len(value) > MAX_FIELD:
                     value = shortened(value, MAX_FIELD)
                 values[i] = storable(value)
+            if may_have_keys and isinstance(value, str):
+                values[i] = without_known_keys(values[i])
         for i, to_json in jsons:
             if values[i] is not None:
                 values[i] = to_json(values[i])

@@ -23,7 +23,7 @@ from types import FrameType
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.model.secret_arguments import request_without_secrets
+from fx_explorer.model.secret_arguments import request_without_secrets, without_known_keys
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import bounded, shortened_text
 from fx_explorer.session.elsewhere import BASE, AlikeTexts, TextPlace
@@ -478,7 +478,7 @@ class SessionWriter:
         ``like`` another (the same document of another version of a function) only the difference
         takes space.
         """
-        raw = shortened_text(body).encode("utf-8", "surrogatepass")
+        raw = without_known_keys(shortened_text(body)).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         with self._within_transaction():
             row_of_equal = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,))

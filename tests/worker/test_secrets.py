@@ -16,7 +16,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name, without_secrets
 from fx_explorer.overview.overview import overview
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import whole_request
 
 
@@ -126,3 +126,20 @@ def every_text(session: Path, reader: SessionReader) -> list[str]:
         texts += [reader.text(number) for (number,) in file.execute("SELECT id FROM text")]
     file.close()
     return texts
+
+
+KEY = "hf_" + "a1B2" * 6
+
+
+def test_keys_are_left_out_of_what_the_program_prints_and_checks(tmp_path: Path) -> None:
+    path = tmp_path / "keys.fxs"
+    with SessionWriter(path) as writer:
+        writer.add(model.ConsoleLine(0, "stdout", f"logged in with {KEY}"))
+        writer.add(model.Failure(0, 0, "program", None, "ValueError", f"bad token {KEY}"))
+        writer.text(f"TOKEN = '{KEY}'")
+        writer.add(model.ConsoleLine(0, "stdout", "hf_transfer is on"))
+    assert KEY.encode() not in path.read_bytes()
+    with SessionReader(path) as reader:
+        lines = [row.text for row in reader.rows(model.ConsoleLine)]
+        assert lines == ["logged in with <left-out>", "hf_transfer is on"]
+        assert reader.text(1) == "TOKEN = '<left-out>'"

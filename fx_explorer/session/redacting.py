@@ -273,8 +273,8 @@ _TOKEN = re.compile(
     r"|(?P<mixed>(?<!\w)\d+[^\W\d]\w{3,})"
 )
 """Matches what may have to be replaced. ``rest``: a line of source in a comment of Inductor's.
-``quoted``: a text constant. ``chain``: a name of PyTorch's with dots. ``whole``: a number of several
-digits. ``mixed``: digits and letters, such as a key.
+``quoted``: a text constant. ``chain``: a name of PyTorch's with dots. ``whole``: a number of
+several digits. ``mixed``: digits and letters, such as a key.
 """
 
 _SOURCE_OF_FRAME = re.compile(r'^(?P<place>\s*File ".{0,4000}?", line \d+.*\n)[^\n]*', re.MULTILINE)

@@ -52,6 +52,15 @@ def _carried(page: str, name: str) -> bytes:
     return gzip.decompress(base64.b64decode(text[1]))
 
 
+def _texts(page: str) -> list[dict[str, Any]]:
+    """Return the texts of the linked view with their lines."""
+    texts: list[dict[str, Any]] = json.loads(_carried(page, "data"))["texts"]
+    for number, text in enumerate(texts):
+        text["lines"] = json.loads(_carried(page, f"lines-{number}"))
+        assert len(text["lines"]) == text["count"]
+    return texts
+
+
 def test_the_session_comes_out_as_it_went_in(page: str, session: Path, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page)
@@ -138,10 +147,10 @@ def test_markup_in_a_session_is_text(tmp_path: Path) -> None:
     elements = _Elements()
     elements.feed(page)
     assert "img" not in elements.tags
-    assert elements.tags.count("script") == 5
+    texts = _texts(page)
+    assert elements.tags.count("script") == 7 + len(texts)
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in page
-    data = json.loads(_carried(page, "data"))
-    lines = [line for text in data["texts"] for line in text["lines"] if "alert" in line]
+    lines = [line for text in texts for line in text["lines"] if "alert" in line]
     assert lines
     assert all("<img" not in line and "<script" not in line for line in lines)
 
@@ -204,8 +213,7 @@ def test_linked_lines_are_those_of_the_app(session: Path) -> None:
 
 
 def test_every_line_of_the_source_is_there_as_it_is_written(page: str, session: Path) -> None:
-    data: dict[str, Any] = json.loads(_carried(page, "data"))
-    source = next(text for text in data["texts"] if text["pane"] == "source")
+    source = next(text for text in _texts(page) if text["pane"] == "source")
     with SessionReader(session) as reader:
         texts = linked_texts(reader)
         written = reader.text(_source(reader, texts)).splitlines()
@@ -261,7 +269,7 @@ def test_a_pane_without_texts_is_left_out_and_a_table_of_torch_is_no_code(
     log = WHOLE.parents[1] / "torch_trace" / "h200_user_triton.log.gz"
     assert main(["report", str(log), "--format", "html", "-o", "page.html"]) == 0
     page = (tmp_path / "page.html").read_text()
-    texts = json.loads(_carried(page, "data"))["texts"]
+    texts = _texts(page)
     panes = re.findall(r'data-pane="(\w+)"', page)
     assert panes == ["graph", "kernel"]
     assert {text["pane"] for text in texts} == set(panes)

@@ -206,7 +206,7 @@ def test_pictures_are_drawn_when_they_are_near(opened: Opened) -> None:
 
 OF_PLACE = """
 async (places) => {
-  const data = JSON.parse(await (await unpacked("data")).text());
+  const data = { ...(await unpackedData("data")), ...(await unpackedData("links")) };
   const view = Object.assign(Object.create(View.prototype), { data });
   return places.map((place) => view.links(place));
 }

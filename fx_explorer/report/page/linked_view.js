@@ -42,10 +42,11 @@ class Pane {
 
   draw() {
     if (this.number < 0) return;
-    const lines = this.text.lines;
-    this.sheet.style.height = `${lines.length * LINE_PX}px`;
+    const { lines, count } = this.text;
+    this.sheet.style.height = `${count * LINE_PX}px`;
+    if (!lines) { this.view.load(this.number); return; } // drawn again when they are there
     const first = Math.max(0, Math.floor(this.lines.scrollTop / LINE_PX) - AHEAD);
-    const last = Math.min(lines.length, first + Math.ceil(this.lines.clientHeight / LINE_PX) + 2 * AHEAD);
+    const last = Math.min(count, first + Math.ceil(this.lines.clientHeight / LINE_PX) + 2 * AHEAD);
     const linked = this.view.linkedLines(this.number);
     const selected = this.view.selected;
     if (this.drawn !== `${this.number}:${first}:${last}`) {
@@ -62,8 +63,8 @@ class Pane {
       row.setAttribute("aria-selected", String(isSelected));
       if (isSelected) this.lines.setAttribute("aria-activedescendant", row.id);
     }
-    const count = linked.reduce((sum, [from, to]) => sum + to - from + 1, 0);
-    this.count.textContent = count ? `${count} linked` : "";
+    const size = linked.reduce((sum, [from, to]) => sum + to - from + 1, 0);
+    this.count.textContent = size ? `${size} linked` : "";
   }
 
   row(line) {
@@ -72,7 +73,7 @@ class Pane {
     row.id = `${this.name}-${line}`;
     row.dataset.line = String(line);
     row.setAttribute("role", "option");
-    row.setAttribute("aria-setsize", String(this.text.lines.length));
+    row.setAttribute("aria-setsize", String(this.text.count));
     row.setAttribute("aria-posinset", String(line + 1));
     row.style.top = `${line * LINE_PX}px`;
     const event = this.text.events[line];
@@ -95,14 +96,14 @@ class Pane {
   }
 
   key(event) {
-    const all = this.text ? this.text.lines.length : 0;
+    const all = this.text ? this.text.count : 0;
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -all, End: all }[event.key];
     if (event.key === "Escape") this.view.letGo();
     if (!step || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     const selected = this.view.selected;
     const from = selected && selected.number === this.number ? selected.line : this.top - step;
-    const line = Math.min(this.text.lines.length - 1, Math.max(0, from + step));
+    const line = Math.min(this.text.count - 1, Math.max(0, from + step));
     this.view.choose({ number: this.number, line });
     this.reveal(line, false);
   }
@@ -135,6 +136,25 @@ class View {
       });
     }
     if (data.start) this.goTo({ number: data.start[0], line: data.start[1] });
+    this.loadLinks();
+  }
+
+  // The lines of a text, when it is first shown.
+  async load(number) {
+    const text = this.data.texts[number];
+    if (text.isLoading) return;
+    text.isLoading = true;
+    text.lines = await unpackedData(`lines-${number}`);
+    for (const pane of this.panes) if (pane.number === number) pane.draw();
+  }
+
+  // Which lines belong together: much more than the first lines, which are there before.
+  async loadLinks() {
+    await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve, 0)); });
+    Object.assign(this.data, await unpackedData("links"));
+    this.answered = null;
+    if (this.selected) this.choose(this.selected);
+    this.hasLinks = true;
   }
 
   get shownLine() { return this.pointed || this.selected; }
@@ -148,7 +168,7 @@ class View {
   }
 
   stored(number, line) {
-    const answer = this.data.links[number][line];
+    const answer = this.data.links ? this.data.links[number][line] : -1;
     return answer === undefined || answer < 0 ? {} : this.data.linked[answer];
   }
 

@@ -4,10 +4,13 @@
 
 async function unpacked(id) {
   const packed = atob(document.getElementById(id).textContent.trim());
-  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const bytes = new Uint8Array(packed.length);
+  for (let at = 0; at < packed.length; at += 1) bytes[at] = packed.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).blob();
 }
+
+async function unpackedData(id) { return JSON.parse(await (await unpacked(id)).text()); }
 
 // the session and the colours
 

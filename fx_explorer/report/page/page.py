@@ -55,12 +55,18 @@ class _Page:
     is_log: bool
 
 
+ROWS_AT_FIRST = 100
+"""Number of rows of a table that are shown before the others are asked for: laying out 500 takes a
+quarter of a second.
+"""
+
 SCRIPTS = (
     "page.js",
     "linked_view.js",
     "graph_parts.js",
     "graph_view.js",
     "pictures.js",
+    "tables.js",
     "start.js",
 )
 """The scripts of the page in their order; it has them as one."""
@@ -81,14 +87,20 @@ def html_page(reader: SessionReader, session: bytes) -> str:
         drawn = drawn_graphs(reader, texts.texts)
         page = _page(reader, texts, drawn)
     place_link = partial(_place_link, _numbers(texts), texts)
+    details = _Details()
     template = _environment(place_link).get_template("page.html")
     style, script = _resource("page.css"), "\n".join(map(_resource, SCRIPTS))
     return template.render(
         page=page,
+        detail_number=details.number,
+        packed_details=details.packed,
+        rows_at_first=ROWS_AT_FIRST,
         style=style,
         script=script,
         policy=_policy(style, script),
         data=_packed(_data(texts)),
+        lines=[_packed(text.lines) for text in texts.texts],
+        links=_packed({"links": texts.links, "linked": texts.linked}),
         drawn=_packed(drawn.data),
         pictures=_packed(page.pictures.drawn),
         session=compressed(session),
@@ -120,6 +132,19 @@ def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Pag
     )
 
 
+class _Details:
+    """What rows say of themselves when they are asked: apart from the page, which has thousands."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def packed(self) -> str:
+        return _packed(list(self._numbers))
+
+
 def _without_levels(texts: LinkedTexts) -> bool:
     is_triton = any(text.document.language == "triton" for text in texts.texts)
     return is_triton and not any(text.pane == "level" for text in texts.texts)
@@ -138,13 +163,15 @@ def _file_stem(target: str) -> str:
 
 
 def _data(texts: LinkedTexts) -> dict[str, object]:
-    """Return what the script of the page reads."""
+    """Return what the script of the page reads first: all of the texts but their lines, each of
+    which is read when it is shown.
+    """
     return {
         "texts": [
             {
                 "pane": text.pane,
                 "title": printable(text.title),
-                "lines": text.lines,
+                "count": len(text.lines),
                 "weight": round(text.weight, 4),
                 "marks": text.marks,
                 "events": text.events,
@@ -152,8 +179,6 @@ def _data(texts: LinkedTexts) -> dict[str, object]:
             }
             for text in texts.texts
         ],
-        "links": texts.links,
-        "linked": texts.linked,
         "start": texts.start,
     }
 

@@ -14,7 +14,7 @@ function showPicture(host, { svg, style }) {
 async function showPictures() {
   const hosts = [...document.querySelectorAll(".picture")];
   if (!hosts.length) return;
-  const pictures = JSON.parse(await (await unpacked("pictures")).text());
+  const pictures = await unpackedData("pictures");
   // A flame chart has thousands of blocks: each picture is made when it is about to be seen.
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {

@@ -7,10 +7,10 @@ function whenIdle(work) {
 
 async function start() {
   let view = null;
-  if (document.querySelector(".panes")) view = new View(JSON.parse(await (await unpacked("data")).text()));
+  if (document.querySelector(".panes")) view = new View(await unpackedData("data"));
   whenIdle(async () => {
     if (document.querySelector("#drawing .canvas")) {
-      new Drawing(JSON.parse(await (await unpacked("drawn")).text()), view);
+      new Drawing(await unpackedData("drawn"), view);
     }
     await showPictures();
   });

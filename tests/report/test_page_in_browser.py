@@ -256,3 +256,108 @@ def test_lines_of_ptx_and_sass_are_linked_as_in_the_app(browser: Any, tmp_path: 
         assert shown == answer, place
     assert sum(map(bool, expected)) > 20
     page.close()
+
+
+def test_the_search_finds_rows_and_lines_and_leads_to_them(opened: Opened) -> None:
+    page = opened.page
+    page.keyboard.press("/")
+    page.keyboard.type("native_layer_norm_0")
+    results = page.locator("#results button")
+    results.first.wait_for()
+    found = results.all_inner_texts()
+    assert any(text.startswith("Kernels ") for text in found)
+    line = page.locator("#results button", has_text="def forward").first
+    page.locator("#search").fill("self.hidden(self.norm")
+    results.first.wait_for()
+    line = page.locator("#results button", has_text="net.py:15").first
+    line.click()
+    assert page.locator("#results").is_hidden()
+    assert "hidden" in page.locator('.pane[data-pane="source"] .row.selected').inner_text()
+    page.locator("#search").fill("no such words <b>")
+    page.locator("#results", has_text="Not found").wait_for()
+    page.locator("#search").press("Escape")
+    assert page.locator("#results").is_hidden()
+
+
+def test_keys_are_those_of_the_app_and_listed(opened: Opened) -> None:
+    page = opened.page
+    page.keyboard.press("?")
+    shown = page.locator("#help").inner_text()
+    for title in ("Findings", "Kernels", "Compile time", "Modules"):
+        assert title in shown
+    page.keyboard.press("Escape")
+    for key, name in (("6", "kernels"), ("9", "flame"), ("1", "findings")):
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < 90", arg=name
+        )
+
+
+def test_forward_and_backward_stand_side_by_side(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#second").click()
+    second = page.locator(".pane.second")
+    assert "Backward" in second.locator("select").evaluate(
+        "select => select.selectedOptions[0].text"
+    )
+    row = page.locator('.pane[data-pane="graph"]:not(.second) .row', has_text="erf").first
+    row.click()
+    assert second.locator(".row.linked").count() >= 1
+    page.keyboard.press("b")
+    assert second.is_hidden()
+
+
+@pytest.mark.parametrize("width", [390, 900, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_screen_and_every_text_can_be_read(
+    browser: Any, whole: Path, width: int, scheme: str
+) -> None:
+    opened = Opened(browser, whole, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not opened.page.evaluate(POOR_CONTRAST)
+    for state in ("linked", "selected"):
+        opened.page.evaluate(
+            "state => { for (const row of document.querySelectorAll('.row')) row.classList.add(state); }",
+            state,
+        )
+        assert not opened.page.evaluate(POOR_CONTRAST)
+    assert not opened.errors
+    opened.page.close()
+
+
+POOR_CONTRAST = """
+() => {
+  const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const luminance = (colour) => {
+    const [r, g, b] = colour.slice(0, 3).map((part) => {
+      const share = part / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0.5) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!hasText || !element.checkVisibility() || element.closest("script, noscript")) continue;
+    const isDrawn = element instanceof SVGElement;
+    const style = getComputedStyle(element);
+    const colour = parse(isDrawn ? style.fill : style.color);
+    let behind = ground(element);
+    if (isDrawn) {
+      const frame = element.parentNode.querySelector(":scope > .frame");
+      if (frame) behind = parse(getComputedStyle(frame).fill);
+    }
+    const [high, low] = [luminance(colour), luminance(behind)].sort((a, b) => b - a);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.tagName}.${element.getAttribute("class")} ${element.textContent.slice(0, 40)}`);
+  }
+  return [...new Set(poor)].slice(0, 10);
+}
+"""

@@ -8,6 +8,7 @@ class Pane {
     this.element = element;
     this.view = view;
     this.name = element.dataset.pane;
+    this.isSecond = element.classList.contains("second");
     this.lines = element.querySelector(".lines");
     this.select = element.querySelector("select");
     this.count = element.querySelector(".count");
@@ -135,6 +136,8 @@ class View {
         this.goTo({ number: Number(link.dataset.text), line: Number(link.dataset.line) });
       });
     }
+    const button = document.getElementById("second");
+    if (button) button.addEventListener("click", () => this.toggleSecond());
     if (data.start) this.goTo({ number: data.start[0], line: data.start[1] });
     this.loadLinks();
   }
@@ -220,8 +223,8 @@ class View {
     this.pointed = null;
     const links = this.links(place);
     for (const pane of this.panes) {
-      if (this.data.texts[place.number].pane === pane.name) continue;
-      if (!links[pane.number]) {
+      if (pane.number === place.number) continue;
+      if (!links[pane.number] && !pane.isSecond && this.data.texts[place.number].pane !== pane.name) {
         const other = this.bestText(pane.name, links);
         if (other >= 0) pane.show(other);
       }
@@ -242,6 +245,30 @@ class View {
     return best;
   }
 
+  // Shows the backward graph beside the forward graph, or the graph alone again.
+  toggleSecond() {
+    const button = document.getElementById("second");
+    if (!button) return;
+    const second = this.panes.find((pane) => pane.isSecond);
+    second.element.hidden = !second.element.hidden;
+    button.setAttribute("aria-pressed", String(!second.element.hidden));
+    if (!second.element.hidden) this.showBoth(this.panes.find((pane) => pane.name === "graph"), second);
+    for (const listener of this.listeners) listener();
+  }
+
+  showBoth(first, second) {
+    const { texts } = this.data;
+    const graphs = [...texts.keys()].filter((number) => texts[number].pane === "graph");
+    const shown = first.text;
+    const stages = shown.stage === "post_grad" ? ["post_grad"] : ["forward", "backward", "post_grad"];
+    const find = (direction) => graphs.find((number) => texts[number].direction === direction && texts[number].compilation === shown.compilation && stages.includes(texts[number].stage))
+      ?? graphs.find((number) => texts[number].direction === direction);
+    const forward = find("forward");
+    if (forward !== undefined) first.show(forward);
+    second.show(find("backward"));
+    if (this.selected) this.choose(this.selected);
+  }
+
   letGo() {
     this.selected = null;
     this.pointed = null;
@@ -251,7 +278,8 @@ class View {
 
   goTo(place) {
     if (place.number < 0) return;
-    const pane = this.panes.find((one) => one.name === this.data.texts[place.number].pane);
+    const showing = this.panes.find((one) => one.number === place.number && !one.element.hidden);
+    const pane = showing || this.panes.find((one) => one.name === this.data.texts[place.number].pane);
     pane.show(place.number);
     this.choose(place);
     pane.reveal(place.line, true);

@@ -26,7 +26,7 @@ from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
 from fx_explorer.report.page.drawn_graphs import DrawnGraphs, drawn_graphs
-from fx_explorer.report.page.linked_texts import LinkedTexts, linked_texts
+from fx_explorer.report.page.linked_texts import LinkedText, LinkedTexts, linked_texts
 from fx_explorer.report.page.pictures import Pictures, pictures
 from fx_explorer.report.sections import Section, sections
 from fx_explorer.session import SessionReader
@@ -49,6 +49,8 @@ class _Page:
     panes: Mapping[str, str]
     left_out: int
     has_texts: bool
+    has_backward: bool
+    """Whether there is a backward graph, to be shown beside its forward graph."""
     without_levels: bool
     """Whether there are Triton kernels, and none of them is compiled further."""
     drawn: DrawnGraphs
@@ -67,6 +69,7 @@ SCRIPTS = (
     "graph_view.js",
     "pictures.js",
     "tables.js",
+    "keys.js",
     "start.js",
 )
 """The scripts of the page in their order; it has them as one."""
@@ -126,10 +129,15 @@ def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Pag
         panes={name: title for name, title in PANES.items() if name in with_texts},
         left_out=texts.left_out,
         has_texts=bool(texts.texts),
+        has_backward=any(_is_backward(text) for text in texts.texts) and "kernel" in with_texts,
         without_levels=_without_levels(texts),
         drawn=drawn,
         is_log=is_log(reader),
     )
+
+
+def _is_backward(text: LinkedText) -> bool:
+    return text.pane == "graph" and text.document.direction == "backward"
 
 
 class _Details:
@@ -171,6 +179,9 @@ def _data(texts: LinkedTexts) -> dict[str, object]:
             {
                 "pane": text.pane,
                 "title": printable(text.title),
+                "compilation": text.document.compilation,
+                "stage": text.document.stage,
+                "direction": text.document.direction,
                 "count": len(text.lines),
                 "weight": round(text.weight, 4),
                 "marks": text.marks,

@@ -8,6 +8,8 @@ function whenIdle(work) {
 async function start() {
   let view = null;
   if (document.querySelector(".panes")) view = new View(await unpackedData("data"));
+  new Keys(view);
+  new Search(view);
   whenIdle(async () => {
     if (document.querySelector("#drawing .canvas")) {
       new Drawing(await unpackedData("drawn"), view);

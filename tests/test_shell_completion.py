@@ -119,7 +119,7 @@ def test_the_manual_page_has_what_every_help_has(capsys: pytest.CaptureFixture[s
 def test_groff_has_nothing_to_say_of_the_manual_page(capsys: pytest.CaptureFixture[str]) -> None:
     page = printed(capsys, "--print-man-page")
     ended = subprocess.run(
-        ["groff", "-man", "-Tascii", "-wall", "-z"],
+        ["groff", "-man", "-Tutf8", "-wall", "-z"],
         input=page,
         capture_output=True,
         text=True,

@@ -54,6 +54,7 @@ from fx_explorer.model import (
 from fx_explorer.program.calling import call_target
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
+from fx_explorer.report.overview_html import overview_bundle
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.stage_views import Shown, StageName, StageView
@@ -293,6 +294,10 @@ class Stages:
     def overview(self) -> str:
         """Return a description of what happened, in plain words: the first screen of the app."""
         return overview_text(self._reader)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return the overview for a notebook, as text and as HTML."""
+        return overview_bundle(self._reader)
 
     def graph_module(
         self, stage: Gate, direction: Direction = "", variant: str = ""

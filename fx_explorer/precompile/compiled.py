@@ -26,6 +26,7 @@ from fx_explorer.capture.torch_compat.private_names import (
 )
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.errors import GuardError, PrecompileError
+from fx_explorer.precompile.notebook import notebook_bundle
 from fx_explorer.precompile.phases import Compiler, captured_or_broken, measured, name_of
 from fx_explorer.precompile.states import Mismatch, States, Trace
 
@@ -68,6 +69,11 @@ class Guards:
 
     def __repr__(self) -> str:
         return f"<Guards: {len(self)} conditions>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return the conditions and torch's guard tree for a notebook."""
+        shown = {"conditions": str(self), "guard tree": self.tree}
+        return notebook_bundle(repr(self), f"Guards: {len(self)} conditions", shown)
 
     def is_of(self, model: Callable[..., object]) -> bool:
         return self._model is model
@@ -241,6 +247,15 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<CompiledFunction of {name_of(self.captured.model)} by {name_of(self.compiler)}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return the graph and the conditions under which it may be called, for a notebook."""
+        title = f"{name_of(self.captured.model)} compiled by {name_of(self.compiler)}"
+        shown = {
+            "graph": self.graph.code.strip(),
+            f"{len(self.guards)} conditions, checked at each call": str(self.guards),
+        }
+        return notebook_bundle(repr(self), title, shown)
 
     def __call__(
         self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object

@@ -97,7 +97,7 @@ def setting_on_model(text: str, tree: ast.Module, setting: str) -> EditedCall | 
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
         target = node.targets[0]
-        if isinstance(target, ast.Name) and _MODEL_CLASS.search(ast.unparse(node.value.func)):
+        if isinstance(target, ast.Name) and _makes_model(node.value):
             code = f"{target.id}.{setting}"
             lines = text.split("\n")
             last = (node.end_lineno or node.lineno) - 1
@@ -106,6 +106,16 @@ def setting_on_model(text: str, tree: ast.Module, setting: str) -> EditedCall | 
             lines[last] = (row[:end] + f"; {code}".encode() + row[end:]).decode()
             return EditedCall(code, "\n".join(lines))
     return None
+
+
+def _makes_model(call: ast.Call) -> bool:
+    """Return whether a call makes a model, also where methods are called on it: ``….train()``."""
+    function = call.func
+    while isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call):
+        if _MODEL_CLASS.search(ast.unparse(function)):
+            return True
+        function = function.value.func
+    return bool(_MODEL_CLASS.search(ast.unparse(function)))
 
 
 def _statement(text: str, line: int) -> ast.stmt | None:

@@ -298,7 +298,9 @@ def _tryable(
         # A backend that goes through the stage that failed fails there as well.
         fails = _FAILS_WITH.get(traceback.stage, ())
         if backend not in (other, "eager") and other not in fails:
-            yield Remedy(f'Use backend="{other}", which {what}.', changes={"backend": other})
+            # As a setting it also holds where the program gives torch.compile a backend.
+            changes = {"settings": {"compile.backend": other}}
+            yield Remedy(f'Use backend="{other}", which {what}.', changes=changes)
 
 
 _IN_EAGER_MODE = Remedy(

@@ -149,7 +149,7 @@ def _tried(
         if module[0].class_name == calls[0].class_name:
             after += sum(call.count for call in module)
     result = f"{counted(after, 'call')} in eager mode instead of {before:,}."
-    return Remedy(remedy.text, state="tried", result=result)
+    return Remedy(remedy.text, state="tried", result=result, has_helped=after < before)
 
 
 def eager_call_findings(modules: Sequence[EagerModule]) -> Iterator[Finding]:

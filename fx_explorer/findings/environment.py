@@ -40,7 +40,7 @@ def find_missing_tools(reader: SessionReader) -> Iterator[Finding]:
                     Remedy(
                         'Use torch.compile(…, backend="aot_eager"), which needs none, but fuses '
                         "nothing.",
-                        changes={"backend": "aot_eager", "build": True},
+                        changes={"settings": {"compile.backend": "aot_eager"}, "build": True},
                     ),
                 ),
             )

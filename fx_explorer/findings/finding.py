@@ -33,6 +33,13 @@ class Remedy:
     """The fields of a CaptureRequest that a trial changes; empty where the change is one of the
     user's code, which no trial can make.
     """
+    has_helped: bool = True
+    """Whether the trial showed that it helps; without meaning where it was not tried."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether a trial showed that it does not help: it is no remedy then."""
+        return self.state == "tried" and not self.has_helped
 
     @property
     def description(self) -> str:
@@ -97,19 +104,28 @@ class Finding:
         return "\n".join(lines)
 
     def _about_remedies(self) -> list[str]:
-        """Return the remedies, one a line, and which of them were not tried."""
-        if not self.remedies:
-            return []
-        if len(self.remedies) == 1:
-            lines = [f"What to do: {self.remedies[0].description}"]
-        else:
-            lines = ["What to do, one of these:"]
-            lines += [f"- {remedy.description}" for remedy in self.remedies]
-        untried = [remedy for remedy in self.remedies if remedy.state == "not tried"]
+        """Return the remedies, one a line, and which of them were not tried. What a trial has
+        refused is no remedy, and stands last as what does not help.
+        """
+        offered = [remedy for remedy in self.remedies if not remedy.is_refused]
+        is_tried = any(remedy.state == "tried" for remedy in offered)
+        lines = []
+        if len(offered) == 1:
+            heading = "What to do" if is_tried else "Suggestion"
+            lines.append(f"{heading}: {offered[0].description}")
+        elif offered:
+            heading = "What to do, one of these" if is_tried else "Suggestions, one of these"
+            lines.append(f"{heading}:")
+            for remedy in offered:
+                is_only_suggested = is_tried and remedy.state == "not tried"
+                addition = " Not tried." if is_only_suggested else ""
+                lines.append(f"- {remedy.description}{addition}")
         if self.can_try:
             lines.append("Not tried yet: x r in the app, fx-explorer diagnose --try.")
-        elif untried and not any(remedy.state == "tried" for remedy in self.remedies):
+        elif not is_tried and any(remedy.state == "not tried" for remedy in offered):
             lines.append("Not tried: it is a change of your code.")
+        refused = [remedy for remedy in self.remedies if remedy.is_refused]
+        lines += [f"No remedy here: {remedy.description}" for remedy in refused]
         return lines
 
 

@@ -4,7 +4,6 @@ and cause.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,12 +17,18 @@ from fx_explorer.findings.breaks_of_torch import (
     names_left_out,
     steps_of_optimizers,
 )
-from fx_explorer.findings.compile_edits import setting_on_model
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.kept_trials import tried_fixes
 from fx_explorer.findings.known_errors import as_remedy, option_in
 from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.findings.transformers_breaks import (
+    ALWAYS_COMPUTED,
+    LAYER_DROP,
+    OF_LAYER_DROP,
+    loss_type_remedy,
+    remedies_in_transformers,
+)
 from fx_explorer.instruments.breaks.break_cost import NO_COST
 from fx_explorer.instruments.breaks.grouped import (
     NOTHING_INSIDE,
@@ -134,7 +139,9 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         evidence += names_left_out(reader, [graph_break])
     options = list(_options(graph_break))
     tried = tried_fixes(reader, graph_break.file, graph_break.line, graph_break.registry_id)
-    hint = "" if options else _hint(graph_break)
+    remedies = (*tried, *_remedies(reader, lines, graph_break), *options)
+    is_layer_drop = bool(LAYER_DROP.search(graph_break.code))
+    hint = "" if options or is_layer_drop else _hint(lines, graph_break)
     if hint:
         evidence.append(hint)
     if graph_break.registry_id == LOGGER_CALLED:
@@ -149,11 +156,32 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
         place=_place(reader, graph_break),
         view="breaks",
         evidence=tuple(evidence),
-        remedies=(*tried, *_remedies(reader, lines, graph_break), *options),
+        explanation=_explanation(lines, graph_break, has_advice=bool(remedies or hint)),
+        remedies=remedies,
         count=graph_break.count,
         cost=_in_short(graph_break) if is_known else "",
         cost_s=cost.run_s or 0.0,
         brief=f"{where} graph break{hits}: {graph_break.description}",
+    )
+
+
+OF_PACKAGE = (
+    "The line is one of a package's, and no setting of the package is known that avoids the break."
+)
+
+
+def _explanation(lines: SourceLines, graph_break: DistinctBreak, *, has_advice: bool) -> str:
+    if LAYER_DROP.search(graph_break.code):
+        return OF_LAYER_DROP
+    if has_advice or not _is_in_package(lines, graph_break):
+        return ""
+    return OF_PACKAGE
+
+
+def _is_in_package(lines: SourceLines, graph_break: DistinctBreak) -> bool:
+    is_known = bool(graph_break.file)
+    return isinstance(graph_break.elsewhere, BreakInLibrary) or (
+        is_known and not lines.may_be_users(graph_break.file)
     )
 
 
@@ -195,48 +223,11 @@ def _remedies(
     """Yield what to do about a break, where torch's own hint does not say it."""
     for text in _WHAT_TO_DO.get(graph_break.registry_id, ()):
         yield Remedy(text)
-    if REQUIRES_GRAD.search(graph_break.file) and ".requires_grad_(" in graph_break.code:
-        yield Remedy(
-            "Leave out model.enable_input_require_grads(): only re-entrant checkpointing needs it. "
-            'With gradient_checkpointing_kwargs={"use_reentrant": False} gradients reach the '
-            "parameters without it."
-        )
-    if HOOKS_OF_OUTPUTS.search(graph_break.file):
-        yield Remedy(
-            "Call the model once before you give it to torch.compile: transformers then has "
-            "installed the hooks that collect hidden states and attentions, which it does in the "
-            "first call."
-        )
+    yield from remedies_in_transformers(reader, lines, graph_break)
     if graph_break.registry_id == LOGGER_CALLED:
-        loss = _DEFAULT_LOSS.search(_logged(reader, lines, graph_break))
-        if loss:
-            yield _loss_type(reader, lines, loss["name"])
-
-
-REQUIRES_GRAD = re.compile(r"[/\\](?:transformers|peft)[/\\]")
-"""Matches files of the libraries whose hook calls ``requires_grad_`` on the embeddings."""
-
-HOOKS_OF_OUTPUTS = re.compile(r"[/\\]transformers[/\\]utils[/\\]output_capturing\.py$")
-"""Matches the file of transformers that installs hooks in a model's first call."""
-
-_DEFAULT_LOSS = re.compile(
-    r"loss_type=\S{1,40} was set .{1,120}default loss: `?(?P<name>\w+?)Loss\b"
-)
-"""Matches a warning of transformers/modeling_utils.py, ``loss_function``."""
-
-
-def _loss_type(reader: SessionReader, lines: SourceLines, name: str) -> Remedy:
-    """Return the setting that settles transformers' warning about the loss."""
-    setting = f'loss_type = "{name}"'
-    for file in reader.rows(model.SourceFile):
-        tree = lines.tree(file.path) if file.is_user else None
-        edited = setting_on_model(lines.text(file.path), tree, setting) if tree else None
-        if edited:
-            return Remedy(
-                f"Set {edited.code} after the model is made.",
-                changes={"overlay": {file.path: edited.text}},
-            )
-    return Remedy(f"Set model.{setting} after the model is made.")
+        yield from loss_type_remedy(reader, lines, _logged(reader, lines, graph_break))
+    if LAYER_DROP.search(graph_break.code) and lines.is_users(graph_break.file):
+        yield ALWAYS_COMPUTED
 
 
 _OUTSIDE = "Define the class outside of the function, at the top level of the module."
@@ -265,20 +256,24 @@ FOR_DEVELOPERS = "It may be possible to write Dynamo tracing rules"
 """Beginning of torch's hint to its own developers."""
 
 
-def _hint(graph_break: DistinctBreak) -> str:
+OF_OWN_CODE = ("Remove the ", "Avoid using ", "For the common pattern ")
+"""Beginnings of torch's hints to change the line, which nobody can follow in a package."""
+
+
+def _hint(lines: SourceLines, graph_break: DistinctBreak) -> str:
     """Return the first hint that the user can follow; empty without one."""
-    followable = [hint for hint in graph_break.hints if _is_followable(graph_break, hint)]
+    followable = [hint for hint in graph_break.hints if _is_followable(lines, graph_break, hint)]
     return first_hint(replace(graph_break, hints=tuple(followable)))
 
 
-def _is_followable(graph_break: DistinctBreak, hint: str) -> bool:
+def _is_followable(lines: SourceLines, graph_break: DistinctBreak, hint: str) -> bool:
     # detach() would cut the gradient, and the hint does not say so.
     if hint.startswith(FOR_DEVELOPERS) or ".detach()" in hint:
         return False
     if graph_break.registry_id == IMPORT_FAILS:
         return False
-    is_in_a_package = graph_break.elsewhere is not None
-    return not (is_in_a_package and hint.startswith("Remove the "))
+    is_elsewhere = graph_break.elsewhere is not None or _is_in_package(lines, graph_break)
+    return not (is_elsewhere and hint.startswith(OF_OWN_CODE))
 
 
 def _urgency(graph_break: DistinctBreak) -> Urgency:

@@ -40,7 +40,8 @@ class TriedFix:
     @property
     def remedy(self) -> Remedy:
         text = f"{self.title} (line {self.line})."
-        return Remedy(text, "tried", f"{self.verdict}: {self.reason}.")
+        result = f"{self.verdict}: {self.reason}."
+        return Remedy(text, "tried", result, has_helped=self.verdict != "refused")
 
 
 @dataclass(frozen=True, slots=True)

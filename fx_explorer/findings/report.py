@@ -39,4 +39,10 @@ def finding_object(finding: Finding) -> dict[str, object]:
 
 
 def _remedy(remedy: Remedy) -> dict[str, object]:
-    return {"text": remedy.text, "state": remedy.state, "result": remedy.result or None}
+    has_helped = remedy.has_helped if remedy.state == "tried" else None
+    return {
+        "text": remedy.text,
+        "state": remedy.state,
+        "result": remedy.result or None,
+        "helped": has_helped,
+    }

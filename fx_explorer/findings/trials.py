@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,12 @@ BUDGET_S = 900.0
 FASTER = 0.8
 """Share of the compile time below which a trial counts as faster: less is within the noise."""
 
+
+TOO_LONG = "it took too long and was stopped; --timeout gives it more"
+
+ONLY_SOMETIMES = (
+    "the program fails only sometimes, as unchanged it ran to its end, too: no trial shows anything"
+)
 
 LEAST_COMPILED = 0.3
 """Share of the operations in graphs below which another place of torch.compile does not help."""
@@ -72,16 +79,23 @@ def key_of(changes: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def to_try(findings: Iterable[Finding]) -> list[Remedy]:
+UNCHANGED = Remedy("the program as it is: it may fail only sometimes, or differently each time")
+"""Is tried beside the remedies of a program that failed: without it, a trial that runs to its end
+would prove nothing.
+"""
+
+
+def to_try(findings: Sequence[Finding]) -> list[Remedy]:
     """Return the remedies that a trial can make, each change once, those of the worst finding
-    first.
+    first. For a program that failed, the first is the program unchanged.
     """
     wanted: dict[str, Remedy] = {}
     for finding in findings:
         for remedy in finding.remedies:
             if remedy.changes and remedy.state == "not tried":
                 wanted.setdefault(key_of(remedy.changes), remedy)
-    return list(wanted.values())
+    has_failed = any(finding.urgency == "failed" for finding in findings)
+    return [UNCHANGED, *wanted.values()] if has_failed and wanted else list(wanted.values())
 
 
 async def try_all(
@@ -166,20 +180,48 @@ def _tried(
     finding: Finding, before: Before, by_key: Mapping[str, RemedyTrial]
 ) -> tuple[Remedy, ...]:
     good, others = [], []
+    unchanged = by_key.get(key_of(UNCHANGED.changes))
     for remedy in finding.remedies:
         trial = by_key.get(key_of(remedy.changes)) if remedy.changes else None
         if trial is None:
             others.append(remedy)
             continue
+        why_not = _why_it_shows_nothing(before, trial, unchanged)
+        if why_not:
+            others.append(replace(remedy, state="cannot be tried", result=why_not))
+            continue
         result = _result(finding, before, trial)
+        if unchanged and not before.went_well and not _fails_alike(before, unchanged):
+            result = f"{result} Unchanged it failed in another way: {unchanged.message}."
         if "compile.dynamic" in remedy.changes.get("settings", {}):
             result = f"with dynamic=True {result}"
-        tried = replace(remedy, state="tried", result=result)
-        if _has_helped(finding, before, trial):
+        has_helped = _has_helped(finding, before, trial)
+        tried = replace(remedy, state="tried", result=result, has_helped=has_helped)
+        if has_helped:
             good.append(tried)
         else:
             others.append(tried)
     return (*good, *others)
+
+
+def _why_it_shows_nothing(before: Before, trial: RemedyTrial, unchanged: RemedyTrial | None) -> str:
+    """Return why nothing is known of a remedy that was tried; empty where the trial shows it."""
+    if trial.outcome == "timed_out":
+        return TOO_LONG
+    if not before.went_well and unchanged and unchanged.outcome == "finished":
+        return ONLY_SOMETIMES
+    return ""
+
+
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")
+"""Matches what differs in one message from run to run: addresses and numbers."""
+
+
+def _fails_alike(before: Before, trial: RemedyTrial) -> bool:
+    """Return whether a program that failed did so with the same message in a trial."""
+    if before.went_well:
+        return False
+    return _VARYING.sub("#", trial.message) == _VARYING.sub("#", before.message)
 
 
 def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
@@ -209,10 +251,8 @@ def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
 
 def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
     """Return what a trial showed, as a sentence without capital."""
-    if trial.outcome == "timed_out":
-        return "it took too long and was stopped (--timeout gives it more)."
     if trial.outcome != "finished":
-        if trial.message and trial.message == before.message:
+        if trial.message and _fails_alike(before, trial):
             is_programs = finding.kind == "program error"
             why = ": torch.compile is not the cause" if is_programs else ""
             return f"it fails in the same way{why}."

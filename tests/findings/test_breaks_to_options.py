@@ -197,5 +197,6 @@ def test_aot_eager_is_no_way_around_an_error_of_aotautograd(tmp_path: Path) -> N
     (finding,) = [row for row in findings(reader) if row.kind == "compiler error"]
     assert "while AOTAutograd traced the forward and backward" in finding.text
     assert "share memory" in finding.detail
-    backends = [row.changes["backend"] for row in finding.remedies if "backend" in row.changes]
+    settings = [row.changes.get("settings", {}) for row in finding.remedies]
+    backends = [row["compile.backend"] for row in settings if "compile.backend" in row]
     assert backends == ["eager"]

@@ -8,11 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer.findings.every_kind import Search
+from fx_explorer.findings.finding import Finding, Remedy
 from tests.shared_files import CASES, ROOT
 
 BLOCKS = """
@@ -74,7 +76,7 @@ def test_remedies_are_tried_and_their_results_counted(
     again = diagnose(
         "blocks.fxs", python=warm_python, environment=capture_environment, folder=tmp_path
     )
-    assert "Tried:" in again.stdout
+    assert "No remedy here: Set torch._dynamo.config.recompile_limit" in again.stdout
 
 
 def test_the_summary_of_a_search_counts_its_kinds() -> None:
@@ -108,3 +110,50 @@ def test_a_budget_that_is_no_time_is_refused(
     )  # fmt: skip
     assert ended.returncode == 2
     assert "is not a number of seconds" in ended.stderr
+
+
+SET = Remedy("Set the option.", changes={"settings": {"dynamo.option": True}})
+
+HELPED = replace(SET, state="tried", result="no graph break.")
+
+REFUSED = replace(SET, state="tried", result="the program then stops.", has_helped=False)
+
+EDIT = Remedy("Edit the line.")
+
+
+@pytest.mark.parametrize(
+    ("remedies", "lines"),
+    [
+        (
+            (SET,),
+            [
+                "Suggestion: Set the option.",
+                "Not tried yet: x r in the app, fx-explorer diagnose --try.",
+            ],
+        ),
+        ((EDIT,), ["Suggestion: Edit the line.", "Not tried: it is a change of your code."]),
+        ((HELPED,), ["What to do: Set the option. Tried: no graph break."]),
+        ((REFUSED,), ["No remedy here: Set the option. Tried: the program then stops."]),
+        (
+            (REFUSED, EDIT),
+            [
+                "Suggestion: Edit the line.",
+                "Not tried: it is a change of your code.",
+                "No remedy here: Set the option. Tried: the program then stops.",
+            ],
+        ),
+        (
+            (HELPED, EDIT),
+            [
+                "What to do, one of these:",
+                "- Set the option. Tried: no graph break.",
+                "- Edit the line. Not tried.",
+            ],
+        ),
+    ],
+)
+def test_what_was_not_tried_is_a_suggestion_and_what_was_refused_no_remedy(
+    remedies: tuple[Remedy, ...], lines: list[str]
+) -> None:
+    finding = Finding("graph break", "A line breaks the graph.", "slow", remedies=remedies)
+    assert finding.detail.splitlines() == lines

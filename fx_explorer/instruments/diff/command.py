@@ -14,6 +14,7 @@ from pathlib import Path
 from fx_explorer.analysis.diff import describe_difference
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.difference_page import difference_page
 from fx_explorer.command_line.given_session import (
     is_session,
     refuse_capture_options,
@@ -24,6 +25,7 @@ from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.compile_time.cache_report import difference_sentences
 from fx_explorer.instruments.diff.kernel_pairs import code_diff, kernel_pairs
 from fx_explorer.instruments.diff.report import text_of_both, two_sessions_report
 from fx_explorer.output.formats import json_text
@@ -36,6 +38,7 @@ examples:
   fx-explorer diff before.fxs model.py                   against the file as it is now
   fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
   fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
+  fx-explorer diff before.fxs after.fxs --format html > diff.html
 
 A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is
 captured for either GPU. Kernels are paired by the operations they compute. Nothing is run on a
@@ -61,9 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=["text", "json"],
+        choices=["text", "json", "html"],
         default="text",
-        help="json: the same facts (default: text)",
+        help="json: the same facts; html: one page for the browser (default: text)",
     )
     add_kernels_argument(parser)
     add_capture_arguments(parser, several_gpus=True)
@@ -80,6 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
         names = _names(arguments)
         if arguments.format == "json":
             sys.stdout.write(json_text(two_sessions_report(left, right, names)))
+            return 0
+        if arguments.format == "html":
+            sentences = list(difference_sentences(left, right, names))
+            report = two_sessions_report(left, right, names)
+            sys.stdout.write(difference_page(report, sentences))
             return 0
         in_colour, width = is_read_in_colour(sys.stdout), width_for(sys.stdout)
         if arguments.kernel:

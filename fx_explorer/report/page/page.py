@@ -5,29 +5,24 @@ own script (a Content-Security-Policy with the hash of each).
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
-
-import jinja2
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.whole_session import is_log
-from fx_explorer.analysis.words import counted
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.finding import Finding
-from fx_explorer.highlight import printable, printable_text
+from fx_explorer.highlight import printable
 from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
 from fx_explorer.report.page.drawn_graphs import DrawnGraphs, drawn_graphs
 from fx_explorer.report.page.linked_texts import LinkedText, LinkedTexts, linked_texts
 from fx_explorer.report.page.pictures import Pictures, pictures
+from fx_explorer.report.page.template import policy, resource, template
 from fx_explorer.report.sections import Section, sections
 from fx_explorer.session import SessionReader
 from fx_explorer.session.in_page import compressed
@@ -91,16 +86,16 @@ def html_page(reader: SessionReader, session: bytes) -> str:
         page = _page(reader, texts, drawn)
     place_link = partial(_place_link, _numbers(texts), texts)
     details = _Details()
-    template = _environment(place_link).get_template("page.html")
-    style, script = _resource("page.css"), "\n".join(map(_resource, SCRIPTS))
-    return template.render(
+    whole = template("page.html", place_link=place_link)
+    style, script = resource("page.css"), "\n".join(map(resource, SCRIPTS))
+    return whole.render(
         page=page,
         detail_number=details.number,
         packed_details=details.packed,
         rows_at_first=ROWS_AT_FIRST,
         style=style,
         script=script,
-        policy=_policy(style, script),
+        policy=policy(style, script),
         data=_packed(_data(texts)),
         lines=[_packed(text.lines) for text in texts.texts],
         links=_packed({"links": texts.links, "linked": texts.linked}),
@@ -221,38 +216,3 @@ def _place_link(numbers: Mapping[tuple[str, int], int], texts: LinkedTexts, plac
     if number >= 0 and document.kind == "graph":
         line = texts.texts[number].line_of_row.get(line, 0)
     return _Link(f"{document.title}:{place.line + 1}", number, line)
-
-
-# the file
-
-
-def _environment(place_link: Callable[[Place], _Link]) -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fx_explorer.report", "page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["printable"] = printable
-    environment.filters["printable_text"] = printable_text
-    environment.globals["place_link"] = place_link
-    environment.globals["counted"] = counted
-    return environment
-
-
-def _resource(name: str) -> str:
-    return (files("fx_explorer.report.page") / name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Return the policy: this style and this script, and no request."""
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"

@@ -1,0 +1,36 @@
+"""This module writes the differences of two sessions as one HTML file: the figures side by side,
+graph breaks that one of them has, and kernels that differ, line by line. All of it is the JSON
+report's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fx_explorer.report.page.template import policy, resource, template
+
+MOST_LINES = 400
+"""Maximum number of differing lines of a kernel that are shown; the page says how many more."""
+
+
+def difference_page(report: Mapping[str, Any], sentences: Sequence[str]) -> str:
+    """Return the page. ``report`` is the JSON report of two sessions; ``sentences`` say what
+    differs in torch's compile caches.
+    """
+    style = resource("page.css")
+    kernels = report["kernels"]
+    return template("difference.html").render(
+        report=report,
+        sentences=sentences,
+        breaks=[
+            (report["left"], report["graph_breaks"]["only_left"]),
+            (report["right"], report["graph_breaks"]["only_right"]),
+        ],
+        counts=Counter(pair["difference"].replace("_", " ") for pair in kernels),
+        differing=[pair for pair in kernels if pair["difference"] != "same"],
+        most_lines=MOST_LINES,
+        style=style,
+        policy=policy(style),
+    )

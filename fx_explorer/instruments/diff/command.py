@@ -38,7 +38,7 @@ examples:
   fx-explorer diff before.fxs model.py                   against the file as it is now
   fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
   fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
-  fx-explorer diff before.fxs after.fxs --format html > diff.html
+  fx-explorer diff before.fxs after.fxs --format html    one page for the browser, to stdout
 
 A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is
 captured for either GPU. Kernels are paired by the operations they compute. Nothing is run on a

@@ -37,8 +37,11 @@ examples:
   fx-explorer graph model.fxs joint                            the joint graph as Python
   fx-explorer graph model.fxs post_grad --format table         as gm.graph.print_tabular() prints it
   fx-explorer graph model.fxs 4 --format script -o forward.py  to run alone: python forward.py
+  fx-explorer graph model.fxs forward --format svg -o forward.svg   a picture, modules as boxes
   fx-explorer graph model.fxs forward --format dot | dot -Tsvg > forward.svg
 """
+
+PICTURE = "svg"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=FORMS,
+        choices=(*FORMS, PICTURE),
         default="code",
-        help="code (default), table, script; dot (Graphviz), graphml, model-explorer",
+        help="code (default), table, script; svg, a picture with a box for each module; dot "
+        "(Graphviz), graphml, model-explorer",
     )
     parser.add_argument(
         "-o",
@@ -95,9 +99,14 @@ def _answer(
     if arguments.format == "table" and not output and width is not None:
         sys.stdout.write(graph_table_text(reader, graph, document.title, width))
         return
-    text = written_graph(
-        reader, graph, document.title, arguments.format, is_own=is_own_session(reader.path)
-    )
+    if arguments.format == PICTURE:
+        from fx_explorer.report.graph_picture import graph_svg  # not needed for other forms
+
+        text = graph_svg(reader, graph, describe_origin(reader, graph, document.title))
+    else:
+        text = written_graph(
+            reader, graph, document.title, arguments.format, is_own=is_own_session(reader.path)
+        )
     if output:
         output.write_text(text, "backslashreplace")
     else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -257,6 +257,49 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
         return values
 
     return encode
+
+
+@cache
+def rows_encoder(row_type: type) -> Callable[[Sequence[Any]], list[list[object]]]:
+    """Return a function that turns many rows into their SQL values, as ``encoder`` does one: a
+    column at a time, which takes half the time.
+    """
+    sql_columns = columns(row_type)
+    values_of = operator.attrgetter(*(c.name for c in sql_columns))
+    texts = [i for i, c in enumerate(sql_columns) if c.sql_type in ("TEXT", "") and not c.is_json]
+    jsons = []
+    for i, field in enumerate(dataclasses.fields(row_type)):
+        if sql_columns[i].is_json:
+            jsons.append((i, _json_of(field)))
+    has_number = sql_columns[0].name == "id"
+
+    def encode_all(rows: Sequence[Any]) -> list[list[object]]:
+        encoded: list[Any] = list(zip(*map(values_of, rows), strict=True))
+        for i in texts:
+            if not _are_short_and_ascii(encoded[i]):
+                encoded[i] = [*map(_storable_field, encoded[i])]
+        for i, to_json in jsons:
+            encoded[i] = [None if value is None else to_json(value) for value in encoded[i]]
+        if has_number:
+            encoded[0] = [number or None for number in encoded[0]]
+        return [*map(list, zip(*encoded, strict=True))]
+
+    return encode_all
+
+
+def _are_short_and_ascii(column: Sequence[Any]) -> bool:
+    """Return whether all values are texts that are stored as they are."""
+    try:
+        whole = "".join(column)
+    except TypeError:
+        return False
+    return whole.isascii() and max(map(len, column)) <= MAX_FIELD
+
+
+def _storable_field(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return storable(shortened(value, MAX_FIELD))
 
 
 def _json_of(field: dataclasses.Field[object]) -> Callable[[Any], str]:

@@ -16,6 +16,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from fx_explorer.model import Frame
@@ -57,8 +58,23 @@ _TENSOR = re.compile(
 )
 
 
+LONGEST_KEPT = 200
+"""Characters of an annotation that is kept; those of tensors are shorter."""
+
+
 def value_of(annotation: str) -> Value:
-    """Return the parsed annotation ``f32[8, s77][s77, 1]cuda:0``."""
+    """Return the parsed annotation ``f32[8, s77][s77, 1]cuda:0``, of which a graph has few."""
+    if len(annotation) > LONGEST_KEPT:
+        return _parsed(annotation)
+    return _kept(annotation)
+
+
+@lru_cache(maxsize=4_096)
+def _kept(annotation: str) -> Value:
+    return _parsed(annotation)
+
+
+def _parsed(annotation: str) -> Value:
     match = _TENSOR.fullmatch(annotation)
     if not match:
         return Value(text=annotation)

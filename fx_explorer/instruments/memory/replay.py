@@ -477,4 +477,11 @@ def _device(call: ast.Call) -> str:
 
 
 def _returns(statement: ast.With) -> bool:
-    return any(isinstance(t, ast.Return) for t in ast.walk(statement))
+    todo: list[ast.AST] = [*statement.body]
+    while todo:
+        inner = todo.pop()
+        if isinstance(inner, ast.Return):
+            return True
+        for name in ("body", "orelse", "finalbody", "handlers"):  # expressions cannot return
+            todo += getattr(inner, name, None) or []
+    return False

@@ -14,7 +14,7 @@ import json
 import math
 import types
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -160,6 +160,41 @@ def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]
         return [make(row) for row in rows]
 
     return make_all
+
+
+def rows_checker(
+    row_type: Callable[..., object],
+) -> Callable[[Sequence[Sequence[Any]]], None]:
+    """Return a function that checks many rows at once, as they are written. It raises ValueError
+    where a reader would refuse one of them, without naming it. Equal values of a column are checked
+    once: in a graph most shapes and dtypes are.
+    """
+    fields = dataclasses.fields(row_type)  # type: ignore[arg-type]
+    hints = _hints(row_type)
+    checks: list[tuple[int, Callable[[tuple[Any, ...]], object]]] = []
+    for i, field in enumerate(fields):
+        declared = hints[field.name]
+        if field.name == "id":
+            continue  # a new row gets one of SQLite's
+        if declared in (int, str) or get_origin(declared) is Literal:
+            checks.append((i, _of_column(declared, field.name)))
+        else:
+            checks.append((i, _of_distinct_values(check_of(declared, field.name))))
+
+    def check_all(rows: Sequence[Sequence[Any]]) -> None:
+        columns = list(zip(*rows, strict=True))
+        for i, check in checks:
+            check(columns[i])
+
+    return check_all
+
+
+def _of_distinct_values(check: Check) -> Callable[[tuple[Any, ...]], object]:
+    def check_all(column: tuple[Any, ...]) -> None:
+        for value in set(column):
+            check(int(value) if isinstance(value, bool) else value)
+
+    return check_all
 
 
 def _of_column(declared: Any, name: str) -> Callable[[tuple[Any, ...]], Iterable[Any]]:

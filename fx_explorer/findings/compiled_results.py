@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fx_explorer import model
 from fx_explorer.findings.cache_faults import run_built
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.without_compile import (
     OF_TIME,
     SHOWN_LINES,
@@ -21,9 +23,13 @@ from fx_explorer.findings.without_compile import (
     run_program,
 )
 from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.trials import TrialWorker, straight_through
 
 AOT_EAGER = "aot_eager"
+
+SHOWN_WRITES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,60 @@ def _is_about_compiling(differing: Sequence[tuple[str, str]]) -> bool:
     return any(_COMPILING.search(line) for line, _ in differing)
 
 
-def built_findings(compared: BuiltResults) -> Iterator[Finding]:
-    """Yield that built code prints other results, with the stage that makes the difference."""
+VIEWS = (
+    "unfold", "as_strided", "diagonal", "select", "narrow", "getitem", "chunk", "split", "unbind",
+    "t", "transpose", "permute", "movedim", "swapaxes", "view", "view_as", "view_as_real",
+    "reshape", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "real", "imag", "detach",
+)  # fmt: skip
+"""Last parts of the names of operators whose result may share memory with their input."""
+
+
+def writes_into_views(reader: SessionReader) -> tuple[str, ...]:
+    """Return, as sentences, where Dynamo's graphs write into views, each place once: what
+    AOTAutograd replaces by operators without a write.
+    """
+    sentences: dict[str, None] = {}
+    lines = SourceLines(reader)
+    for graph in reader.rows(model.Graph, stage="dynamo"):
+        if graph.call_count > MOST_CALLS:
+            continue
+        nodes = {node.name: node for node in reader.rows(model.Node, graph=graph.id)}
+        for node in nodes.values():
+            view = nodes.get(node.arguments.partition(",")[0].strip())
+            if _writes(node) and view and _last_part(view.target) in VIEWS:
+                sentences[_write_into_view(reader, lines, node, view)] = None
+    return tuple(sentences)
+
+
+MOST_CALLS = 20_000
+"""Calls of a graph above which it is not looked at."""
+
+
+def _last_part(target: str) -> str:
+    return target.rpartition(".")[2]
+
+
+def _writes(node: model.Node) -> bool:
+    name = _last_part(node.target)
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    return node.op.startswith("call_") and (is_in_place or name in ("setitem", "iadd", "imul"))
+
+
+def _write_into_view(
+    reader: SessionReader, lines: SourceLines, node: model.Node, view: model.Node
+) -> str:
+    write, made = _last_part(node.target), _last_part(view.target)
+    if not node.file:
+        return f"{write} writes into the view that {made} makes."
+    path = reader.get(model.SourceFile, node.file).path
+    code = lines.code(path, node.line)
+    return f"{write} at {in_file(path, node.line)} writes into the view that {made} makes: {code}"
+
+
+def built_findings(compared: BuiltResults, writes: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yield that built code prints other results, with the stage that makes the difference.
+    ``writes`` are those into views.
+    """
     stage = "Inductor" if compared.is_right_with_aot_eager else "AOTAutograd"
     is_far = any(is_far_off(line, other) for line, other in compared.differing)
     evidence = [
@@ -95,6 +153,8 @@ def built_findings(compared: BuiltResults) -> Iterator[Finding]:
     more = len(compared.differing) - SHOWN_LINES
     if more > 0:
         evidence.append(f"{more} more lines differ.")
+    if not compared.is_right_with_aot_eager:
+        evidence += writes[:SHOWN_WRITES]
     yield Finding(
         kind="wrong result",
         text=(
@@ -107,7 +167,7 @@ def built_findings(compared: BuiltResults) -> Iterator[Finding]:
         view="console",
         evidence=tuple(evidence),
         explanation=_explanation(compared, is_far=is_far),
-        remedies=tuple(_remedies(compared)),
+        remedies=tuple(_remedies(compared, writes)),
     )
 
 
@@ -125,17 +185,23 @@ def _explanation(compared: BuiltResults, *, is_far: bool) -> str:
         )
     if not is_far:
         text += " Rounding, too, can add up to such a difference over many steps."
-    return text
+    return f"{text} {FIRST_OPERATOR}"
 
 
-def _remedies(compared: BuiltResults) -> Iterator[Remedy]:
+FIRST_OPERATOR = (
+    "fx-explorer numerics FILE.py:FUNCTION --inputs EXPRESSION, with the function that you "
+    "compile, looks for the first operator that differs."
+)
+
+
+def _remedies(compared: BuiltResults, writes: Sequence[str]) -> Iterator[Remedy]:
+    backend, result = "eager", "the capture ran its graphs so, and printed what eager mode prints."
     if compared.is_right_with_aot_eager:
-        yield Remedy(
-            'Use backend="aot_eager" until it is mended: it fuses nothing.',
-            state="tried",
-            result="it prints what eager mode prints.",
-        )
+        backend, result = AOT_EAGER, "it prints what eager mode prints."
     yield Remedy(
-        "Find the first operator that differs: fx-explorer numerics FILE.py:FUNCTION --inputs "
-        "EXPRESSION, with the function that you compile."
+        f'Use backend="{backend}" until it is mended: it fuses nothing.',
+        state="tried",
+        result=result,
     )
+    if writes and not compared.is_right_with_aot_eager:
+        yield Remedy("Write into the tensor itself, by its index, in place of the view.")

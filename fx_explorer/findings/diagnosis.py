@@ -12,7 +12,12 @@ from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.findings.cache_faults import cache_findings, compare_caches, run_built
-from fx_explorer.findings.compiled_results import BuiltResults, built_findings, compare_built
+from fx_explorer.findings.compiled_results import (
+    BuiltResults,
+    built_findings,
+    compare_built,
+    writes_into_views,
+)
 from fx_explorer.findings.eager_calls import (
     CompileEdits,
     EagerModule,
@@ -65,6 +70,8 @@ class Diagnosis:
     edits: CompileEdits | None
     draws_random: bool
     """Whether compiled code draws other random numbers than eager mode."""
+    writes: tuple[str, ...]
+    """Where its graphs write into views, as sentences."""
 
     trials: list[RemedyTrial] = field(default_factory=list)
     compared: CacheComparison | None = None
@@ -88,6 +95,7 @@ class Diagnosis:
             asked=line_that_asks(reader),
             edits=CompileEdits.of(reader),
             draws_random=draws_by_inductor(reader),
+            writes=writes_into_views(reader),
         )
 
     @property
@@ -202,7 +210,7 @@ class Diagnosis:
         if self.eager_modules is not None:
             yield from eager_call_findings(self.eager_modules)
         if self.built:
-            yield from built_findings(self.built)
+            yield from built_findings(self.built, self.writes)
 
     def keep_in(self, session: Path) -> None:
         """Add what was tried to a session. Raises SessionWriteError."""

@@ -6,18 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from fx_explorer import cli
 from fx_explorer.findings import compiled_results
 from fx_explorer.findings.cache_faults import BuiltRun
-from fx_explorer.findings.compiled_results import built_findings, compare_built
+from fx_explorer.findings.compiled_results import (
+    BuiltResults,
+    built_findings,
+    compare_built,
+    writes_into_views,
+)
 from fx_explorer.findings.without_compile import ProgramRun
 from fx_explorer.model import CaptureRequest
 from fx_explorer.trials import HERE, TrialWorker
+from tests.capture.recorded import Compile, record
 from tests.exhaustive import in_exhaustive_runs
 
 EAGER = ProgramRun("finished", ("step 1", "loss 2.0"))
@@ -37,11 +45,14 @@ def compared(
 
 
 @pytest.mark.parametrize(
-    ("aot_eager", "stage", "tried"),
-    [(EAGER.printed, "Inductor", 1), (("step 1", "loss 3.0"), "AOTAutograd", 0)],
+    ("aot_eager", "stage", "backend"),
+    [
+        (EAGER.printed, "Inductor", "aot_eager"),
+        (("step 1", "loss 3.0"), "AOTAutograd", "eager"),
+    ],
 )
 def test_the_stage_that_makes_the_difference_is_named(
-    monkeypatch: pytest.MonkeyPatch, aot_eager: Sequence[str], stage: str, tried: int
+    monkeypatch: pytest.MonkeyPatch, aot_eager: Sequence[str], stage: str, backend: str
 ) -> None:
     results = compared(monkeypatch, ("step 1", "loss 3.0"), aot_eager)
     assert results is not None
@@ -49,7 +60,8 @@ def test_the_stage_that_makes_the_difference_is_named(
     assert finding.text.endswith(f": {stage} makes the difference.")
     assert (finding.severity, finding.urgency) == ("problem", "wrong")
     assert "Compiled it prints “loss 3.0”, in eager mode “loss 2.0”." in finding.evidence
-    assert [remedy.state for remedy in finding.remedies].count("tried") == tried
+    assert [remedy.state for remedy in finding.remedies] == ["tried"]
+    assert f'backend="{backend}"' in finding.remedies[0].text
 
 
 @pytest.mark.parametrize(
@@ -140,3 +152,33 @@ def test_a_wrong_lowering_is_found_in_what_a_script_prints(
     assert cli.main(["diagnose", str(script), "--try"]) == 1
     printed = capsys.readouterr().out
     assert "Inductor makes the difference" in printed.replace("\n", " ").replace("   ", "")
+
+
+def doubled_columns(table: torch.Tensor) -> torch.Tensor:
+    windows = table.unfold(1, 1, 5)
+    windows.add_(windows)
+    return table
+
+
+def doubled_copy(table: torch.Tensor) -> torch.Tensor:
+    return (table.unfold(1, 1, 5) * 2).add_(1)
+
+
+@pytest.mark.parametrize(("function", "writes"), [(doubled_columns, True), (doubled_copy, False)])
+def test_where_aotautograd_differs_a_write_into_a_view_is_named(
+    function: Callable[[torch.Tensor], torch.Tensor], writes: bool, tmp_path: Path
+) -> None:
+    def program(compile_: Compile) -> None:
+        compile_(function)(torch.ones(4, 6))
+
+    reader = record(tmp_path / "s.fxs", program, backend="aot_eager")
+    sentences = writes_into_views(reader)
+    assert bool(sentences) == writes
+    results = BuiltResults((("sum 1.5", "sum 9.5"),), is_right_with_aot_eager=False)
+    (finding,) = built_findings(results, sentences)
+    assert ("add_ at" in finding.detail) == writes
+    assert ("the view that unfold makes: windows.add_(windows)" in finding.detail) == writes
+    assert 'backend="eager"' in finding.remedies[0].text
+    # Where Inductor differs, its code is the cause and no write.
+    (of_inductor,) = built_findings(replace(results, is_right_with_aot_eager=True), sentences)
+    assert "the view that" not in of_inductor.detail

@@ -1,5 +1,8 @@
 """This module has the session as an object of a notebook: its path, which shows the overview where
 it is the value of a cell, and the whole page where that is asked for.
+
+What shows a session is imported when it is shown: ``record`` runs in interpreters that have torch
+and none of our dependencies.
 """
 
 from __future__ import annotations
@@ -9,11 +12,8 @@ import shutil
 from html import escape
 from pathlib import PosixPath
 
-from fx_explorer.client.session_files import SESSION, session_content
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.folders import new_temporary_folder
-from fx_explorer.report.overview_html import overview_bundle
-from fx_explorer.report.page.page import html_page
 from fx_explorer.session import SessionReader
 
 PAGE_HEIGHT = 700
@@ -34,18 +34,25 @@ class SessionFile(PosixPath):
 
     def overview(self) -> str:
         """Return the overview as text. Raises SessionError where the session cannot be read."""
+        from fx_explorer.report.overview_text import overview_text
+
         with SessionReader(self) as reader:
-            return overview_bundle(reader)["text/plain"]
+            return overview_text(reader)
 
     def page(self, height: int = PAGE_HEIGHT) -> InlinePage:
         """Return the page of the session, to be the value of a cell; ``height`` is in pixels.
         Raises SessionError where the session cannot be read.
         """
+        from fx_explorer.client.session_files import session_content
+        from fx_explorer.report.page.page import html_page
+
         with SessionReader(self) as reader:
             return InlinePage(html_page(reader, session_content(self)), height)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the overview as text and as HTML. A path without a session is only a path."""
+        from fx_explorer.report.overview_html import overview_bundle
+
         try:
             with SessionReader(self) as reader:
                 return overview_bundle(reader)
@@ -77,4 +84,4 @@ def temporary_session() -> SessionFile:
     """Return a place for a session that is there until this process ends."""
     folder = new_temporary_folder()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return SessionFile(folder / SESSION)
+    return SessionFile(folder / "session.fxs")

@@ -52,3 +52,23 @@ def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:
 def test_the_package_resolves_record_without_importing_torch_before(tmp_path: Path) -> None:
     program = "import sys, fx_explorer; assert 'torch' not in sys.modules; fx_explorer.record; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
+def test_recording_needs_none_of_our_dependencies(tmp_path: Path) -> None:
+    program = f"""
+import sys
+for name in ("rich", "textual", "jinja2", "pygments", "libcst", "IPython"):
+    sys.modules[name] = None
+import torch, fx_explorer
+with fx_explorer.record({str(tmp_path / "r.fxs")!r}, build=False) as session:
+    torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+print(session.name)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ended.stdout, ended.returncode) == ("r.fxs\n", 0), ended.stderr

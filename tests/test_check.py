@@ -16,8 +16,9 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.commands.check import annotation_lines
-from fx_explorer.overview.checks import CONDITIONS, Check, CheckFinding
+from fx_explorer.overview.checks import Check, CheckFinding
+from fx_explorer.overview.conditions import CONDITIONS
+from fx_explorer.report.check_formats import annotation_lines
 from fx_explorer.session import SessionReader, SessionWriter
 
 ROOT = Path(__file__).parents[1]
@@ -315,7 +316,11 @@ def write_child_error(writer: SessionWriter) -> None:
         (write_child_error, "compile-errors", 9, "compiling raised an error 1 time"),
     ],
 )
-@pytest.mark.parametrize("condition", [name for name in CONDITIONS if name.startswith("max-")])
+@pytest.mark.parametrize(
+    "condition",
+    # Without generated code no peak is known, which is a failure of its own.
+    [name for name in CONDITIONS if name.startswith("max-") and name != "max-peak"],
+)
 def test_a_condition_that_holds_for_the_wrong_reason_fails_with_a_sentence_of_its_own_and_can_be_allowed(
     write: Callable[[SessionWriter], None],
     allowed: str,

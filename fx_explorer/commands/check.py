@@ -1,52 +1,48 @@
-"""``fx-explorer check X``: for CI. Whether X, a target or a session, meets the conditions; a line
-for each that it does not. A check is also written in the formats of CI systems: JUnit XML, one test
-case per condition, and workflow commands of GitHub Actions, annotations at the lines of a pull
-request.
-
-JUnit XML has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family
-``xunit1``) have in common. Format and escapes of the annotations: docs.github.com, "Workflow
-commands for GitHub Actions"; actions/toolkit, ``packages/core/src/command.ts``.
+"""``fx-explorer check X``: for CI. Whether X, a target or a session, meets the conditions, and is
+not worse than a baseline; a line for each that it does not.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from xml.etree import ElementTree
 
 from fx_explorer import model
 from fx_explorer.client.process_outcomes import exit_code
+from fx_explorer.client.session_files import SESSION, copy_session, session_file
 from fx_explorer.command_line.capture_options import add_capture_arguments
-from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.command_line.standard_streams import drop_output, why_output_is_lost
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
-from fx_explorer.model import Outcome
+from fx_explorer.instruments.numerics.figures import add_numerics
+from fx_explorer.instruments.numerics.trial import compare_with_eager
 from fx_explorer.output.terminal import print_fitted
 from fx_explorer.output_file import OutputFile
-from fx_explorer.overview.checks import (
-    CONDITIONS,
-    Check,
-    CheckFinding,
-    checks,
-    relative_to,
-    unmet_requirements,
-)
+from fx_explorer.overview.baseline import Baseline, compare, measure, read_baseline
+from fx_explorer.overview.checks import BASELINE, Check, relative_to, unmet_requirements
+from fx_explorer.overview.conditions import CONDITIONS, checks, judge_fused
+from fx_explorer.report.check_formats import SUITE, annotation_lines, junit_xml, sarif, summary
 from fx_explorer.session import SessionReader
-
-SUITE = "fx-explorer check"
-
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+from fx_explorer.trials import forking_worker, why_not_measured
 
 EPILOG = """\
 examples:
   fx-explorer check model.py --max-graph-breaks 0        exit code 1 when there is one
   fx-explorer check train.fxs --max-recompiles 2 --junit check.xml
   fx-explorer check model.py --expect-graphs 1 --github  annotations for GitHub Actions
+  fx-explorer check model.py --baseline model.baseline.json --update   accept what is found now
+  fx-explorer check model.py --baseline model.baseline.json   not worse than that
 
 Each condition that is not met is one line on stdout, with file and line; everything else goes to
 stderr. What child processes compile counts, too. A check also fails when nothing was compiled, when
@@ -99,6 +95,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--max-findings", metavar="N", type=_count, help="problems that fx-explorer diagnose names"
     )
+    asked.add_argument(
+        "--max-compile-seconds", metavar="N", type=_count, help="seconds that compiling took"
+    )
+    asked.add_argument(
+        "--max-kernels", metavar="N", type=_count, help="generated kernels and library calls"
+    )
+    asked.add_argument(
+        "--max-saved-bytes",
+        metavar="SIZE",
+        type=_bytes,
+        help="what forwards save for backwards: 4096, 64kB, 2MB, 1GB",
+    )
+    asked.add_argument(
+        "--max-peak", metavar="SIZE", type=_bytes, help="predicted peak memory of a step"
+    )
+    asked.add_argument(
+        "--no-fallbacks",
+        action="store_const",
+        const=0,
+        help="no operator is a library call because Inductor generates no code for it",
+    )
+    asked.add_argument(
+        "--expect-fused",
+        metavar=("A", "B"),
+        nargs=2,
+        action="append",
+        default=[],
+        help="one generated kernel computes both operators, such as layer_norm and gelu; may be "
+        "repeated",
+    )
+    asked.add_argument(
+        "--close-to-eager",
+        action="store_const",
+        const=0,
+        help="results are those of eager mode by PyTorch's own rule; a target is run for it, as by "
+        "fx-explorer numerics",
+    )
+    asked.add_argument(
+        "--baseline",
+        metavar="FILE",
+        type=Path,
+        help="no figure is worse than in this baseline or session",
+    )
+    asked.add_argument(
+        "--update", action="store_true", help="write the baseline from what is found now"
+    )
+    asked.add_argument(
+        "--own",
+        metavar="PATH",
+        type=Path,
+        help="graph breaks, recompiles and skipped functions count only where your innermost line "
+        "is below PATH",
+    )
     allowed = parser.add_argument_group("what every check requires, and may be configured to allow")
     for name, what in ALLOWED.items():
         allowed.add_argument(
@@ -120,6 +169,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a JUnit XML file: one test case a condition",
     )
     written.add_argument(
+        "--sarif",
+        metavar="FILE",
+        type=Path,
+        help="write SARIF: alerts for GitHub's code scanning and other readers",
+    )
+    written.add_argument(
+        "--summary",
+        metavar="FILE",
+        type=Path,
+        help='append the check as markdown, as to "$GITHUB_STEP_SUMMARY"',
+    )
+    written.add_argument(
         "-o",
         "--output",
         metavar="FILE",
@@ -136,44 +197,137 @@ def _count(text: str) -> int:
     return int(text)
 
 
+_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?) ?([kKMGT]?B?)", text)
+    unit = match[2].upper() if match else ""
+    if match is None or unit not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as 4096, 64kB or 2MB")
+    return int(float(match[1]) * _UNITS[unit])
+
+
 def run(arguments: argparse.Namespace) -> int:
     wanted = wanted_conditions(arguments)
+    before = _baseline(arguments)
     junit = text_output(arguments.junit, "JUnit file", SUITE.encode(), arguments, "--junit FILE")
+    sarif_file = text_output(
+        arguments.sarif, "SARIF file", b"fx-explorer", arguments, "--sarif FILE"
+    )
     is_met, recorded = True, 0
 
     def answer(reader: SessionReader) -> None:
         nonlocal is_met, recorded
-        allowed = set(arguments.allowed)
-        if wanted.get("expect-graphs") == 0:
-            allowed.add("nothing")
-        judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted)]
-        is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
+        recorded = _exit_code(reader)
+        if "close-to-eager" in wanted and not is_session(arguments.target):
+            reader = stack.enter_context(_with_numerics(reader, arguments))
+        judged = _judge(reader, arguments, wanted, before)
+        is_met = all(check.is_met for check in judged)
         try:
             _print_result(reader, judged, arguments.github, junit)
+            _write_others(reader, judged, sarif_file, arguments.summary)
         except OSError:
             if not (reason := why_output_is_lost()):
                 raise
             drop_output()  # the exit code is the verdict, whoever can read the rest
             print_fitted(f"fx-explorer: standard output cannot be written: {reason}", sys.stderr)
 
-    ended = answer_from(arguments, answer, session_output(arguments))
+    with contextlib.ExitStack() as stack:
+        ended = answer_from(arguments, answer, session_output(arguments))
     # How the capture ended wins over a condition that is not met: its numbers are of a part.
     exit_code = recorded if ended is None else ended
     return exit_code or int(not is_met)
+
+
+def _judge(
+    reader: SessionReader,
+    arguments: argparse.Namespace,
+    wanted: dict[str, int],
+    before: Baseline | None,
+) -> list[Check]:
+    """Return the requirements that are not met, then the conditions, then the baseline's figures.
+    With ``--update``, the baseline is written.
+    """
+    allowed = set(arguments.allowed)
+    if wanted.get("expect-graphs") == 0:
+        allowed.add("nothing")
+    judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted, arguments.own)]
+    judged += [judge_fused(reader, first, second) for first, second in arguments.expect_fused]
+    if arguments.baseline is None:
+        return judged
+    now = measure(reader, Path.cwd(), arguments.own)
+    if before is not None:
+        judged += [difference.check for difference in compare(before, now)]
+        if before.target != now.target:
+            text = f"note: the baseline is of {before.target}, and this is {now.target}"
+            print_fitted(printable(text), sys.stderr)
+    if arguments.update:
+        arguments.baseline.write_text(now.to_json(), encoding="utf-8")
+        print_fitted(f"baseline: {arguments.baseline}", sys.stderr)
+        judged = [check for check in judged if not check.condition.startswith(BASELINE)]
+    return judged
+
+
+def _baseline(arguments: argparse.Namespace) -> Baseline | None:
+    """Return the baseline that is given; None without one, and where it is to be written. Raises
+    UsageError for a file that is none, and for options that need one.
+    """
+    if arguments.baseline is None:
+        if arguments.update:
+            raise UsageError("--update writes a baseline: name its file with --baseline FILE")
+        return None
+    if kind_of_file(arguments.baseline).kind == "sqlite":
+        if arguments.update:
+            raise UsageError(
+                f"--update writes a text, and {arguments.baseline} is a session: name another file"
+            )
+        with SessionReader(arguments.baseline) as reader:
+            return measure(reader, Path.cwd(), arguments.own)
+    if arguments.update and not arguments.baseline.exists():
+        return None
+    return read_baseline(arguments.baseline)
+
+
+@contextlib.contextmanager
+def _with_numerics(reader: SessionReader, arguments: argparse.Namespace) -> Iterator[SessionReader]:
+    """Yield a copy of the session with its results compared with those of eager mode. Where they
+    cannot be compared, the reason is printed, and the condition is not met.
+    """
+    request = reader.request()
+    problem = why_not_measured(request)
+    if request is None or problem:
+        print_fitted(f"fx-explorer: not compared with eager mode: {problem}", sys.stderr)
+        yield reader
+        return
+    with temporary_folder() as folder, ThreadPoolExecutor(1) as thread:
+        copy = folder / SESSION
+        copy_session(reader.path, session_file(copy))
+        worker = forking_worker(arguments.python, arguments.timeout)
+        try:
+            # The capture has a loop of its own in this thread.
+            comparing = thread.submit(asyncio.run, compare_with_eager(request, worker=worker))
+            add_numerics(copy, comparing.result())
+        except UsageError as error:
+            print_fitted(f"fx-explorer: not compared with eager mode: {error}", sys.stderr)
+        with SessionReader(copy) as compared:
+            yield compared
 
 
 def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
     """Return the requested conditions, name → limit. Raises UsageError if there are none."""
     values = {name: getattr(arguments, name.replace("-", "_")) for name in CONDITIONS}
     wanted = {name: value for name, value in values.items() if value is not None}
-    if not wanted:
+    if not wanted and not arguments.baseline and not arguments.expect_fused:
         options = ", ".join(map(_option, CONDITIONS))
-        raise UsageError(f"check needs a condition, one of: {options}")
+        raise UsageError(
+            f"check needs a condition, one of: {options}, --expect-fused A B, --baseline FILE"
+        )
     return wanted
 
 
 def _option(condition: str) -> str:
-    if condition.startswith("no-"):
+    if condition.startswith("no-") or condition == "close-to-eager":
         return f"--{condition}"
     return f"--{condition} N"
 
@@ -219,6 +373,23 @@ def _print_annotations(judged: Sequence[Check]) -> None:
             print(line)
 
 
+def _write_others(
+    reader: SessionReader,
+    judged: Sequence[Check],
+    sarif_file: OutputFile | None,
+    summary_file: Path | None,
+) -> None:
+    """Write SARIF, with files as the repository knows them, and append the summary."""
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+    shown = [relative_to(check, root) for check in judged]
+    if sarif_file:
+        sarif_file.write_text(sarif(shown), errors="backslashreplace")
+    if summary_file:
+        name = (reader.meta("target") or {}).get("name") or reader.path.name
+        with summary_file.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(summary(shown, str(name)))
+
+
 def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFile) -> None:
 
     name = (reader.meta("target") or {}).get("name") or reader.path.name
@@ -231,108 +402,3 @@ def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFil
         float(reader.meta("finished") or 0),
     )
     file.write_text(text, errors="backslashreplace")
-
-
-def junit_xml(
-    checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float
-) -> str:
-    """Return the document. A run that did not end well is a further test case, with an error: its
-    numbers are partial.
-    """
-    problem = _problem(outcome)
-    counts = {
-        "tests": len(checks) + bool(problem),
-        "failures": sum(not check.is_met for check in checks),
-        "errors": int(bool(problem)),
-        "skipped": 0,
-        "time": f"{duration_s:.3f}",
-    }
-    attributes = {name: str(value) for name, value in counts.items()}
-    root = ElementTree.Element("testsuites", {"name": SUITE, **attributes})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": xml_safe(target), **attributes})
-    for check in checks:
-        _add_case(suite, check, target)
-    if problem:
-        case = ElementTree.SubElement(
-            suite, "testcase", {"classname": xml_safe(target), "name": "run", "time": "0.000"}
-        )
-        kind = outcome.kind if outcome else "incomplete"
-        ElementTree.SubElement(
-            case, "error", {"message": xml_safe(problem), "type": kind}
-        ).text = xml_safe(problem)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False).join(
-        (DECLARATION, "\n")
-    )
-
-
-DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-
-
-def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
-    if check.findings:
-        place = {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)}
-    else:
-        place = {}
-    attributes = {"classname": xml_safe(target), "name": check.option, "time": "0.000", **place}
-    case = ElementTree.SubElement(suite, "testcase", attributes)
-    if not check.is_met:
-        lines = [
-            ": ".join(filter(None, (finding.where, finding.text))) for finding in check.findings
-        ]
-        failure = ElementTree.SubElement(
-            case, "failure", {"message": xml_safe(check.description), "type": check.condition}
-        )
-        failure.text = xml_safe("\n".join([f"{check.measured} ({check.option})", *lines]))
-
-
-def _problem(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "the capture has not ended: the session is a part of it"
-    # A script that ends with ``sys.exit(0)`` has ended well.
-    if outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0):
-        return ""
-    return f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")
-
-
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Matches characters that XML 1.0 cannot contain in any form (W3C, production [2] Char)."""
-
-
-def xml_safe(text: str) -> str:
-    """Return a text with control characters and lone surrogates as their Python escapes:
-    ``\\x1b``.
-    """
-    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
-
-
-def annotation_lines(check: Check) -> Iterator[str]:
-    """Yield one line for each place of a failed check. GitHub shows the first ten of a step."""
-    for finding in check.findings:
-        message = f"{check.measured} ({check.option})"
-        if finding.text:
-            message += f": {finding.text}"
-        properties = {**_place(finding), "title": f"torch.compile: {check.condition}"}
-        yield workflow_command("error", message, properties)
-
-
-def _place(finding: CheckFinding) -> dict[str, str]:
-    place = {"file": finding.file, "line": str(finding.line or "")}
-    # An empty ``line=`` would not be read as none.
-    return {name: value for name, value in place.items() if value}
-
-
-def workflow_command(name: str, message: str, properties: dict[str, str]) -> str:
-    """Return ``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
-    text = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
-    space = " " if text else ""
-    return f"::{name}{space}{text}::{_escaped(printable(message))}"
-
-
-def _escaped(text: str) -> str:
-    # The percent sign first: the others are written with one.
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escaped_property(text: str) -> str:
-    return _escaped(printable(text)).replace(":", "%3A").replace(",", "%2C")

@@ -74,6 +74,16 @@ def find_slow_operators(reader: SessionReader) -> Iterator[Finding]:
             yield _not_fused(reader, name, line, calls)
 
 
+def fallback_lines(reader: SessionReader) -> Iterator[tuple[str, str, int]]:
+    """Yield (operator, file, line) of each library call that Inductor makes because it generates no
+    code for the operator, without those that are better called.
+    """
+    for (operator, (file, line)), calls in _fallbacks(reader).items():
+        path = reader.get(model.SourceFile, file).path
+        for _ in range(calls.total):
+            yield operator, path, line
+
+
 def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fallbacks]:
     """Return (operator, (file, line)) → its calls, without those that are better called."""
     rows = [

@@ -5,7 +5,7 @@ could be met only because the program did not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,25 +13,21 @@ from fx_explorer import model
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import (
-    Subject,
     damage,
-    is_log,
     not_in_text,
     totals,
-    why_not_in_text,
 )
 from fx_explorer.analysis.words import counted, first_line, listed
-from fx_explorer.findings import every_kind
-from fx_explorer.findings.finding import Finding
-from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
-from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.recompiles.causes import causes, limit_hits
-from fx_explorer.overview.child_processes import children, describe_finding
+from fx_explorer.overview.child_processes import children
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.compilations import check_count, raised_compilations
+from fx_explorer.session.queries.compilations import raised_compilations
 
 OTHERS_NAMED = 5
 """How many places a failure names after the first; the others are counted."""
+
+
+BASELINE = "baseline-"
+"""Beginning of the conditions of a baseline's figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,8 @@ class CheckFinding:
     """Path of the file; empty (and ``line`` 0) when neither torch nor the session knows it."""
     line: int
     text: str
+    rule: str = ""
+    """torch's registry id of a graph break, ``GB0059``; empty where there is none."""
 
     @property
     def where(self) -> str:
@@ -69,9 +67,11 @@ class Check:
 
     @property
     def option(self) -> str:
+        if self.condition.startswith(BASELINE):
+            return "--baseline" if self.is_met else "--baseline; --update accepts it"
         if self.allowed_by:
             return f"if that is meant: --{self.allowed_by}"
-        if self.condition == "no-skipped-frames":
+        if self.condition.startswith(("no-", "expect-fused", "close-to-eager")):
             return f"--{self.condition}"
         return f"--{self.condition} {self.limit}"
 
@@ -92,44 +92,6 @@ class Check:
         return text
 
 
-Judge = Callable[[SessionReader, int], Check]
-
-
-def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
-    """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
-    judged = []
-    for name, judge in CONDITIONS.items():
-        if name not in wanted:
-            continue
-        check = _unknown(reader, name, wanted[name]) or judge(reader, wanted[name])
-        if not check.is_met:
-            check = placed(reader, check)
-        judged.append(check)
-    return judged
-
-
-_SUBJECTS: dict[str, Subject] = {
-    "max-graph-breaks": "graph breaks",
-    "max-break-sites": "graph breaks",
-    "max-recompiles": "recompiles",
-    "max-guards": "guards",
-    "expect-graphs": "graphs",
-}
-"""Condition → the subject of a text log that it needs."""
-
-
-def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
-    """Return a condition as not met where the log does not have its figure, with the reason; None
-    where it has.
-    """
-    if condition not in _SUBJECTS:
-        return None
-    why = why_not_in_text(reader, _SUBJECTS[condition])
-    if not why:
-        return None
-    return Check(condition, limit, why.removesuffix("."), is_met=False)
-
-
 def relative_to(check: Check, folder: Path) -> Check:
     """Return the check with files below ``folder`` named relative to it, as compilers name them."""
     return replace(
@@ -146,209 +108,6 @@ def relative_path(file: str, folder: Path) -> str:
         if path.is_absolute() and child.is_relative_to(parent):
             return str(child.relative_to(parent))
     return file
-
-
-# what is asked for
-
-
-def _graph_breaks(reader: SessionReader, limit: int) -> Check:
-    hits = totals(reader).graph_break_hits + children(reader).graph_breaks
-    if hits:
-        measured = f"graph breaks hit {counted(hits, 'time')}"
-    else:
-        measured = "0 graph breaks"
-    return _at_most("max-graph-breaks", limit, hits, measured, _break_findings(reader))
-
-
-def _break_sites(reader: SessionReader, limit: int) -> Check:
-    """Judge the number of lines with breaks. A line that breaks in the program and in a child
-    process is one place.
-    """
-    in_children = {
-        (finding.file, finding.line, finding.cause or finding.text)
-        for finding in children(reader).of("break")
-    }
-    in_program = {
-        (graph_break.file, graph_break.line, graph_break.registry_id or graph_break.reason)
-        for graph_break in distinct_breaks(reader)
-    }
-    sites = totals(reader).graph_breaks + len(in_children - in_program)
-    return _at_most(
-        "max-break-sites",
-        limit,
-        sites,
-        f"graph breaks in {counted(sites, 'place')}",
-        _break_findings(reader),
-    )
-
-
-def _recompiles(reader: SessionReader, limit: int) -> Check:
-    number = totals(reader).recompiles + children(reader).recompiles
-    return _at_most(
-        "max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader)
-    )
-
-
-def _guards(reader: SessionReader, limit: int) -> Check:
-    """Count guards by compilation: they are checked at each call of the function, and each
-    compilation has its own.
-    """
-    sizes: list[tuple[CheckFinding, int]] = []
-    for compilation in first_variants(reader):
-        size = check_count(reader, compilation.id)
-        if size:
-            function = f"{plain_function(compilation.function)} [{compilation.name}]"
-            sizes.append((CheckFinding(compilation.file, compilation.line, function), size))
-    for guards in children(reader).of("guards"):
-        function = f"{plain_function(guards.text)} in a child process"
-        sizes.append((CheckFinding(guards.file, guards.line, function), guards.count))
-    sizes.sort(key=lambda pair: -pair[1])
-    most = sizes[0][1] if sizes else 0
-    over = []
-    for finding, size in sizes:
-        if size > limit:
-            text = f"{finding.text} has {counted(size, 'guard')}"
-            over.append(replace(finding, text=text))
-    return _at_most(
-        "max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over)
-    )
-
-
-def _skipped_frames(reader: SessionReader, limit: int) -> Check:
-    if is_log(reader):
-        text = (
-            "a log does not record every function that runs in eager mode: capture the "
-            "program to check it"
-        )
-        return Check("no-skipped-frames", limit, text, is_met=False)
-    left = list(_left_findings(reader))
-    measured = f"{counted(len(left), 'function')} not compiled"
-    return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
-
-
-def _graphs(reader: SessionReader, expected: int) -> Check:
-    graphs = totals(reader).graphs + children(reader).graphs
-    measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
-    if graphs == expected:
-        return Check("expect-graphs", expected, measured)
-    # Fewer graphs: something was run in eager mode. More: something was cut, or compiled again.
-    if graphs < expected:
-        findings = list(_left_findings(reader))
-    else:
-        findings = [*_break_findings(reader), *_recompile_findings(reader)]
-        if not findings:
-            findings = [_compiled(compilation) for compilation in first_variants(reader)]
-    return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
-
-
-def _compiled(compilation: model.Compilation) -> CheckFinding:
-    text = f"{plain_function(compilation.function)} was compiled"
-    return CheckFinding(compilation.file, compilation.line, text)
-
-
-def _at_most(
-    condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]
-) -> Check:
-    amount = f"{measured}, {limit:,} allowed"
-    if number <= limit:
-        return Check(condition, limit, amount)
-    return Check(condition, limit, amount, tuple(findings), is_met=False)
-
-
-def _findings(reader: SessionReader, limit: int) -> Check:
-    problems = [finding for finding in every_kind.findings(reader) if finding.severity == "problem"]
-    measured = counted(len(problems), "finding")
-    return _at_most("max-findings", limit, len(problems), measured, map(_of_finding, problems))
-
-
-def _of_finding(finding: Finding) -> CheckFinding:
-    place = finding.place
-    if place is None:
-        return CheckFinding("", 0, finding.text)
-    return CheckFinding(place.document.title, place.line + 1, finding.text)
-
-
-CONDITIONS: dict[str, Judge] = {
-    "max-graph-breaks": _graph_breaks,
-    "max-break-sites": _break_sites,
-    "max-recompiles": _recompiles,
-    "max-guards": _guards,
-    "no-skipped-frames": _skipped_frames,
-    "expect-graphs": _graphs,
-    "max-findings": _findings,
-}
-"""Name → the function that judges the condition."""
-
-
-# where it is
-
-
-def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
-    for graph_break in distinct_breaks(reader):
-        if graph_break.count > 1:
-            times = f" ({counted(graph_break.count, 'time')})"
-        else:
-            times = ""
-        yield CheckFinding(
-            graph_break.file, graph_break.line, first_line(graph_break.description) + times
-        )
-    yield from _findings_of_children(reader, "break")
-
-
-def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[CheckFinding]:
-    processes = children(reader)
-    findings = processes.left if kind == "left" else processes.of(kind)
-    for finding in findings:
-        if finding.count > 1:
-            times = f" ({counted(finding.count, 'time')})"
-        else:
-            times = ""
-        yield CheckFinding(finding.file, finding.line, describe_finding(finding) + times)
-
-
-def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
-    for recompile in causes(reader):
-        function = f"{plain_function(recompile.function)} [{recompile.compilation}]"
-        text = f"{function}: {first_line(recompile.description)}"
-        yield CheckFinding(recompile.file, recompile.line, text)
-    yield from _findings_of_children(reader, "recompile")
-
-
-def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
-    """Yield the functions that run in eager mode, including those that failed to compile. Functions
-    with nothing to compile are left out.
-    """
-    limits = {(hit.file, hit.line): hit.description for hit in limit_hits(reader)}
-    left = distinct_fallbacks(reader)
-    for fallback in left:
-        if fallback.has_nothing_to_compile:
-            continue
-        why = first_line(fallback.description)
-        text = f"{plain_function(fallback.function)} was not compiled: {why}"
-        if fallback.kind == "limit":
-            text = limits.get((fallback.file, fallback.line), text)
-        yield CheckFinding(fallback.file, fallback.line, text)
-    # The same function may be a row of both tables.
-    lines_of_fallbacks = {(fallback.file, fallback.line) for fallback in left}
-    seen: set[CheckFinding] = set()
-    for row in first_variants(reader):
-        if row.status not in ("skipped", "failed"):
-            continue
-        finding = _skipped(reader, row)
-        if finding not in seen and (finding.file, finding.line) not in lines_of_fallbacks:
-            seen.add(finding)
-            yield finding
-    yield from _findings_of_children(reader, "left")
-
-
-def _skipped(reader: SessionReader, compilation: model.Compilation) -> CheckFinding:
-    for hit in limit_hits(reader):
-        if hit.compilation == compilation.name:
-            return CheckFinding(hit.file, hit.line, hit.description)
-    function = plain_function(compilation.function) or "a function"
-    error = first_line(compilation.error)
-    text = f"{function} [{compilation.name}] was not compiled: {error}"
-    return CheckFinding(compilation.file, compilation.line, text.removesuffix(": "))
 
 
 def placed(reader: SessionReader, check: Check) -> Check:

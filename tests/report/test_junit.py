@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fx_explorer.commands.check import junit_xml
 from fx_explorer.model import Outcome
 from fx_explorer.overview.checks import Check, CheckFinding
+from fx_explorer.report.check_formats import junit_xml
 
 MET = Check("max-recompiles", 2, "2 recompiles, 2 allowed")
 MISSED = Check(

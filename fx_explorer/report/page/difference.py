@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fx_explorer.instruments.diff.kernel_pairs import IN_WORDS
 from fx_explorer.report.page.template import policy, resource, template
 
 MOST_LINES = 400
@@ -28,9 +29,16 @@ def difference_page(report: Mapping[str, Any], sentences: Sequence[str]) -> str:
             (report["left"], report["graph_breaks"]["only_left"]),
             (report["right"], report["graph_breaks"]["only_right"]),
         ],
-        counts=Counter(pair["difference"].replace("_", " ") for pair in kernels),
-        differing=[pair for pair in kernels if pair["difference"] != "same"],
+        counts=Counter(_words(pair) for pair in kernels),
+        differing=[pair for pair in kernels if pair["difference"] not in ("same", "device")],
+        words=_words,
         most_lines=MOST_LINES,
         style=style,
         policy=policy(style),
     )
+
+
+def _words(pair: Mapping[str, Any]) -> str:
+    """Return how the kernels of a pair differ."""
+    named = {kind.replace(" ", "_"): words for kind, words in IN_WORDS.items()}
+    return named[pair["difference"]]

@@ -4,9 +4,11 @@ leaves it. They need Chromium and playwright, which drives it.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import random
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from fx_explorer.report.page.linked_texts import linked_texts
 from fx_explorer.report.page.page import html_page
 from fx_explorer.session import SessionReader
 from fx_explorer.session.in_page import write_session
+from fx_explorer.session.writer import finish_session
+from tests.sessions import write_training_step
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright, which drives the browser, is not installed"
@@ -361,3 +365,33 @@ POOR_CONTRAST = """
   return [...new Set(poor)].slice(0, 10);
 }
 """
+
+
+MARKUP = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+
+
+def test_names_with_markup_are_shown_as_text(browser: Any, tmp_path: Path) -> None:
+    session = tmp_path / "hostile.fxs"
+    write_training_step(session)
+    finish_session(session)
+    with contextlib.closing(sqlite3.connect(session)) as database:
+        database.execute("UPDATE node SET module = ?, module_type = ?", (MARKUP, MARKUP))
+        database.execute("UPDATE node SET name = name || ?, target = target || ?", (MARKUP, MARKUP))
+        database.execute("UPDATE kernel SET name = name || ?", (MARKUP,))
+        database.commit()
+    with SessionReader(session) as reader:
+        text = html_page(reader, session.read_bytes())
+    file = tmp_path / "page.html"
+    file.write_text(text)
+    opened = Opened(browser, file)
+    dialogs: list[str] = []
+    opened.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    opened.page.locator("#drawing button.unfold").click()
+    assert MARKUP[:20] in opened.page.locator("#drawing svg").text_content()
+    opened.page.locator("#search").fill("onerror")
+    opened.page.locator("#results button").first.wait_for()
+    assert opened.page.locator("#drawing img, #results img, .panes img").count() == 0
+    assert not dialogs
+    assert not opened.errors
+    assert opened.requests == [f"file://{file}"]
+    opened.page.close()

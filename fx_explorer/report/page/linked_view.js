@@ -26,7 +26,15 @@ class Pane {
     this.lines.addEventListener("click", (event) => this.click(event));
     this.lines.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.lines);
-    if (this.select.options.length) this.show(Number(this.select.options[0].value));
+    if (this.select.options.length) this.show(this.first());
+  }
+
+  // What a pane begins with: its first text; of PTX and SASS, the last of the slowest kernel's.
+  first() {
+    const numbers = [...this.select.options].map((option) => Number(option.value));
+    if (this.name !== "level") return numbers[0];
+    const weights = numbers.map((number) => this.view.data.texts[number].weight);
+    return numbers[weights.lastIndexOf(Math.max(...weights))];
   }
 
   get text() { return this.view.data.texts[this.number]; }

@@ -4,8 +4,9 @@ original: nothing may be refused, and the counts must be those of the log, trace
     python -m benchmarks.attachments --tlparse /path/to/tlparse
 
 For every TORCH_TRACE log of the tests: the log, packed, in a zip and a tar, tlparse's own folder,
-that folder in an archive, and without its log. Graphs are also counted in the log itself. Beside them profiles, memory snapshots, printed
-texts, debug directories, sessions, and logs of ranks. Exits with 1 where something differs.
+that folder in an archive, and without its log. Graphs are also counted in the log itself. Beside
+them profiles, memory snapshots, printed texts, debug directories and a session. Exits with 1 where
+something differs.
 """
 
 from __future__ import annotations

@@ -45,12 +45,13 @@ class Pane {
     this.hasMarks = Object.keys(this.text.marks).length > 0;
     this.select.value = String(number);
     this.select.title = titled(this.text);
+    this.sheet.style.height = `${this.text.count * LINE_PX}px`;
     this.lines.scrollTop = 0;
     this.draw();
   }
 
   draw() {
-    if (this.number < 0) return;
+    if (this.number < 0 || this.view.isTurning) return;
     const { lines, count } = this.text;
     this.sheet.style.height = `${count * LINE_PX}px`;
     if (!lines) { this.view.load(this.number); return; } // drawn again when they are there
@@ -230,6 +231,7 @@ class View {
     this.selected = place;
     this.pointed = null;
     const links = this.links(place);
+    this.isTurning = true; // panes are drawn once, when all have turned
     for (const pane of this.panes) {
       if (pane.number === place.number) continue;
       if (!links[pane.number] && !pane.isSecond && this.data.texts[place.number].pane !== pane.name) {
@@ -239,6 +241,7 @@ class View {
       const lines = links[pane.number];
       if (lines) pane.reveal(lines[0][0], true);
     }
+    this.isTurning = false;
     this.draw();
     for (const listener of this.listeners) listener();
   }

@@ -97,7 +97,7 @@ LAYER_DROP = re.compile(r"\b(?:layer_?drop|skip_the_layer)\b")
 """Matches the code that decides at random whether a layer runs."""
 
 OF_LAYER_DROP = (
-    "LayerDrop decides anew in each call which layers run, which no single graph can hold. The "
+    "LayerDrop decides in each call which layers run, which no single graph can hold. The "
     "function with the loop runs in eager mode, and each layer that it calls is compiled by itself."
 )
 

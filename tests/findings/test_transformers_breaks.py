@@ -49,7 +49,7 @@ def test_layers_that_are_dropped_at_random_are_told_as_that(
     file.write_text(DROPPING.format(name=name))
     found = findings(reader(captured(file)))
     (finding,) = [row for row in found if row.kind == "graph break"]
-    assert ("LayerDrop decides anew" in finding.explanation) == is_layer_drop
+    assert ("LayerDrop decides in each call" in finding.explanation) == is_layer_drop
     assert (ALWAYS_COMPUTED in finding.remedies) == is_layer_drop
     has_hint = any(line.startswith("torch's hint") for line in finding.evidence)
     assert has_hint != is_layer_drop

@@ -228,7 +228,7 @@ def read_baseline(path: Path) -> Baseline:
         return _from_json(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
-            f"--baseline {path} is damaged ({error!r}); --update writes it anew"
+            f"--baseline {path} is damaged ({error!r}); --update writes it again"
         ) from error
 
 

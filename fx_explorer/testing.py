@@ -1,0 +1,306 @@
+"""Assertions about torch.compile for test suites: what is compiled is recorded in the test's own
+process, and judged as ``fx-explorer check`` does.
+
+A failure names the user's line, what torch says and what to do, and the session that shows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fx_explorer.errors import UsageError
+from fx_explorer.overview.conditions import CONDITIONS
+
+FLAGS = ("no_skipped_frames", "no_fallbacks")
+"""Conditions without a number."""
+
+NOT_IN_TESTS = ("close_to_eager",)
+"""Conditions of the command that need runs of their own: ``assert_close_to_eager`` makes them."""
+
+NAMES = tuple(
+    name.replace("-", "_") for name in CONDITIONS if name.replace("-", "_") not in NOT_IN_TESTS
+)
+"""Conditions by their names in Python: ``max_graph_breaks``."""
+
+OTHERS = ("expect_fused", "baseline", "own", "update", "build")
+"""Further arguments: a pair of operators, files and folders, and how it is recorded."""
+
+
+class NotAsExpected(AssertionError):
+    """torch.compile did something else than a test expects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What torch.compile did in a block."""
+
+    session: Path
+    """The session, for ``fx-explorer SESSION``."""
+
+    def check(self, **conditions: Any) -> None:
+        """Raise NotAsExpected where a condition is not met, or where nothing was compiled.
+
+        Conditions are those of ``fx-explorer check``: ``max_graph_breaks=0``,
+        ``no_fallbacks=True``, ``expect_fused=("layer_norm", "gelu")``, ``baseline="net.json"``,
+        ``own="src"`` … Raises UsageError for one that is unknown.
+        """
+        failures = failures_of(self.session, conditions)
+        if failures:
+            raise NotAsExpected("\n".join([*failures, f"session: fx-explorer {self.session}"]))
+
+
+@contextlib.contextmanager
+def recorded(session: str | Path = "", *, build: bool = True) -> Iterator[Recorded]:
+    """Record what torch.compile does in the block. What was compiled before is forgotten first
+    (``torch.compiler.reset``), so that it is compiled in the block and can be judged.
+
+    ``session`` is the file to write, a temporary one without it. ``build=False`` generates the code
+    and builds none: compiled functions then run eagerly.
+    """
+    import torch
+
+    from fx_explorer.capture.recorder import record
+
+    if session:
+        path = Path(session)
+        path.unlink(missing_ok=True)
+    else:
+        path = Path(tempfile.mkdtemp(prefix="fx-explorer-test-")) / "test.fxs"
+    torch.compiler.reset()
+    with record(path, build=build):
+        yield Recorded(path)
+
+
+def failures_of(session: Path, conditions: dict[str, Any]) -> list[str]:
+    """Return a text for each condition that a session does not meet."""
+    from fx_explorer.findings.every_kind import findings
+    from fx_explorer.overview.baseline import compare, measure, read_baseline
+    from fx_explorer.overview.checks import relative_to, unmet_requirements
+    from fx_explorer.overview.conditions import checks, judge_fused
+    from fx_explorer.session import SessionReader
+
+    wanted, others = checked_conditions(conditions)
+    own = Path(others["own"]) if others.get("own") else None
+    # The block is a part of a program, which goes on behind it.
+    allowed = {"early-exit", "unseen-children"}
+    if wanted.get("expect-graphs") == 0:
+        allowed.add("nothing")
+    with SessionReader(session) as reader:
+        judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted, own)]
+        if others.get("expect_fused"):
+            judged.append(judge_fused(reader, *others["expect_fused"]))
+        if others.get("baseline"):
+            now = measure(reader, Path.cwd(), own)
+            file = Path(others["baseline"])
+            if others.get("update"):
+                file.write_text(now.to_json(), encoding="utf-8")
+            else:
+                differences = compare(read_baseline(file), now)
+                judged += [difference.check for difference in differences]
+        failed = [relative_to(check, Path.cwd()) for check in judged if not check.is_met]
+        places = {(part.file, part.line) for check in judged for part in check.findings}
+        texts = [_description(check.description, check.allowed_by) for check in failed]
+        for finding in findings(reader):
+            place = finding.place
+            if failed and place and (place.document.title, place.line + 1) in places:
+                texts += [f"{finding.text}", *(f"  {line}" for line in finding.detail.splitlines())]
+        return texts
+
+
+def _description(text: str, allowed_by: str) -> str:
+    """Return a failure without the option of the command that allows it."""
+    return text.replace(f" (if that is meant: --{allowed_by})", "") if allowed_by else text
+
+
+def checked_conditions(conditions: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the conditions of ``fx-explorer check``, name → limit, and the other arguments. Raises
+    UsageError for an unknown name or a value that is none.
+    """
+    wanted: dict[str, int] = {}
+    others: dict[str, Any] = {}
+    for name, value in conditions.items():
+        if name in OTHERS:
+            others[name] = value
+        elif name not in NAMES:
+            known = ", ".join([*NAMES, *OTHERS])
+            raise UsageError(f"there is no condition {name!r}; there are: {known}")
+        elif name in FLAGS:
+            if value:
+                wanted[name.replace("_", "-")] = 0
+        elif value is not None:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise UsageError(f"{name}={value!r} is not a number from 0 on")
+            wanted[name.replace("_", "-")] = value
+    if others.get("expect_fused") and len(others["expect_fused"]) != 2:
+        raise UsageError(f"expect_fused={others['expect_fused']!r} is not a pair of operators")
+    return wanted, others
+
+
+# Assertions on one function.
+
+
+def assert_no_graph_breaks(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Compile and call ``fn``, and return its result. Raises NotAsExpected for a graph break."""
+    with recorded() as what:
+        result = _compiled(fn)(*args, **kwargs)
+    what.check(max_graph_breaks=0)
+    return result
+
+
+def assert_no_recompiles(fn: Callable[..., Any], *calls: Sequence[Any]) -> None:
+    """Compile ``fn`` and call it with each of ``calls``, tuples of arguments. Raises NotAsExpected
+    where it is compiled again.
+    """
+    with recorded() as what:
+        compiled = _compiled(fn)
+        for arguments in calls:
+            compiled(*arguments)
+    what.check(max_recompiles=0)
+
+
+def assert_fused(
+    fn: Callable[..., Any], *args: Any, operators: tuple[str, str], **kwargs: Any
+) -> Any:
+    """Compile and call ``fn``, and return its result. Raises NotAsExpected where no generated
+    kernel computes both ``operators``, such as ``("layer_norm", "gelu")``.
+    """
+    with recorded() as what:
+        result = _compiled(fn)(*args, **kwargs)
+    what.check(expect_fused=operators)
+    return result
+
+
+def assert_not_worse(
+    fn: Callable[..., Any],
+    *args: Any,
+    baseline: str | Path,
+    update: bool = False,
+    own: str | Path = "",
+    **kwargs: Any,
+) -> Any:
+    """Compile and call ``fn``, and return its result. Raises NotAsExpected where a figure is worse
+    than in the file ``baseline``, which ``update`` writes.
+    """
+    with recorded() as what:
+        result = _compiled(fn)(*args, **kwargs)
+    what.check(baseline=baseline, update=update, own=own)
+    return result
+
+
+def assert_same_code(
+    fn: Callable[..., Any],
+    *args: Any,
+    baseline: str | Path,
+    update: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Compile and call ``fn``, and return its result. Raises NotAsExpected where the kernels that
+    are generated differ from those in the file ``baseline``, which ``update`` writes.
+    """
+    import difflib
+
+    with recorded() as what:
+        result = _compiled(fn)(*args, **kwargs)
+    what.check()
+    code = _kernels(what.session)
+    file = Path(baseline)
+    if update:
+        file.write_text(code, encoding="utf-8")
+        return result
+    if not file.exists():
+        raise UsageError(f"there is no {file}: update=True writes it")
+    before = file.read_text(encoding="utf-8")
+    if code != before:
+        lines = difflib.unified_diff(
+            before.splitlines(), code.splitlines(), str(file), "generated now", lineterm="", n=1
+        )
+        shown = "\n".join(list(lines)[:MOST_LINES])
+        raise NotAsExpected(f"other kernels are generated\n{shown}\nfx-explorer {what.session}")
+    return result
+
+
+MOST_LINES = 60
+"""Number of lines of a difference that a failure shows."""
+
+
+def assert_close_to_eager(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call ``fn`` in eager mode and compiled on equal arguments with the same random numbers, and
+    return the compiled result. Raises NotAsExpected where they differ by PyTorch's own rule
+    (``torch._dynamo.utils.same``), with float64 as the judge where ``fn`` runs in it.
+    """
+    import torch
+    from torch._dynamo.utils import same
+
+    torch.compiler.reset()
+    state = torch.get_rng_state()
+    eager = _uncompiled(fn)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+    torch.set_rng_state(state)
+    compiled = _compiled(fn)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+    if not same(eager, compiled, _in_float64(_uncompiled(fn), args, kwargs, state), equal_nan=True):
+        raise NotAsExpected(
+            "results differ from those of eager mode by PyTorch's own rule; fx-explorer numerics "
+            "names the first operator that differs"
+        )
+    return compiled
+
+
+def _in_float64(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any
+) -> Any:
+    """Return the result in float64; None where the function does not run in it."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    def widened(value: Any) -> Any:
+        return value.double() if value.is_floating_point() else value
+
+    try:
+        wide = copy.deepcopy(fn)
+        if isinstance(wide, torch.nn.Module):
+            wide.double()
+        torch.set_rng_state(state)
+        wide_args, wide_kwargs = tree_map_only(torch.Tensor, widened, (args, kwargs))
+        return wide(*wide_args, **wide_kwargs)
+    except Exception:  # noqa: BLE001 - whatever the program raises: then eager mode alone is the judge
+        return None
+
+
+def _compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``fn`` compiled; itself where it is the result of torch.compile."""
+    import torch
+
+    if _uncompiled(fn) is not fn:
+        return fn
+    compiled: Callable[..., Any] = torch.compile(fn)
+    return compiled
+
+
+def _uncompiled(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what was given to torch.compile; ``fn`` itself where it is no result of it."""
+    of_module = getattr(fn, "_orig_mod", None)
+    if of_module is not None:
+        module: Callable[..., Any] = of_module
+        return module
+    original: Callable[..., Any] = getattr(fn, "_torchdynamo_orig_callable", fn)
+    return original
+
+
+def _kernels(session: Path) -> str:
+    """Return the code of all kernels, the calls of libraries by their names."""
+    from fx_explorer import model
+    from fx_explorer.session import SessionReader
+
+    parts = []
+    with SessionReader(session) as reader:
+        artifacts = {row.id: row for row in reader.rows(model.Artifact, kind="kernel")}
+        for kernel in reader.rows(model.Kernel):
+            parts.append(f"# {kernel.name} ({kernel.direction or 'inference'})")
+            if kernel.artifact in artifacts:
+                parts.append(reader.text(artifacts[kernel.artifact].text).rstrip())
+    return "\n".join(parts) + "\n"

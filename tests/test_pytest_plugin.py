@@ -1,0 +1,182 @@
+"""These tests run pytest with the plugin on test files of projects: markers, the fixture, unittest
+classes and the assertions, in one run; and what the plugin costs where nobody uses it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.shared_files import ROOT
+
+PROJECT = """
+import unittest
+
+import pytest
+import torch
+
+from fx_explorer.testing import (
+    NotAsExpected,
+    assert_close_to_eager,
+    assert_fused,
+    assert_no_graph_breaks,
+    assert_no_recompiles,
+    assert_not_worse,
+    assert_same_code,
+)
+
+
+def fine(x):
+    return torch.relu(x * 2).sum()
+
+
+def breaks(x):
+    x = x * 2
+    print("here")
+    return x.sum()
+
+
+def by_number(x, number):
+    return x * number
+
+
+compiled = torch.compile(fine, backend="eager")
+compiled(torch.ones(3))  # before any test
+
+
+@pytest.mark.fx(max_graph_breaks=0)
+def test_marker_that_holds():
+    assert compiled(torch.ones(3)) == 6
+
+
+@pytest.mark.fx(max_graph_breaks=0, build=False)
+@pytest.mark.parametrize("size", [2, 3])
+def test_marker_that_does_not(size):
+    torch.compile(breaks)(torch.ones(size))
+
+
+@pytest.mark.fx(max_graph_breaks=0)
+def test_nothing_is_compiled():
+    fine(torch.ones(3))
+
+
+@pytest.mark.fx(max_graph_brakes=0)
+def test_unknown_condition():
+    pass
+
+
+@pytest.mark.fx(max_graph_breaks=0, build=False)
+def test_that_raises():
+    torch.compile(breaks)(torch.ones(3))
+    raise ValueError("its own")
+
+
+def test_fixture(fx_capture):
+    with fx_capture(build=False) as recorded:
+        torch.compile(breaks)(torch.ones(3))
+    recorded.check(max_graph_breaks=1)
+    assert recorded.session.exists()
+    with pytest.raises(NotAsExpected, match="test_project.py:24: .*0 allowed"):
+        recorded.check(max_graph_breaks=0)
+
+
+class TestUnit(unittest.TestCase):
+    @pytest.mark.fx(max_graph_breaks=0, build=False)
+    def test_unit(self):
+        torch.compile(breaks)(torch.ones(3))
+
+
+def test_assertions(tmp_path):
+    assert assert_no_graph_breaks(compiled, torch.ones(3)) == 6
+    with pytest.raises(NotAsExpected, match="breaks the graph|graph breaks"):
+        assert_no_graph_breaks(torch.compile(breaks, backend="eager"), torch.ones(3))
+    once = torch.compile(by_number, backend="eager", dynamic=False)
+    with pytest.raises(NotAsExpected, match="recompile"):
+        assert_no_recompiles(once, (torch.ones(3), 2), (torch.ones(3), 3))
+    assert_no_recompiles(once, (torch.ones(3), 2), (torch.ones(3), 2))
+    assert_fused(fine, torch.ones(3), operators=("relu", "mul"))
+    with pytest.raises(NotAsExpected, match="sort in no generated kernel"):
+        assert_fused(fine, torch.ones(3), operators=("relu", "sort"))
+    baseline = tmp_path / "net.json"
+    assert_not_worse(torch.compile(fine), torch.ones(3), baseline=baseline, update=True)
+    assert_not_worse(torch.compile(fine), torch.ones(3), baseline=baseline)
+    with pytest.raises(NotAsExpected, match="FAIL: graph breaks: 0 in the baseline, 1 now"):
+        assert_not_worse(torch.compile(breaks), torch.ones(3), baseline=baseline)
+    code = tmp_path / "code.txt"
+    assert_same_code(fine, torch.ones(3), baseline=code, update=True)
+    assert_same_code(fine, torch.ones(3), baseline=code)
+    with pytest.raises(NotAsExpected, match="other kernels are generated"):
+        assert_same_code(lambda x: torch.sin(x).sum(), torch.ones(3), baseline=code)
+
+
+class Wrong(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_compiling() else x * 3
+
+
+def test_close_to_eager():
+    assert_close_to_eager(fine, torch.randn(64))
+    assert_close_to_eager(torch.nn.Linear(4, 4), torch.randn(2, 4))
+    with pytest.raises(NotAsExpected, match="PyTorch's own rule"):
+        assert_close_to_eager(Wrong(), torch.ones(3))
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, inductor_cache: Path) -> str:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "test_project.py").write_text(PROJECT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(inductor_cache)
+    arguments = ["-p", "fx_explorer.pytest_plugin", "-p", "no:xdist", "-q", "-rA", "--no-header"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments, "test_project.py"],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    return ended.stdout + ended.stderr
+
+
+def test_each_test_ends_as_it_should(ran: str) -> None:
+    lines = re.findall(r"^(PASSED|FAILED) test_project\.py::(\S+)", ran, re.M)
+    ends = {name: verdict for verdict, name in lines}
+    assert ends == {
+        "test_marker_that_holds": "PASSED",
+        "test_marker_that_does_not[2]": "FAILED",
+        "test_marker_that_does_not[3]": "FAILED",
+        "test_nothing_is_compiled": "FAILED",
+        "test_unknown_condition": "FAILED",
+        "test_that_raises": "FAILED",
+        "test_fixture": "PASSED",
+        "TestUnit::test_unit": "FAILED",
+        "test_assertions": "PASSED",
+        "test_close_to_eager": "PASSED",
+    }, ran
+
+
+def test_a_failure_reads_as_a_check(ran: str) -> None:
+    assert "test_project.py:24: graph breaks hit 1 time, 0 allowed (--max-graph-breaks 0)" in ran
+    assert "nothing was compiled" in ran
+    assert "there is no condition 'max_graph_brakes'" in ran
+    assert "ValueError: its own" in ran
+    sessions = re.findall(r"session: fx-explorer (\S+\.fxs)", ran)
+    assert len(set(sessions)) == 4
+    assert all(Path(session).is_file() for session in sessions)
+
+
+def test_the_plugin_imports_nothing_until_it_is_used() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); import fx_explorer.pytest_plugin; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    imported = set(ast.literal_eval(ended.stdout))
+    assert imported <= {"fx_explorer", "fx_explorer.publishing", "fx_explorer.pytest_plugin"}

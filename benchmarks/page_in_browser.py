@@ -113,7 +113,7 @@ def measure(session: Path, browser: Any) -> None:
         page.goto(f"file://{file}", wait_until="commit")
         first_view_ms = page.evaluate(FIRST_VIEW)
         page.wait_for_selector("#drawing svg")
-        page.wait_for_function("document.querySelector('.row.linked')")
+        page.wait_for_selector(".row.linked")
         size_mb = file.stat().st_size / 1e6
         print(f"{session.name}: made in {made_s:.1f} s of CPU")
         print_row("size", f"{size_mb:.1f} MB", size_mb / SIZE_BUDGET_MB)

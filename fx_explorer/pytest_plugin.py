@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,13 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Record a marked test, and judge it when it has passed."""
     marker = item.get_closest_marker("fx")
     if marker is None:
-        yield
-        return
+        return (yield)
     from fx_explorer.testing import checked_conditions, recorded
 
     if marker.args:
@@ -43,11 +42,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     conditions = dict(marker.kwargs)
     _explained(lambda: checked_conditions(conditions))
     with recorded(_session_of(item), build=conditions.get("build", True)) as what:
-        outcome: Any = yield
+        result = yield
     # unittest keeps what a test raised for itself.
-    has_failed = outcome.excinfo is not None or getattr(item, "_excinfo", None)
-    if not has_failed:
+    if not getattr(item, "_excinfo", None):
         _explained(lambda: what.check(**conditions))
+    return result
 
 
 def _explained(judge: Callable[[], object]) -> None:

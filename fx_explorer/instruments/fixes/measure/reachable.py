@@ -240,6 +240,7 @@ def _facts(tensor: torch.Tensor) -> dict[str, Any]:
 def _is_bitwise(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
+    one = one.to(other.device)  # what was kept of it may be on the GPU
     same = torch.equal(one, other)
     return same and not (one.is_floating_point() and bool((one.signbit() != other.signbit()).any()))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 

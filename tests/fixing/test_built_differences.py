@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fx_explorer.gpus import find_gpu
-from fx_explorer.instruments.fixes.measure import inductors_own
+from fx_explorer.instruments.fixes.measure import inductors_own, near
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
 from fx_explorer.instruments.fixes.measure.near import Distance
 from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
 from fx_explorer.instruments.fixes.measure.programs import why_not_built
 from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, add_built, compared
 from fx_explorer.model import CaptureRequest
+from fx_explorer.program.equal_results import is_within_tolerance
 from tests.fixing.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"
@@ -218,3 +220,26 @@ def test_a_number_that_is_off_by_more_than_rounding_makes_is_not_looked_for_in_t
     assert not inductors_own.may_be_compilings(Comparison(lost=["a line"]))
     assert inductors_own.may_be_compilings(Comparison(lost=["a line"], new=["another"]))
     assert inductors_own.may_be_compilings(Comparison(differences=["global calls: was 2 and is 0"]))
+
+
+def test_built_code_of_16_bits_may_round_in_other_places() -> None:
+    """A fused kernel rounds once where eager mode rounds after each operation."""
+    generator = torch.Generator().manual_seed(0)
+    exact = torch.randn(4096, generator=generator) * 1e-3
+    noise = torch.randn(4096, generator=generator) * 5e-6
+    eager, fused = exact.bfloat16(), (exact + noise).bfloat16()
+    assert not is_within_tolerance(fused, eager)
+    assert near.are_tensors_near(eager, fused, is_built=True)
+    assert not near.are_tensors_near(eager, (exact * 1.1).bfloat16(), is_built=True)
+    assert not near.are_tensors_near(eager, exact.flip(0).bfloat16(), is_built=True)
+    assert not near.are_tensors_near(exact, exact + noise * 100, is_built=True)
+
+
+def test_what_compilers_set_in_the_environment_is_no_effect(tmp_path: Path) -> None:
+    before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
+    sets = 'def f(x):\n    import os\n    os.environ["{}"] = "1"\n    return x * 2'
+    for name, is_an_effect in (("TRITON_PTXAS_PATH", False), ("TRITON_OTHER", True)):
+        changed = run(tmp_path, sets.format(name))
+        os.environ.pop(name, None)
+        found = compared(before, changed["seen"], before["names"], before["words"], is_built=True)
+        assert (f"os.environ['{name}'] is new" in "".join(found.differences)) == is_an_effect

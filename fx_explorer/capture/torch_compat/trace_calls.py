@@ -69,9 +69,6 @@ def observed_trace_calls(hear: Hear) -> Iterator[None]:
     """
     if "handlers" not in torch_logging.trace_structured.__code__.co_names:
         raise AttributeError("trace_structured does not ask for the handlers of its logger")
-    log = torch_logging.trace_log
-    # Otherwise the records go on to the root logger, whose handlers are the user's, or pytest's.
-    propagates, log.propagate = log.propagate, False
     if not _listeners:
         torch_logging.trace_log.__class__ = _asked(type(torch_logging.trace_log))
     _listeners.append(hear)
@@ -79,7 +76,6 @@ def observed_trace_calls(hear: Hear) -> Iterator[None]:
         yield
     finally:
         _listeners.remove(hear)
-        log.propagate = propagates
         if not _listeners:
             torch_logging.trace_log.__class__ = type(torch_logging.trace_log).__mro__[1]
 

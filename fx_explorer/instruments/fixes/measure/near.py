@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
-from fx_explorer.program.equal_results import TOLERANCE, is_within_tolerance, largest_difference
+from fx_explorer.program.equal_results import (
+    TOLERANCE,
+    compare_result,
+    is_within_tolerance,
+    largest_difference,
+)
 
 _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
@@ -62,9 +67,14 @@ def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: boo
     """Return whether two tensors of one shape and dtype are near enough. For built code, which
     computes in another order, the rule for all results applies (``equal_results``).
     """
-    if is_built:
-        return is_within_tolerance(after, before)
-    return _are_near(before, after, before.dtype)
+    if not is_built:
+        return _are_near(before, after, before.dtype)
+    if is_within_tolerance(after, before):
+        return True
+    # A fused kernel rounds less often than eager mode. PyTorch compares results of 16 bits by their
+    # direction where no run in float64 is at hand.
+    is_narrow = before.dtype in (torch.float16, torch.bfloat16)
+    return is_narrow and compare_result(after, before).kind != "differs"
 
 
 def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:

@@ -33,6 +33,14 @@ from fx_explorer.program.place import UsersCode, is_users_file
 from fx_explorer.program.plain_values import digest
 from fx_explorer.program.target import Target
 
+OF_COMPILERS = (
+    "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_LIBDEVICE_PATH",
+    "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR",
+)  # fmt: skip
+"""Environment variables that Inductor and Triton set when they build code: a new one is no effect
+of the program.
+"""
+
 
 @dataclass
 class Observation:
@@ -238,7 +246,8 @@ class Observer:
         for name, value in output.items():
             walk.add("output", name, value)
         for name, value in os.environ.items():
-            if self._environment.get(name) != value:
+            before = self._environment.get(name)
+            if before != value and not (before is None and name in OF_COMPILERS):
                 if is_secret_name(name):  # it is compared, and not shown
                     value = f"{LEFT_OUT} {hashlib.sha256(value.encode()).hexdigest()[:8]}"
                 walk.add("environment", f"os.environ[{name!r}]", value)

@@ -232,43 +232,83 @@ MOST_LINES = 60
 def assert_close_to_eager(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call ``fn`` in eager mode and compiled on equal arguments with the same random numbers, and
     return the compiled result. Raises NotAsExpected where they differ by PyTorch's own rule
-    (``torch._dynamo.utils.same``), with float64 as the judge where ``fn`` runs in it.
+    (``same`` in torch/_dynamo/utils.py), with float64 as the judge where ``fn`` runs in it.
     """
     import torch
-    from torch._dynamo.utils import same
 
     torch.compiler.reset()
     state = torch.get_rng_state()
     eager = _uncompiled(fn)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
     torch.set_rng_state(state)
     compiled = _compiled(fn)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
-    if not same(eager, compiled, _in_float64(_uncompiled(fn), args, kwargs, state), equal_nan=True):
+    torch.set_rng_state(state)
+    exact = _in_float64(_uncompiled(fn), args, kwargs)
+    difference = _difference(compiled, eager, exact)
+    if difference:
         raise NotAsExpected(
-            "results differ from those of eager mode by PyTorch's own rule; fx-explorer numerics "
-            "names the first operator that differs"
+            f"results differ from those of eager mode by PyTorch's own rule: {difference}; "
+            "fx-explorer numerics names the first operator that differs"
         )
     return compiled
 
 
-def _in_float64(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any
-) -> Any:
+def _in_float64(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result in float64; None where the function does not run in it."""
     import torch
-    from torch.utils._pytree import tree_map_only
-
-    def widened(value: Any) -> Any:
-        return value.double() if value.is_floating_point() else value
 
     try:
         wide = copy.deepcopy(fn)
         if isinstance(wide, torch.nn.Module):
             wide.double()
-        torch.set_rng_state(state)
-        wide_args, wide_kwargs = tree_map_only(torch.Tensor, widened, (args, kwargs))
-        return wide(*wide_args, **wide_kwargs)
-    except Exception:  # noqa: BLE001 - whatever the program raises: then eager mode alone is the judge
+        return wide(*_widened(args), **_widened(kwargs))
+    except Exception:  # noqa: BLE001 - whatever the program raises: then eager mode is the judge
         return None
+
+
+def _widened(value: Any) -> Any:
+    """Return a copy with its tensors in float64."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.detach().double() if value.is_floating_point() else value.clone()
+    if isinstance(value, dict):
+        return {name: _widened(item) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_widened(item) for item in value)
+    return copy.deepcopy(value)
+
+
+def _difference(compiled: Any, eager: Any, exact: Any) -> str:
+    """Return how the first of the results differs; empty where all are equal."""
+    from fx_explorer.program.equal_results import Precision, compare_result, rounding_of
+
+    results, references = list(_tensors("the result", compiled)), list(_tensors("", eager))
+    judges: list[Any] = [tensor for _, tensor in _tensors("", exact)]
+    if len(results) != len(references):
+        return f"{len(results)} tensors in place of {len(references)}"
+    if len(judges) != len(references):
+        judges = [None] * len(references)
+    precision = Precision(rounding_of([tensor for _, tensor in references]))
+    for (name, result), (_, reference), judge in zip(results, references, judges, strict=True):
+        found = compare_result(result, reference, judge, precision)
+        if found.kind == "differs":
+            note = f" ({found.note})" if found.note else ""
+            return f"{name} by up to {found.largest:.3g}{note}"
+    return ""
+
+
+def _tensors(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors in a result, copied to the CPU, by their names."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield name, value.detach().cpu()
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _tensors(f"{name}[{key!r}]", item)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _tensors(f"{name}[{index}]", item)
 
 
 def _compiled(fn: Callable[..., Any]) -> Callable[..., Any]:

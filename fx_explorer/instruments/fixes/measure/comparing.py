@@ -52,6 +52,8 @@ class Comparison:
     varying: Varying = field(default_factory=Varying)
     at_first: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
+    rounding: float = near.ROUNDING
+    """Relative rounding error of the coarsest numbers that the program computes with."""
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     different: set[str] = field(default_factory=set)
@@ -372,7 +374,7 @@ class Comparison:
             self.apart[place] = apart
         if apart.largest > self.largest:
             self.largest, self.where = apart.largest, f"{place}{self._how}"
-        if not near.are_tensors_near(before, after, is_built=self.is_built):
+        if not near.are_tensors_near(before, after, self.rounding, is_built=self.is_built):
             return f"differs by up to {apart.largest:.3g}"
         if self.is_built or near.have_same_zero_signs(before, after):
             return ""

@@ -11,6 +11,7 @@ import torch
 
 from fx_explorer.program.equal_results import (
     TOLERANCE,
+    Precision,
     compare_result,
     is_within_tolerance,
     largest_difference,
@@ -28,6 +29,9 @@ _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 ``torch.testing.assert_close``. Those of 64 bits are tighter, because its tolerances would hide a
 number that lost precision in a 32-bit step. Values of any other dtype must be equal.
 """
+
+ROUNDING = 2.0**-24
+"""Relative rounding error of float32."""
 
 _LEAST: dict[torch.dtype, float] = {
     torch.float32: 1e-7,
@@ -63,18 +67,22 @@ def may_be_rounded(dtype: torch.dtype) -> bool:
     return dtype in _TOLERANCES
 
 
-def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: bool) -> bool:
+def are_tensors_near(
+    before: torch.Tensor, after: torch.Tensor, rounding: float = ROUNDING, *, is_built: bool
+) -> bool:
     """Return whether two tensors of one shape and dtype are near enough. For built code, which
-    computes in another order, the rule for all results applies (``equal_results``).
+    computes in another order, the rule for all results applies (``equal_results``). ``rounding`` is
+    the relative rounding error of the coarsest numbers of the program.
     """
     if not is_built:
         return _are_near(before, after, before.dtype)
     if is_within_tolerance(after, before):
         return True
-    # A fused kernel rounds less often than eager mode. PyTorch compares results of 16 bits by their
-    # direction where no run in float64 is at hand.
-    is_narrow = before.dtype in (torch.float16, torch.bfloat16)
-    return is_narrow and compare_result(after, before).kind != "differs"
+    # A fused kernel rounds less often than eager mode. PyTorch compares the results of programs of
+    # 16 bits by their direction where no run in float64 is at hand.
+    if rounding <= ROUNDING:
+        return False
+    return compare_result(after, before, precision=Precision(rounding)).kind != "differs"
 
 
 def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:

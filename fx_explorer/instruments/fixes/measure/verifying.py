@@ -22,10 +22,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
+
+import torch
 
 from fx_explorer.instruments.fixes.measure import inductors_own
 from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, planned_calls
@@ -44,6 +46,7 @@ from fx_explorer.instruments.fixes.measure.programs import (
 from fx_explorer.instruments.fixes.measure.varying import VariesByItself, Varying
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.program import calling
+from fx_explorer.program.equal_results import rounding_of
 from fx_explorer.program.place import TargetPlace, users_code
 from fx_explorer.program.target import Target
 
@@ -228,6 +231,18 @@ def _state_at_first(before: Mapping[str, Any]) -> dict[str, Any]:
     return state
 
 
+def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors in dicts and lists of results."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors_in(item)
+
+
 def compared(
     before: Mapping[str, Any],
     seen: Sequence[Mapping[str, Any] | None],
@@ -252,6 +267,7 @@ def compared(
         known,
         varying,
         at_first=_state_at_first(before),
+        rounding=rounding_of([*_tensors_in(before["state"]), *_tensors_in(before["seen"])]),
     )
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:

@@ -254,7 +254,7 @@ class Study:
             mode="", backend="inductor", build=True,
         )  # fmt: skip
         plan = BenchPlan(
-            request, modes=BENCH_MODES, budget_s=share_s, timeout_s=self.worker.timeout_s
+            request, modes=BENCH_MODES, budget_s=round(share_s), timeout_s=self.worker.timeout_s
         )
         is_whole = True
         with SessionWriter(self._session) as writer:

@@ -19,7 +19,7 @@ from fx_explorer.overview.baseline import (
     measure,
     read_baseline,
 )
-from fx_explorer.overview.checks import CheckFinding
+from fx_explorer.overview.checks import Check, CheckFinding
 from fx_explorer.report.check_formats import sarif, summary
 from fx_explorer.session import SessionReader
 from tests.conftest import Captured
@@ -254,8 +254,6 @@ def test_a_missing_baseline_names_the_option_that_writes_it(
 
 
 def test_fingerprints_stay_when_lines_move() -> None:
-    from fx_explorer.overview.checks import Check
-
     def prints(line: int) -> list[object]:
         finding = CheckFinding("m.py", line, "breaks 2 times", "GB1")
         check = Check("max-graph-breaks", 0, "2 hits", (finding, finding), is_met=False)
@@ -267,8 +265,6 @@ def test_fingerprints_stay_when_lines_move() -> None:
 
 
 def test_a_summary_mentions_nobody() -> None:
-    from fx_explorer.overview.checks import Check
-
     finding = CheckFinding("m|x.py", 3, "@octocat <b>")
     check = Check("max-graph-breaks", 0, "1 hit", (finding,), is_met=False)
     text = summary([check], "t`.py")

@@ -10,7 +10,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.findings.every_kind import findings
-from fx_explorer.overview.checks import CONDITIONS, Check, CheckFinding, checks, relative_to
+from fx_explorer.overview.checks import Check, CheckFinding, relative_to
+from fx_explorer.overview.conditions import CONDITIONS, checks
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.model import Compilation, Failure, Graph, Guard, Kernel, RegionLowering
-from fx_explorer.overview.checks import checks
+from fx_explorer.overview.conditions import checks
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 

@@ -16,7 +16,7 @@ from fx_explorer import cli, model
 from fx_explorer.instruments.ranks.compared import compare
 from fx_explorer.instruments.ranks.sentences import agreed, headline
 from fx_explorer.instruments.recompiles.causes import limit_hits
-from fx_explorer.overview.checks import checks
+from fx_explorer.overview.conditions import checks
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.session import SessionReader

@@ -87,7 +87,7 @@ def failures_of(session: Path, conditions: dict[str, Any]) -> list[str]:
 
     wanted, others = checked_conditions(conditions)
     own = Path(others["own"]) if others.get("own") else None
-    # The block is a part of a program, which goes on behind it.
+    # The block is a part of a program, which continues after it.
     allowed = {"early-exit", "unseen-children"}
     if wanted.get("expect-graphs") == 0:
         allowed.add("nothing")
@@ -233,36 +233,54 @@ def assert_close_to_eager(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     """Call ``fn`` in eager mode and compiled on equal arguments with the same random numbers, and
     return the compiled result. Raises NotAsExpected where they differ by PyTorch's own rule
     (``same`` in torch/_dynamo/utils.py), with float64 as the judge where ``fn`` runs in it.
+
+    Inductor draws random numbers of its own in what was given to torch.compile before, unless
+    ``fallback_random`` is set there.
     """
     import torch
 
     torch.compiler.reset()
-    state = torch.get_rng_state()
-    eager = _uncompiled(fn)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
-    torch.set_rng_state(state)
-    compiled = _compiled(fn)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
-    torch.set_rng_state(state)
-    exact = _in_float64(_uncompiled(fn), args, kwargs)
-    difference = _difference(compiled, eager, exact)
+    original = _uncompiled(fn)
+    compiled = fn
+    if original is fn:
+        compiled = torch.compile(fn, options={"fallback_random": True})
+    eager = _seeded(original, copy.deepcopy(args), copy.deepcopy(kwargs))
+    result = _seeded(compiled, copy.deepcopy(args), copy.deepcopy(kwargs))
+    exact, why_not = _in_float64(original, args, kwargs)
+    difference = _difference(result, eager, exact)
     if difference:
+        judge = f" It does not run in float64, which would judge: {why_not}." if why_not else ""
         raise NotAsExpected(
-            f"results differ from those of eager mode by PyTorch's own rule: {difference}; "
+            f"results differ from those of eager mode by PyTorch's own rule: {difference}.{judge} "
             "fx-explorer numerics names the first operator that differs"
         )
-    return compiled
+    return result
 
 
-def _in_float64(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the result in float64; None where the function does not run in it."""
+def _seeded(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call ``fn`` with the same random numbers as any other, on each device."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return fn(*args, **kwargs)
+
+
+def _in_float64(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, str]:
+    """Return the result in float64 and an empty text; or None, and the error for which there is
+    none.
+    """
     import torch
 
     try:
         wide = copy.deepcopy(fn)
         if isinstance(wide, torch.nn.Module):
             wide.double()
-        return wide(*_widened(args), **_widened(kwargs))
-    except Exception:  # noqa: BLE001 - whatever the program raises: then eager mode is the judge
-        return None
+        return _seeded(wide, _widened(args), _widened(kwargs)), ""
+    except Exception as error:  # noqa: BLE001 - whatever the program raises
+        return None, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _widened(value: Any) -> Any:

@@ -121,9 +121,19 @@ class Wrong(torch.nn.Module):
         return x * 2 if torch.compiler.is_compiling() else x * 3
 
 
+class NarrowAndWrong(Wrong):
+    def forward(self, x):
+        if x.dtype == torch.float64:
+            raise RuntimeError("only 32 bits")
+        return super().forward(x)
+
+
 def test_close_to_eager():
     assert_close_to_eager(fine, torch.randn(64))
     assert_close_to_eager(torch.nn.Linear(4, 4), torch.randn(2, 4))
+    assert_close_to_eager(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout()), torch.randn(9, 4))
+    with pytest.raises(NotAsExpected, match="does not run in float64.*RuntimeError: only 32"):
+        assert_close_to_eager(NarrowAndWrong(), torch.ones(3))
     with pytest.raises(NotAsExpected, match="PyTorch's own rule"):
         assert_close_to_eager(Wrong(), torch.ones(3))
 """

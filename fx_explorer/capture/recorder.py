@@ -374,22 +374,7 @@ def _changed(module: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def record(path: str | Path, *, build: bool = True, use_caches: bool = False) -> Iterator[Path]:
-    """Record everything ``torch.compile`` does inside the block into the session file ``path``.
-
-    Open it with ``fx-explorer PATH``, during the block or after it. ``build=False`` inspects: all
-    code is generated, none is built, and compiled functions run eagerly. ``use_caches`` leaves
-    torch's compile caches on; what comes out of a cache was not compiled, so there is less to see.
-
-    What is compiled inside the block stays in use after it, also without ``build``. An exception of
-    the block's passes through, and the session is complete up to it. Raises SessionWriteError when
-    ``path`` cannot be written, FileExistsError when something is there already.
-
-    >>> import torch, tempfile, fx_explorer
-    >>> with fx_explorer.record(tempfile.mkdtemp() + "/run.fxs", build=False) as session:
-    ...     y = torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
-    >>> session.name
-    'run.fxs'
-    """
+    """Record the block into the session file ``path``: what ``fx_explorer.record`` documents."""
     path = Path(path)
     program = Path(getattr(sys.modules["__main__"], "__file__", None) or "interactive")
     request = CaptureRequest(str(program), str(path), build=build, use_caches=use_caches)

@@ -38,6 +38,21 @@ def add_capture_arguments(
     add_worker_arguments(parser)
 
 
+def add_budget_argument(
+    parser: argparse._ActionsContainer,
+    default_s: float,
+    limits: str = "stop trying after this time",
+) -> None:
+    """Add ``--budget``; ``limits`` says what it limits."""
+    parser.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        type=seconds,
+        default=default_s,
+        help=f"{limits} (default: {default_s:.0f})",
+    )
+
+
 def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
     beside = parser.add_argument_group("other front ends beside Dynamo")
     beside.add_argument(

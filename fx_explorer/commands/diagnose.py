@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.capture_options import add_budget_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import (
     add_target_argument,
     answer_from,
@@ -53,29 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--try", dest="trying", action="store_true", help="try the remedies that can be tried"
     )
-    what.add_argument(
-        "--budget",
-        metavar="SECONDS",
-        type=_seconds,
-        default=BUDGET_S,
-        help=f"stop trying after this time (default: {BUDGET_S:.0f})",
-    )
+    add_budget_argument(what, BUDGET_S)
     what.add_argument("--json", action="store_true", help="print JSON")
     what.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="keep the session of a target"
     )
     add_force_argument(what)
     add_capture_arguments(parser)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
 
 
 def run(arguments: argparse.Namespace) -> int:

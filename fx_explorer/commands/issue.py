@@ -13,9 +13,8 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
-from fx_explorer.argument_types import seconds
 from fx_explorer.client.session_files import copy_session, session_content
-from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.capture_options import add_budget_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -64,13 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path(FOLDER),
         help=f"a folder that is made for it (default: {FOLDER})",
     )
-    what.add_argument(
-        "--budget",
-        metavar="SECONDS",
-        type=seconds,
-        default=BUDGET_S,
-        help=f"stop trying after this time (default: {BUDGET_S:.0f})",
-    )
+    add_budget_argument(what, BUDGET_S)
     add_capture_arguments(parser)
 
 

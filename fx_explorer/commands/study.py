@@ -10,7 +10,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from fx_explorer.argument_types import seconds as seconds_argument
 from fx_explorer.client import session_files
 from fx_explorer.client.session_files import (
     copy_session,
@@ -19,7 +18,7 @@ from fx_explorer.client.session_files import (
     session_content,
     session_file,
 )
-from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.capture_options import add_budget_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import (
     add_target_argument,
     answer_from,
@@ -75,13 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a page (.html) or a session (.fxs); default: the target's name with .html",
     )
-    what.add_argument(
-        "--budget",
-        metavar="SECONDS",
-        type=seconds_argument,
-        default=BUDGET_S,
-        help=f"the time for all parts after the capture (default: {BUDGET_S:.0f})",
-    )
+    add_budget_argument(what, BUDGET_S, "the time for all parts after the capture")
     add_force_argument(what)
     add_capture_arguments(parser, build=True)
 

@@ -63,7 +63,7 @@ class _Part:
     command: str
     """The command that does it alone."""
     run: Callable[[Study, float], Awaitable[str]]
-    """Does it within some seconds, and returns what came of it, as a sentence."""
+    """Does it within some seconds, and returns the result as a sentence."""
 
 
 class Study:

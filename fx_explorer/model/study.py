@@ -25,7 +25,7 @@ class StudyPart:
     """What was done, as a noun: ``bench``."""
     state: PartState
     text: str
-    """What came of it, or why nothing did, as a sentence."""
+    """The result, or why there is none, as a sentence."""
     took_s: float = 0.0
     command: str = ""
     """The command that makes up for it; empty where there is nothing to make up for."""

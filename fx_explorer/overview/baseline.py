@@ -1,5 +1,5 @@
 """A baseline is what a program's capture was like when it was accepted: figures, and what each of
-them consists of, as a small text for the repository. A later capture is held against it.
+them consists of, as a small text for the repository. A later capture is compared with it.
 
 Code that moves, is renamed or reformatted changes no figure. What depends on the sizes of inputs is
 compared for the same sizes only, and what depends on the release of torch or the device only for
@@ -24,8 +24,8 @@ from fx_explorer.findings.slow_operators import fallback_lines
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.memory.report import known_memory
 from fx_explorer.instruments.memory.saved_values import saved_values
+from fx_explorer.overview.check_findings import break_findings, left_findings, recompile_findings
 from fx_explorer.overview.checks import BASELINE, Check, CheckFinding, relative_path
-from fx_explorer.overview.conditions import break_findings, left_findings, recompile_findings
 from fx_explorer.session import SessionReader
 
 VERSION = 1
@@ -40,7 +40,7 @@ DependsOn = Literal["", "torch", "sizes"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A figure that is held against a baseline."""
+    """A figure that is compared with a baseline's."""
 
     name: str
     noun: str
@@ -246,7 +246,7 @@ def _from_json(content: dict[str, Any]) -> Baseline:
     )
 
 
-# held against each other
+# compared
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,26 @@ from fx_explorer import model
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import Subject, is_log, totals, why_not_in_text
-from fx_explorer.analysis.words import counted, first_line, listed, size
+from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.findings import every_kind
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.slow_operators import fallback_lines
-from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
-from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.report import known_memory
 from fx_explorer.instruments.memory.saved_values import saved_total, saved_values
 from fx_explorer.instruments.numerics.figures import numerics_of
 from fx_explorer.instruments.numerics.verdict import is_wrong, verdict
-from fx_explorer.instruments.recompiles.causes import causes, limit_hits
+from fx_explorer.overview.check_findings import (
+    break_findings,
+    is_in,
+    is_own_break,
+    left_findings,
+    recompile_findings,
+)
 from fx_explorer.overview.checks import Check, CheckFinding, placed
-from fx_explorer.overview.child_processes import children, describe_finding
-from fx_explorer.session import SessionReader, answered_once
+from fx_explorer.overview.child_processes import children
+from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count
 
 _IN_BYTES = ("max-saved-bytes", "max-peak")
@@ -81,7 +86,7 @@ def _graph_breaks(reader: SessionReader, limit: int, own: Path | None) -> Check:
     hits = totals(reader).graph_break_hits + children(reader).graph_breaks
     if own:
         hits = sum(row.count for row in distinct_breaks(reader) if is_own_break(reader, row, own))
-        hits += sum(child.count for child in children(reader).of("break") if _is_in(child, own))
+        hits += sum(child.count for child in children(reader).of("break") if is_in(child, own))
     if hits:
         measured = f"graph breaks hit {counted(hits, 'time')}"
     else:
@@ -96,7 +101,7 @@ def _break_sites(reader: SessionReader, limit: int, own: Path | None) -> Check:
     in_children = {
         (finding.file, finding.line, finding.cause or finding.text)
         for finding in children(reader).of("break")
-        if _is_in(finding, own)
+        if is_in(finding, own)
     }
     in_program = {
         (graph_break.file, graph_break.line, graph_break.registry_id or graph_break.reason)
@@ -308,111 +313,3 @@ CONDITIONS: dict[str, Judge] = {
     "close-to-eager": _close_to_eager,
 }
 """Name → the function that judges the condition."""
-
-
-# where it is
-
-
-def break_findings(reader: SessionReader, own: Path | None = None) -> Iterator[CheckFinding]:
-    for graph_break in distinct_breaks(reader):
-        if not is_own_break(reader, graph_break, own):
-            continue
-        if graph_break.count > 1:
-            times = f" ({counted(graph_break.count, 'time')})"
-        else:
-            times = ""
-        text = first_line(graph_break.description) + times
-        yield CheckFinding(graph_break.file, graph_break.line, text, graph_break.registry_id)
-    yield from _findings_of_children(reader, "break", own)
-
-
-def is_own_break(reader: SessionReader, graph_break: DistinctBreak, own: Path | None) -> bool:
-    """Return whether the innermost frame of the user's, among the calls that led to a break, is in
-    a file below ``own``.
-    """
-    if own is None:
-        return True
-    users = _files_of_user(reader)
-    for frame in reversed(graph_break.chain):
-        if frame.file in users:
-            return _is_below(frame.file, own)
-    return _is_below(graph_break.file, own)
-
-
-@answered_once
-def _files_of_user(reader: SessionReader) -> frozenset[str]:
-    return frozenset(file.path for file in reader.rows(model.SourceFile, is_user=True))
-
-
-def _is_in(finding: model.ChildFinding, own: Path | None) -> bool:
-    return _is_file_of(own, finding.file)
-
-
-def _is_file_of(own: Path | None, file: str) -> bool:
-    return own is None or _is_below(file, own)
-
-
-def _is_below(file: str, own: Path) -> bool:
-    return bool(file) and Path(file).resolve().is_relative_to(own.resolve())
-
-
-def _findings_of_children(
-    reader: SessionReader, kind: model.FindingKind, own: Path | None
-) -> Iterator[CheckFinding]:
-    processes = children(reader)
-    findings = processes.left if kind == "left" else processes.of(kind)
-    for finding in findings:
-        if not _is_in(finding, own):
-            continue
-        if finding.count > 1:
-            times = f" ({counted(finding.count, 'time')})"
-        else:
-            times = ""
-        yield CheckFinding(finding.file, finding.line, describe_finding(finding) + times)
-
-
-def recompile_findings(reader: SessionReader, own: Path | None = None) -> Iterator[CheckFinding]:
-    for recompile in causes(reader):
-        if not _is_file_of(own, recompile.file):
-            continue
-        function = f"{plain_function(recompile.function)} [{recompile.compilation}]"
-        text = f"{function}: {first_line(recompile.description)}"
-        yield CheckFinding(recompile.file, recompile.line, text)
-    yield from _findings_of_children(reader, "recompile", own)
-
-
-def left_findings(reader: SessionReader, own: Path | None = None) -> Iterator[CheckFinding]:
-    """Yield the functions that run in eager mode, including those that failed to compile. Functions
-    with nothing to compile are left out.
-    """
-    limits = {(hit.file, hit.line): hit.description for hit in limit_hits(reader)}
-    left = distinct_fallbacks(reader)
-    for fallback in left:
-        if fallback.has_nothing_to_compile or not _is_file_of(own, fallback.file):
-            continue
-        why = first_line(fallback.description)
-        text = f"{plain_function(fallback.function)} was not compiled: {why}"
-        if fallback.kind == "limit":
-            text = limits.get((fallback.file, fallback.line), text)
-        yield CheckFinding(fallback.file, fallback.line, text)
-    # The same function may be a row of both tables.
-    lines_of_fallbacks = {(fallback.file, fallback.line) for fallback in left}
-    seen: set[CheckFinding] = set()
-    for row in first_variants(reader):
-        if row.status not in ("skipped", "failed") or not _is_file_of(own, row.file):
-            continue
-        finding = _skipped(reader, row)
-        if finding not in seen and (finding.file, finding.line) not in lines_of_fallbacks:
-            seen.add(finding)
-            yield finding
-    yield from _findings_of_children(reader, "left", own)
-
-
-def _skipped(reader: SessionReader, compilation: model.Compilation) -> CheckFinding:
-    for hit in limit_hits(reader):
-        if hit.compilation == compilation.name:
-            return CheckFinding(hit.file, hit.line, hit.description)
-    function = plain_function(compilation.function) or "a function"
-    error = first_line(compilation.error)
-    text = f"{function} [{compilation.name}] was not compiled: {error}"
-    return CheckFinding(compilation.file, compilation.line, text.removesuffix(": "))

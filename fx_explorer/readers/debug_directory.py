@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Direction, Outcome
 from fx_explorer.outside_file import read_outside
@@ -24,6 +23,7 @@ from fx_explorer.readers.provenance_table import (
     format_provenance,
     read_provenance,
 )
+from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
@@ -241,17 +241,7 @@ def _record(folder: GraphFolder, name: str, text: str, number: int) -> Record:
 def _add_meta(
     writer: SessionWriter, directory: Path, kinds: Counter[str], skipped: int, unread_lines: int
 ) -> None:
-    writer.set_meta("fx_explorer", __version__)
-    writer.set_meta("environment", {})
-    name = directory.absolute().name
-    target = {
-        "name": name,
-        "kind": "log",
-        "file": str(directory.absolute()),
-        "object": "",
-        "train": False,
-    }
-    writer.set_meta("target", {**target, "parameters": 0})
+    write_beginning(writer, directory)
     writer.set_meta("skipped_records", skipped)
     writer.set_meta("build", True)  # torch built what it wrote of
     writer.set_meta(

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Artifact, Compilation, Frame, Outcome
 from fx_explorer.outside_file import read_outside
+from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.readers.torch_trace.places import is_torch
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.reports import parse_stack
@@ -237,16 +237,7 @@ def read_table(file: Path, session: Path) -> None:
         raise SessionError(f"{file} is not what torch writes, or not all of it: {error}") from error
     stages = ("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule")
     with SessionWriter(session, checks_rows=True) as writer, writer.transaction():
-        writer.set_meta("fx_explorer", __version__)
-        writer.set_meta("environment", {})
-        target = {
-            "name": file.name,
-            "kind": "log",
-            "file": str(file.absolute()),
-            "object": "",
-            "train": False,
-        }
-        writer.set_meta("target", {**target, "parameters": 0})
+        write_beginning(writer, file)
         row = Compilation(
             0,
             "table",

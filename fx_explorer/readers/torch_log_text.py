@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fx_explorer import __version__
 from fx_explorer.model import Outcome
+from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
@@ -286,16 +286,7 @@ def _add_meta(
     damage: Damage,
     unread_lines: int,
 ) -> None:
-    writer.set_meta("fx_explorer", __version__)
-    writer.set_meta("environment", {})
-    target = {
-        "name": text.name,
-        "kind": "log",
-        "file": str(text.absolute()),
-        "object": "",
-        "train": False,
-    }
-    writer.set_meta("target", {**target, "parameters": 0})
+    write_beginning(writer, text)
     writer.set_meta("skipped_records", damage.skipped)
     writer.set_meta("build", True)  # torch built what it wrote of
     writer.set_meta(

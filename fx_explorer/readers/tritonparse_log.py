@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fx_explorer import __version__
 from fx_explorer.model import Outcome
+from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.growing import Progress
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
@@ -130,16 +130,7 @@ class EventReading:
 
     def _write_beginning(self) -> None:
         with self._writer.transaction():
-            self._writer.set_meta("fx_explorer", __version__)
-            self._writer.set_meta("environment", {})
-            target = {
-                "name": self._log.name,
-                "kind": "log",
-                "file": str(self._log.absolute()),
-                "object": "",
-                "train": False,
-            }
-            self._writer.set_meta("target", {**target, "parameters": 0})
+            write_beginning(self._writer, self._log)
             self._writer.set_meta("build", True)  # Triton built what it wrote of
 
     def _write_counts(self) -> None:

@@ -11,16 +11,13 @@ a name like it: what is not known to be harmless is replaced.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import hashlib
 import json
-import keyword
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +25,15 @@ from fx_explorer import model
 from fx_explorer.session import schema
 from fx_explorer.session.elsewhere import AlikeTexts
 from fx_explorer.session.reader import SessionReader
+from fx_explorer.session.users_words import (
+    has_known_parts,
+    in_user_files,
+    lines_of_sources,
+    names_defined_in,
+    numbers_in,
+    sizes_of_tensors,
+    texts_in,
+)
 
 HIDDEN = "…"
 
@@ -79,10 +85,10 @@ def redact(session: Path) -> None:
     """Redact a session file in place. It must be a copy that nobody reads."""
     with SessionReader(session) as reader:
         redactor = _Redactor(
-            _of_user_files(reader, names_defined_in),
-            _of_user_files(reader, texts_in),
-            _of_user_files(reader, numbers_in) - _sizes(reader),
-            _lines_of_sources(reader),
+            in_user_files(reader, names_defined_in),
+            in_user_files(reader, texts_in),
+            in_user_files(reader, numbers_in) - sizes_of_tensors(reader),
+            lines_of_sources(reader),
         )
         sources = {file.text for file in reader.rows(model.SourceFile) if file.text}
     with contextlib.closing(sqlite3.connect(session)) as db:
@@ -160,101 +166,6 @@ def hidden_lines(text: str) -> str:
     return "\n".join(HIDDEN if line.strip() else "" for line in text.split("\n"))
 
 
-# What is the user's.
-
-
-def _of_user_files(reader: SessionReader, find: Callable[[str], Iterator[str]]) -> frozenset[str]:
-    """Return what is found in the sources of the user's own files."""
-    found: set[str] = set()
-    for file in reader.rows(model.SourceFile, is_user=True):
-        found.update(find(reader.text(file.text)))
-    return frozenset(found)
-
-
-def _lines_of_sources(reader: SessionReader) -> frozenset[str]:
-    """Return the lines of all source files, without spaces around them."""
-    lines: set[str] = set()
-    for file in reader.rows(model.SourceFile):
-        lines.update(line.strip() for line in reader.text(file.text).splitlines())
-    return frozenset(line for line in lines if len(line) >= SHORTEST_LINE)
-
-
-SHORTEST_LINE = 4
-"""Least number of characters of a line that is recognised as source: ``)`` and ``or`` are not."""
-
-
-def names_defined_in(source: str) -> Iterator[str]:
-    """Yield the names of functions, classes, arguments, variables and attributes that a program
-    defines; all its words where it cannot be parsed.
-    """
-    tree = _parsed(source)
-    if tree is None:
-        yield from (word for word in re.findall(r"\w+", source) if word not in _NO_NAMES)
-        return
-    for node in ast.walk(tree):
-        for name in _names_of(node):
-            if name not in _NO_NAMES and not (name.startswith("__") and name.endswith("__")):
-                yield name
-
-
-def texts_in(source: str) -> Iterator[str]:
-    """Yield the text constants of a program: those that are not a single word of PyTorch's."""
-    tree = _parsed(source)
-    if tree is None:
-        return
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            continue
-        if not (node.value.isidentifier() and _has_known_parts(node.value)):
-            yield node.value
-
-
-def numbers_in(source: str) -> Iterator[str]:
-    """Yield the whole numbers of a program that have more than one digit."""
-    tree = _parsed(source)
-    if tree is None:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 9:
-            yield str(node.value)
-
-
-def _sizes(reader: SessionReader) -> set[str]:
-    """Return the numbers that are sizes or strides in a graph, and have to stay."""
-    sizes: set[str] = set()
-    for node in reader.rows(model.Node):
-        sizes.update(node.shape or ())
-        sizes.update(node.stride or ())
-    return sizes
-
-
-def _parsed(source: str) -> ast.Module | None:
-    """Return the tree of a program; None where it cannot be parsed."""
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _names_of(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.arg(arg=name):
-            yield name
-        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-            yield name
-        case ast.alias(name=name, asname=asname):
-            if asname:
-                yield asname
-            elif not name.startswith("torch"):
-                yield from name.split(".")
-
-
-_NO_NAMES = {*keyword.kwlist, "self", "cls", "forward", "backward", "args", "kwargs", "torch"}
-"""Names that say nothing of a program."""
-
-
 # What stays, and what takes the place of the rest.
 
 _TORCHS = (
@@ -287,16 +198,8 @@ lines of source as comments.
 
 _IS_PLAIN = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?|True|False|None")
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _OF_TORCH = re.compile(r"(?:^|[/\\])(?P<inside>(?:torch|triton)[/\\].*)")
-
-
-@cache
-def torch_words() -> frozenset[str]:
-    """Return the words of PyTorch's own names and messages, in lower case."""
-    lines = Path(__file__).with_name("torch_words.txt").read_text().splitlines()
-    return frozenset(line for line in lines if not line.startswith("#"))
 
 
 class _Redactor:
@@ -368,7 +271,7 @@ class _Redactor:
             case "chain":
                 return self._chain(text)
             case "mixed":
-                is_known = "_" in text and _has_known_parts(text)
+                is_known = "_" in text and has_known_parts(text)
                 return text if is_known else self.name(text)
             case "whole":
                 return HIDDEN if text in self._numbers else text
@@ -378,7 +281,7 @@ class _Redactor:
     def _chain(self, text: str) -> str:
         parts = re.split(r"(\.|::)", text)
         return "".join(
-            part if at % 2 or _has_known_parts(part) else self.name(part)
+            part if at % 2 or has_known_parts(part) else self.name(part)
             for at, part in enumerate(parts)
         )
 
@@ -387,8 +290,8 @@ class _Redactor:
             return False
         if word.startswith(("L_", "l_", "self_", "getattr_", "resume_in_")):
             # Dynamo makes such names of the user's.
-            return _has_known_parts(word) and not self._defined.intersection(word.split("_"))
-        return _has_known_parts(word)
+            return has_known_parts(word) and not self._defined.intersection(word.split("_"))
+        return has_known_parts(word)
 
     def name(self, name: str) -> str:
         """Return what stands for a name: ``n1``, or the next that the program does not define."""
@@ -459,12 +362,3 @@ class _Redactor:
                     for name, item in value.items()
                 }
         return value
-
-
-@cache
-def _has_known_parts(word: str) -> bool:
-    """Return whether all parts of a name are words of PyTorch's; single letters are."""
-    if not word.isascii():
-        return False
-    words = torch_words()
-    return all(len(part) == 1 or part.lower() in words for part in _PARTS.findall(word))

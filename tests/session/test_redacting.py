@@ -15,13 +15,8 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.session import SessionReader
 from fx_explorer.session.in_page import write_session
-from fx_explorer.session.redacting import (
-    hidden_lines,
-    names_defined_in,
-    redact,
-    texts_in,
-    torch_words,
-)
+from fx_explorer.session.redacting import hidden_lines, redact
+from fx_explorer.session.users_words import names_defined_in, texts_in, torch_words
 from tests.conftest import Captured
 
 PROGRAM = '''

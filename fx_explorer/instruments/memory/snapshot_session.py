@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fx_explorer import __version__
 from fx_explorer.instruments.memory.snapshot_figures import add_snapshot, snapshot_figures
 from fx_explorer.instruments.memory.snapshot_report import snapshot_text
 from fx_explorer.model import Artifact, Compilation, Outcome
+from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.session import SessionReader, SessionWriter
 
 TITLE = "What is held at the peak"
@@ -30,17 +30,7 @@ def read_snapshot_alone(file: Path, session: Path) -> None:
     with SessionReader(session) as reader:
         text = snapshot_text(reader, figures, WIDTH)
     with SessionWriter(session, checks_rows=True) as writer, writer.transaction():
-        writer.set_meta("fx_explorer", __version__)
-        writer.set_meta("environment", {})
-        target = {
-            "name": file.name,
-            "kind": "log",
-            "file": str(file.absolute()),
-            "object": "",
-            "train": False,
-            "parameters": 0,
-        }
-        writer.set_meta("target", target)
+        write_beginning(writer, file)
         missing = dict.fromkeys(STAGES, NOT_IN_SNAPSHOT)
         compilation = Compilation(0, "snapshot", 0, 0, "", "", 0, status="ok")
         number = writer.add(replace(compilation, missing_stages=missing))

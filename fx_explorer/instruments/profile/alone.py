@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fx_explorer import __version__
 from fx_explorer.instruments.profile.join import add_profile, join
 from fx_explorer.model import Outcome
 from fx_explorer.readers.kineto_reading import read_trace
+from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.session import SessionWriter
 
 
@@ -18,17 +18,7 @@ def read_profile_alone(file: Path, session: Path) -> None:
     trace = read_trace(file)
     joined = join(trace, [], file.name, is_alone=True)
     with SessionWriter(session, checks_rows=True) as writer, writer.transaction():
-        writer.set_meta("fx_explorer", __version__)
-        writer.set_meta("environment", {})
-        target = {
-            "name": file.name,
-            "kind": "log",
-            "file": str(file.absolute()),
-            "object": "",
-            "train": False,
-            "parameters": 0,
-        }
-        writer.set_meta("target", target)
+        write_beginning(writer, file)
         writer.set_meta("skipped_records", trace.skipped)
         writer.set_meta("build", True)
         kinds = {"event": trace.events}

@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
             diagnosis = Diagnosis.of(reader)
             _write(reader, output)
         _print(study.parts, diagnosis)
-        print_fitted(f"{output.path} has everything: fx-explorer {output.path}")
+        print_fitted(f"written: {output.path} (look at it with: fx-explorer {output.path})")
         if any(part.is_missing for part in study.parts):
             print_fitted(f"what is missing: fx-explorer study {output.path} -o {output.path}")
         if stopped_by:

@@ -8,10 +8,13 @@ import json
 import sys
 from pathlib import Path
 
+from fx_explorer.client.history_settings import HistorySettings
 from fx_explorer.tui.commands import COMMANDS, keys_of
 from fx_explorer.tui.config import AFTER_FIX, SETTINGS, THEMES
 
 FILE = Path(__file__).parent / "reference" / "config-schema.json"
+
+HISTORY = HistorySettings()
 
 KEY = {"type": "string", "minLength": 1}
 
@@ -34,6 +37,32 @@ def schema() -> dict[str, object]:
             "default": True,
             "description": "Whether lines have the numbers, colours and shares of their kernels "
             "when the app opens; the key p h shows and hides them.",
+        },
+        "history": {
+            "type": "object",
+            "description": "Captures are kept by themselves, and found again with fx-explorer "
+            "history.",
+            "properties": {
+                "keep": {
+                    "type": "boolean",
+                    "default": HISTORY.keep,
+                    "description": "Whether captures are kept. If not, quitting the app asks about "
+                    "a capture that is not saved.",
+                },
+                "sessions": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "default": HISTORY.sessions,
+                    "description": "Maximum number of captures of a project; the oldest go first.",
+                },
+                "megabytes": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "default": HISTORY.megabytes,
+                    "description": "Maximum size of all captures together; the oldest go first.",
+                },
+            },
+            "additionalProperties": False,
         },
         "keys": {
             "type": "object",

@@ -75,6 +75,7 @@ COMMANDS: dict[str, str] = {
     "backends": "list the backends of torch.compile: what each does, and whether it can be used "
     "here",
     "support": "say what a backend supports of a target's graphs, where it splits them, and why",
+    "history": "list the captures that were kept by themselves, to open, compare or forget them",
     "recover": (
         "get back, or remove, the sessions of captures that were interrupted with "
         "fx-explorer itself"
@@ -125,7 +126,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "improve": ("study", "diagnose", "fix", "issue", "dynamic", "diff", "check"),
     "measure": ("bench", "numerics", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
-    "fx-explorer itself": ("keys", "doctor", "recover"),
+    "fx-explorer itself": ("history", "keys", "doctor", "recover"),
 }
 """Purpose → names of commands, as the help lists them."""
 
@@ -272,6 +273,10 @@ def _dispatch(words: list[str]) -> int:
     if not words:
         _top_parser().print_help(sys.stderr)
         return 2
+    if words[0] == "history":
+        from fx_explorer.command_line.history_names import command_of
+
+        words = command_of(words[1:]) or words
     if words[0] in COMMANDS:
         return _run(words[0], words[1:])
     if words[0] in ("-h", "--help"):

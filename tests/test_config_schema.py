@@ -61,6 +61,7 @@ ACCEPTED = [
     'theme = "auto"',
     "mark_kernels = true\n[keys]",
     '[keys]\n"pane.zoom" = ["z z", "Z"]',
+    "[history]\nkeep = false\nsessions = 3\nmegabytes = 10",
     *documented(),
 ]
 REFUSED = [
@@ -73,6 +74,12 @@ REFUSED = [
     "mark_kernels = 0",
     "keys = 3",
     'colour = "red"',
+    "history = false",
+    "[history]\nkeep = 1",
+    "[history]\nsessions = 0",
+    "[history]\nmegabytes = 1.5",
+    "[history]\nmegabytes = true",
+    "[history]\ndays = 3",
     '[keys]\n"pane.zoom" = ""',
     '[keys]\n"pane.zoom" = []',
     '[keys]\n"pane.zoom" = [1]',

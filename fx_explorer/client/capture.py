@@ -23,6 +23,7 @@ from fx_explorer.client.child_sessions import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import describe_descendants
 from fx_explorer.client.forked_workers import ForkServer
+from fx_explorer.client.history import History, Hold, KeptCapture, project_of
 from fx_explorer.client.process_outcomes import (
     IMPORTING_TORCH,
     EndedWorker,
@@ -32,7 +33,7 @@ from fx_explorer.client.process_outcomes import (
 )
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.worker_process import GRACE_S, WorkerProcess, next_line
-from fx_explorer.errors import SessionError, SessionWriteError
+from fx_explorer.errors import SessionError, SessionWriteError, UsageError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.model.checked_json import checked
 from fx_explorer.session import SessionReader, SessionWriter
@@ -58,6 +59,9 @@ class Capture:
     finished session is moved there; without, it stays in a temporary directory until ``discard()``,
     and so does one of a target that could not be started: it must not replace a good session.
 
+    With ``history`` the finished session is kept there as well: moved without an ``output``, else
+    copied. Where that fails, ``history_problem`` says why, and all is as without a history.
+
     With ``request.stay`` the worker waits for commands (``send``) when the program has ended: the
     session is then as complete as if it were over, but for its place; ``cancel()`` lets the worker
     go, and the outcome stays that of the program.
@@ -75,6 +79,7 @@ class Capture:
         environment: Mapping[str, str] | None = None,
         force: bool = False,
         fork_server: ForkServer | None = None,
+        history: History | None = None,
     ) -> None:
         """``environment`` are variables that the worker gets beside our own. With ``force``, a file
         at ``output`` is replaced even when it is no session. The worker is a fork of
@@ -95,6 +100,13 @@ class Capture:
         self._directory, self._lock = session_files.new_capture_directory()
         self.session_path = self._directory / "session.fxs"
         remember_session(self.session_path)
+        self._history = history
+        self._project = project_of(request.target) if history else ""
+        self._hold: Hold | None = None
+        self.kept: KeptCapture | None = None
+        """The capture in the history, once it is kept there."""
+        self.history_problem = ""
+        """Why it could not be kept in the history; empty for none."""
         self.request = replace(request, session=str(self.session_path))
         remember_request(self.request)
         self.outcome: Outcome | None = None
@@ -175,9 +187,15 @@ class Capture:
     @property
     def is_temporary(self) -> bool:
         """Return whether ``discard`` deletes what was captured, because nobody said where to keep
-        it.
+        it, and no history keeps it.
         """
-        return self.output is None
+        is_for_history = self._history is not None and not self.history_problem
+        return self.output is None and not is_for_history
+
+    @property
+    def kept_name(self) -> str:
+        """Return ``history:17``, once the capture is kept there; empty before, and elsewhere."""
+        return self.kept.name if self.kept else ""
 
     def keep(self) -> None:
         """Leave the session in its temporary place; the next start of fx-explorer reports it."""
@@ -187,9 +205,21 @@ class Capture:
         """Delete the temporary session, when it was not moved to its place. One that could not be
         moved is kept: the outcome tells where.
         """
+        self._leave_directory()
+        if self._hold:
+            self._hold.release()
+
+    def _leave_directory(self) -> None:
         if not self._is_kept:
             shutil.rmtree(self._directory, ignore_errors=True)
         self._lock.release()
+
+    def forget(self) -> None:
+        """Discard the session, and remove it from the history: another capture takes its place."""
+        self.discard()
+        if self._history and self.kept:
+            with contextlib.suppress(UsageError):  # it is open in another process
+                self._history.forget(self.kept)
 
     def _create_session(self) -> SessionWriter:
         writer = SessionWriter(self.session_path)
@@ -390,14 +420,36 @@ class Capture:
                 if problem:  # there was no room where the session was; here there is
                     self._write_end_elsewhere(outcome, remains)
                     problem = ""
-                self.discard()
+                self._keep_in_history(is_moved=False)
+                self._leave_directory()
             except SessionWriteError as error:
                 problem = str(error)
                 self._is_kept = self.session_path.exists()
                 # The outcome says where it is, so the next start need not.
                 session_files.note_reported(self._directory)
+        elif has_found and outcome.kind != "not_started":
+            self._keep_in_history(is_moved=True)
+            if problem and self.kept:  # as above
+                self._write_end_elsewhere(outcome, remains)
+                problem = ""
         if problem:
             self.outcome = with_problem(outcome, problem)
+
+    def _keep_in_history(self, *, is_moved: bool) -> None:
+        """Keep the finished session in the history; where that is not possible, note why."""
+        if self._history is None:
+            return
+        try:
+            self.kept, self._hold = self._history.keep(
+                self.session_path, self.request.target, self._project, is_moved=is_moved
+            )
+        except SessionWriteError as error:
+            self.history_problem = f"the capture could not be kept in the history: {error}"
+            return
+        if is_moved:
+            self.session_path = self.kept.session
+            remember_session(self.session_path)
+            self._leave_directory()
 
     def _has_compiled(self) -> bool:
         """Return whether the program has compiled anything; true also where that is not known."""

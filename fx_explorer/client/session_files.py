@@ -6,8 +6,8 @@ A session that a worker writes is always in a temporary directory, on a local di
 write-ahead log does not work on network file systems.
 
 A directory is in use while its maker holds a lock on it (``folders.py``), which the system releases
-however the maker ends. A directory that nobody holds and that contains a capture is reported once,
-at the next start, and stays until ``fx-explorer recover`` removes it.
+however the maker ends. One that nobody holds and that contains a capture is dealt with at the next
+start (``interrupted.py``).
 """
 
 from __future__ import annotations
@@ -219,29 +219,6 @@ def leftovers() -> list[Leftover]:
             finally:
                 lock.release()
     return found
-
-
-def news_of_leftovers() -> list[str]:
-    """Return one line about all leftovers that were not reported yet, and count them as reported;
-    empty without new ones.
-    """
-    new = [leftover for leftover in leftovers() if not leftover.was_reported]
-    for leftover in new:
-        note_reported(leftover.directory)
-    if not new:
-        return []
-    if len(new) == 1:
-        return [
-            (
-                f"a capture was interrupted, and what it found is kept ({new[0].words}). Get "
-                "or remove it: fx-explorer recover"
-            )
-        ]
-    text = (
-        f"{len(new)} captures were interrupted, and what they found is kept (the last: "
-        f"{new[-1].words})"
-    )
-    return [f"{text}. List, get or remove them: fx-explorer recover"]
 
 
 def remove_leftover(leftover: Leftover) -> None:

@@ -19,6 +19,7 @@ from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.given_logs import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.hf_target import file_of, is_hf_target
+from fx_explorer.command_line.history_names import session_of
 from fx_explorer.command_line.notebook_target import notebook_of, script_of
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
@@ -65,6 +66,11 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
         if is_hf_target(target):
             setattr(arguments, field, file_of(target))
             continue
+        if session := session_of(target, until):
+            arguments.packages = {**getattr(arguments, "packages", {}), str(session): target}
+            setattr(arguments, field, str(session))
+            _refuse_session(command, session, target)
+            continue
         if notebook := notebook_of(target):
             file, name = notebook
             setattr(arguments, field, f"{script_of(file)}{f':{name}' if name else ''}")
@@ -104,18 +110,23 @@ def _resolved(
     if getattr(arguments, "reads_log", None) is not None:
         return None  # the app reads it, while it shows what was found
     if is_session(str(file)):
-        if command in TAKE_NO_SESSION:
-            SessionReader(file).close()  # what cannot be read is reported first
-            raise UsageError(
-                f"fx-explorer {command} is for targets: {file} is captured already. Look "
-                f"at it with: fx-explorer {file}"
-            )
+        _refuse_session(command, file, str(file))
         return None
     as_python = command == "run" or getattr(arguments, "as_python", False)
     if as_python or not is_exported(file):
         check_is_python(file, as_python=getattr(arguments, "as_python", False))
         return None
     return _exported(command, file, name, arguments, until)
+
+
+def _refuse_session(command: str, session: Path, name: str) -> None:
+    """Raise UsageError for a command that compiles its target, and takes no session."""
+    if command in TAKE_NO_SESSION:
+        SessionReader(session).close()  # what cannot be read is reported first
+        raise UsageError(
+            f"fx-explorer {command} is for targets: {name} is captured already. Look at it with: "
+            f"fx-explorer {name}"
+        )
 
 
 def _of_directory(

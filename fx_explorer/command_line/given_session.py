@@ -23,8 +23,10 @@ from fx_explorer.command_line.narrated_capture import (
     built_after,
     interrupts,
     is_to_be_built,
+    narrate_history,
     narrate_live,
     narrated,
+    narrated_history,
     unless_compiled,
 )
 from fx_explorer.command_line.narration import CaptureNarration
@@ -141,10 +143,12 @@ async def capture_first(
 
     Nothing is answered for a target that could not be started. A command with ``--allow-nothing``
     ends with 2 without it where nothing was compiled, when it has answered. Without ``output`` the
-    session is temporary; it is kept, and its place printed, when the capture did not end well.
+    session is kept in the history. Where there is none it is temporary; it is kept, and its place
+    printed, when the capture did not end well.
     """
     progress = CaptureNarration(sys.stderr, pass_through=False)
     request = request_from(arguments)
+    history = narrated_history(progress)
 
     def prepared(request: CaptureRequest) -> Capture:
         return Capture(
@@ -155,6 +159,7 @@ async def capture_first(
             on_output=progress.program_output,
             force=getattr(arguments, "force", False),
             fork_server=fork_server() if _will_try(arguments) else None,
+            history=history,
         )
 
     capture = prepared(request)
@@ -164,7 +169,7 @@ async def capture_first(
             outcome = await narrate_live(capture, progress)
         progress.end()
         if is_to_be_built(capture, outcome, progress, runs_again=_will_try(arguments)):
-            capture.discard()
+            capture.forget()
             capture = prepared(built_after(request, outcome))
             outcome = await narrated(capture, progress)
         if outcome.kind != "finished":
@@ -172,9 +177,8 @@ async def capture_first(
                 f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")
             )
         if outcome.kind != "not_started":
-            keep = (
-                output is None
-            )  # until it is answered from: an answer that cannot be written loses nothing
+            # Until it is answered from: an answer that cannot be written loses nothing.
+            keep = capture.is_temporary
             with SessionReader(capture.session_path) as reader:
                 answer(reader)
             keep = keep and exit_code(outcome, as_script=False) != 0
@@ -188,8 +192,9 @@ async def capture_first(
             progress.print_message(f"session kept in: {capture.session_path}")
         else:
             capture.discard()
-        for line in session_files.news_of_leftovers():
-            progress.print_message(line)
+            if output is None and capture.kept:
+                progress.print_message(f"kept as {capture.kept.name} (fx-explorer history)")
+        narrate_history(capture, history, progress)
 
 
 def _will_try(arguments: argparse.Namespace) -> bool:

@@ -151,6 +151,8 @@ class LogReadingProcess:
     """
 
     left_behind = ""
+    kept_name = ""
+    history_problem = ""
     is_temporary = False
     """Always false: leaving the app needs no question, because everything is in the log."""
 

@@ -23,7 +23,9 @@ from fx_explorer import model
 from fx_explorer.analysis.naming import function_of, resumed_at
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
-from fx_explorer.client import Capture, session_files
+from fx_explorer.client import Capture
+from fx_explorer.client.history import History, history_to_keep
+from fx_explorer.client.interrupted import news_of_leftovers
 from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import SessionError
@@ -235,6 +237,7 @@ async def _follow(
     code.
     """
     progress = CaptureNarration(sys.stderr, pass_through=pass_through)
+    history = narrated_history(progress)
 
     def prepared(request: CaptureRequest) -> Capture:
         return Capture(
@@ -244,12 +247,13 @@ async def _follow(
             output,
             on_output=progress.program_output,
             force=arguments.force,
+            history=history,
         )
 
     capture = prepared(request)
     outcome = await narrated(capture, progress)
     if is_to_be_built(capture, outcome, progress):
-        capture.discard()
+        capture.forget()
         capture = prepared(built_after(request, outcome))
         outcome = await narrated(capture, progress)
     if outcome.kind == "not_started":
@@ -267,12 +271,31 @@ async def _follow(
             *_describe_random_numbers(capture.session_path),
         ):
             progress.print_message(line)
-    for line in session_files.news_of_leftovers():
-        progress.print_message(line)
+    narrate_history(capture, history, progress)
     code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
     if request.as_script and outcome.kind in SCRIPT_ENDED:
         progress.print_message(f"exit code {code}, the script's own")
     return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
+
+
+def narrated_history(progress: CaptureNarration) -> History | None:
+    """Return the history that captures are kept in, or None, and report mistakes in its
+    settings.
+    """
+    history = history_to_keep()
+    for problem in history.settings.problems if history else ():
+        progress.print_message(problem)
+    return history
+
+
+def narrate_history(capture: Capture, history: History | None, progress: CaptureNarration) -> None:
+    """Report why a capture could not be kept in the history, and which earlier captures were
+    interrupted.
+    """
+    if capture.history_problem:
+        progress.print_message(capture.history_problem)
+    for line in news_of_leftovers(history):
+        progress.print_message(line)
 
 
 def _describe_random_numbers(session: Path) -> Iterator[str]:

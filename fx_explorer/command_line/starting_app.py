@@ -161,7 +161,28 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
             arguments.theme,
             lambda config: app_for(arguments, session, config),
             begin,
+            partial(_open_next, arguments),
         )
+
+
+def _open_next(arguments: argparse.Namespace, capture: str) -> int:
+    """Show a capture of the history that was chosen in the app."""
+    nothing_given: dict[str, object] = {
+        "given": frozenset(),
+        "gpu": None,
+        "output": None,
+        "packages": {},
+        "profile": None,
+        "reads_log": None,
+        "run": False,
+        "save": None,
+        "step": False,
+        "follow": False,
+    }
+    opened = argparse.Namespace(**{**vars(arguments), **nothing_given, "target": capture})
+    with contextlib.ExitStack() as until:
+        resolve_files("explore", opened, until)
+        return explore(opened)
 
 
 def _begin_reading(
@@ -232,6 +253,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
             read_log=read_log, target=str(log), config=config, trial_worker=trial_worker
         )
     from fx_explorer.client import Capture
+    from fx_explorer.client.history import history_to_keep
 
     asks_to_load = getattr(arguments, "asks_to_load", None)
     # The app captures nothing before the user has agreed.
@@ -243,6 +265,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
         trusts_target=trusts_target,
     )
     output = session_output(arguments)
+    history = history_to_keep()
 
     def capture_for(request: CaptureRequest) -> Capture:
         return Capture(
@@ -252,6 +275,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
             output=output,
             force=arguments.force,
             fork_server=trial_worker.fork_server,
+            history=history,
         )
 
     def make_capture() -> Capture:
@@ -338,17 +362,18 @@ def run_app(
     theme: str,
     make_app: Callable[[Config], ExplorerApp],
     begin: Callable[[], list[str]] | None = None,
+    open_next: Callable[[str], int] | None = None,
 ) -> int:
     """Run an app on the terminal, and return the exit code. ``title`` is shown until it is ready,
-    with the text from ``begin`` below it; ``theme`` is the command line's.
+    with the text from ``begin`` below it; ``theme`` is the command line's. ``open_next`` opens the
+    capture of the history that the user chose.
     """
     app = themed_app(title, theme, make_app, begin)
     app.run()
-    left_behind = app.controllers.leaving.left_behind
-    if left_behind:
+    for sentence in app.controllers.leaving.last_words:
         from fx_explorer.output.terminal import print_fitted
 
-        print_fitted(f"fx-explorer: {printable(left_behind)}", sys.stderr)
+        print_fitted(f"fx-explorer: {printable(sentence)}", sys.stderr)
     from fx_explorer.tui.failures import faults_of
 
     for fault in faults_of(app):
@@ -356,6 +381,8 @@ def run_app(
             f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}",
             file=sys.stderr,
         )
+    if open_next and app.controllers.leaving.opens_next:
+        return open_next(app.controllers.leaving.opens_next)
     return app.return_code or 0
 
 

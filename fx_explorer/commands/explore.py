@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         default=None,
-        help="keep the session in this file (default: a temporary one)",
+        help="keep the session in this file (default: only in the history)",
     )
     parser.add_argument(
         "--save",

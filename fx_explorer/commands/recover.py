@@ -29,8 +29,9 @@ examples:
   fx-explorer recover --remove                           remove them all
 
 While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed
-(kill -9, a machine that runs out of memory), the session stays there. The next start says so, and
-this command saves it.
+(kill -9, a machine that runs out of memory), the session stays there. The next start moves it into
+the history (fx-explorer history). Where that is switched off or cannot be written, the next start
+says so, and this command saves it.
 """
 
 

@@ -20,7 +20,8 @@ from textual.notifications import Notify, SeverityLevel
 from textual.theme import Theme
 from textual.worker import WorkerFailed
 
-from fx_explorer.client import session_files
+from fx_explorer.client.history import history_to_keep
+from fx_explorer.client.interrupted import news_of_leftovers
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
@@ -205,7 +206,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         name="leftovers", group="leftovers", description="look for captures that were interrupted"
     )
     async def _tell_leftovers(self) -> None:
-        for line in await asyncio.to_thread(session_files.news_of_leftovers):
+        for line in await asyncio.to_thread(lambda: news_of_leftovers(history_to_keep())):
             self.notify(line, title="interrupted capture", severity="warning", timeout=12)
 
     def on_unmount(self) -> None:

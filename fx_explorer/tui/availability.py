@@ -98,8 +98,8 @@ def why_not(command_id: str, now: Situation) -> str:
         return of_log
     if command_id in (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort"):
         return _why_not_stepping(command_id, now.compiler)
-    if command_id.startswith("tour."):
-        return "" if now.is_tour else "No tour is running: fx-explorer tour begins one."
+    if command_id.startswith("tour.") or command_id == "capture.history":
+        return _why_not_in_tour(command_id, is_tour=now.is_tour)
     if command_id in NEEDS_PROGRAM and not now.can_run and now.compiler == "none":
         return "This is a saved session: there is no program to run."
     if command_id == "capture.without_weights" and not now.has_gpu:
@@ -147,6 +147,12 @@ def absent_from_log(reader: SessionReader) -> tuple[str, ...]:
     if not is_log(reader):
         return ()
     return tuple(command for command in commands if why_not_of_a_log(command, reader))
+
+
+def _why_not_in_tour(command_id: str, *, is_tour: bool) -> str:
+    if command_id == "capture.history":
+        return "Captures of the tour are not kept." if is_tour else ""
+    return "" if is_tour else "No tour is running: fx-explorer tour begins one."
 
 
 def _why_not_stepping(command_id: str, compiler: Compiler) -> str:

@@ -7,6 +7,11 @@
     after_fix = "capture"           # capture again when a fix was written; or "ask", or "nothing"
     mark_kernels = false            # no numbers, colours and shares of kernels; p h shows them
 
+    [history]
+    keep = false                    # captures are not kept by themselves; quitting asks
+    sessions = 20                   # of each project
+    megabytes = 2000                # of all
+
     [keys]
     "pane.zoom" = "Z"               # any id of `fx-explorer keys`
     "history.back" = ["b", "backspace"]
@@ -16,13 +21,12 @@ A mistake in the file is reported and the rest of it is used; it never keeps the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from fx_explorer.folders import home_folder
+from fx_explorer.client.history_settings import HistorySettings, config_path, parse_history
 from fx_explorer.outside_file import read_toml, shown_value
 from fx_explorer.tui.commands import COMMANDS
 
@@ -36,7 +40,9 @@ AFTER_FIX: Mapping[object, AfterFix] = {"ask": "ask", "capture": "capture", "not
 MOST_PROBLEMS = 5
 """Maximum number of mistakes of a file that are listed one by one."""
 
-SETTINGS = ("theme", "after_fix", "mark_kernels", "keys")
+SETTINGS = ("theme", "after_fix", "mark_kernels", "history", "keys")
+
+__all__ = ["Config", "config_path", "load_config", "parse_config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +55,9 @@ class Config:
     after_fix: AfterFix = "ask"
     mark_kernels: bool = True
     """Whether kernels are marked in the panes when the app opens."""
+    history: HistorySettings = field(default_factory=HistorySettings)
     problems: tuple[str, ...] = ()
     """Messages for the user, one for each error."""
-
-
-def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CONFIG_HOME") or home_folder(environ) / ".config"
-    return Path(base) / "fx-explorer" / "config.toml"
 
 
 def load_config(path: Path) -> Config:
@@ -97,12 +98,14 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     problems += [
         f"{where}: {shown_value(name)} is not a setting" for name in entries if name not in SETTINGS
     ]
+    history = parse_history(entries.get("history", {}), where)
+    problems += history.problems
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
     problems += key_problems
     if len(problems) > MOST_PROBLEMS:
         problems[MOST_PROBLEMS:] = [f"{where}: {len(problems) - MOST_PROBLEMS} more mistakes"]
     theme = "" if theme == "auto" else str(theme)
-    return Config(theme, keys, AFTER_FIX[after_fix], mark_kernels, tuple(problems))
+    return Config(theme, keys, AFTER_FIX[after_fix], mark_kernels, history, tuple(problems))
 
 
 def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:

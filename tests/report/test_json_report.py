@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import jsonschema
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.client.history import History
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.exhaustive import one_of
@@ -269,11 +269,10 @@ def test_a_target_is_captured_first_and_its_failure_kept(
     jsonschema.validate(made, schema)
     assert made["outcome"]["kind"] == "raised"
     assert "on purpose" in ended.stderr
-    kept = re.search(r"session kept in: (.+\.fxs)$", ended.stderr, re.MULTILINE)
+    kept = re.search(r"kept as history:(\d+) \(fx-explorer history\)$", ended.stderr, re.MULTILINE)
     assert kept
-    with SessionReader(kept[1]) as reader:
+    with SessionReader(History().find(int(kept[1])).session) as reader:
         assert reader.meta("outcome")["kind"] == "raised"
-    shutil.rmtree(Path(kept[1]).parent)
 
 
 def test_a_target_that_is_not_there_leaves_no_report(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ class FakeCapture:
         self.was_discarded = False
         self.was_kept = False
         self.left_behind = ""
+        self.kept_name = ""
+        self.history_problem = ""
         self.is_temporary = False
         """As with ``-o``: nobody is asked when the app is left."""
         self._write = write

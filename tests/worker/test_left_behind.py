@@ -18,6 +18,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.client import Capture, session_files
+from fx_explorer.client.interrupted import news_of_leftovers
 from fx_explorer.client.session_files import is_a_session
 from fx_explorer.folders import IN_USE_PREFIX
 from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine
@@ -115,10 +116,10 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
         finally:
             client.kill()
     assert wait_until(lambda: processes_with(MARK) == [])
-    (line,) = session_files.news_of_leftovers()
+    (line,) = news_of_leftovers(None)
     assert str(tmp_path / "target.py") in line
     assert line.endswith("Get or remove it: fx-explorer recover")
-    assert session_files.news_of_leftovers() == [], "told once"
+    assert news_of_leftovers(None) == [], "told once"
 
     monkeypatch.chdir(tmp_path)
     assert cli.main(["recover"]) == 0

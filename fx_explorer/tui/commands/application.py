@@ -56,6 +56,13 @@ def _capture_commands() -> tuple[Declaration, ...]:
             "Save the session as a .fxs file that can be opened later, or as a page to send.",
         ),
         Declaration(
+            "capture.history",
+            "o h",
+            lambda c: c.past_captures.choose(),
+            "history",
+            "List the captures of this project that are kept, to compare one or open it.",
+        ),
+        Declaration(
             "capture.cancel",
             "escape",
             "cancel",
@@ -97,8 +104,8 @@ def _application_commands() -> tuple[Declaration, ...]:
             "quit",
             "quit",
             (
-                "Quit, after asking about a capture that is not saved; what runs is stopped and "
-                "leaves no process behind."
+                "Quit: what runs is stopped, and the capture is in the history. Where that is off, "
+                "a capture that is not saved is asked about."
             ),
         ),
     )

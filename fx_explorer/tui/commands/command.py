@@ -150,6 +150,7 @@ SYNONYMS: Mapping[str, str] = {
     "breaks.fix": "repair solve graph break",
     "breaks.undo": "revert restore take back",
     "capture.run": "continue restart capture again compile rerun",
+    "capture.history": "previous earlier past captures runs sessions compare recent",
     "capture.save": "export write fxs html page send share browser",
     "step.again": "compile again recompile",
     "step.option": "settings config inductor mode",

@@ -24,6 +24,12 @@ class CaptureLike(Protocol):
     outcome: Outcome | None
     left_behind: str
     """Sentence on processes of the program that are still running after the capture."""
+    history_problem: str
+    """Sentence on why the capture could not be kept in the history; empty for none."""
+
+    @property
+    def kept_name(self) -> str:
+        """Return ``history:17``, once the capture is kept there; empty before, and elsewhere."""
 
     @property
     def is_temporary(self) -> bool: ...

@@ -18,6 +18,7 @@ from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.changes import Comparisons, SourceFiles
 from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.controllers.guided_tour import TourGuide
+from fx_explorer.tui.controllers.history import PastCaptures
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.kernel_levels import KernelLevels
 from fx_explorer.tui.controllers.leaving import Leaving
@@ -95,6 +96,7 @@ class Controllers:
         )
         self.tour = TourGuide(services, self.trials, walk)
         self.leaving = Leaving(services, self.kernel_builds, target)
+        self.past_captures = PastCaptures(services, self.leaving, target)
         self.command_runs = CommandRuns(services, self.stepping, self.capturing, self.tour)
         self.screen_updates = ScreenUpdates(
             services,

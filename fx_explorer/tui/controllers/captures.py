@@ -2,8 +2,8 @@
 previous session, and the temporary files of all.
 
 The session of the capture before the one on screen is kept to compare the two, until the next
-capture or the end of the app. One in a temporary directory stays where it is. One that the user
-keeps in a file (``-o``) is about to be replaced there, and is copied first.
+capture or the end of the app. One in a temporary directory or in the history stays where it is. One
+that the user keeps in a file (``-o``) is about to be replaced there, and is copied first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.client.history import is_in_history
 from fx_explorer.errors import FxExplorerError, SessionError
 from fx_explorer.model import Compilation, Stage
 from fx_explorer.session import SessionReader
@@ -110,6 +111,8 @@ class Captures:
         assert self._make_capture is not None
         await self.stop()  # a worker that stayed
         earlier, notes = await self._earlier.kept(self._shown)
+        if self._shown and self._shown.capture.history_problem:
+            notes.append(self._shown.capture.history_problem)
         try:
             live = LiveCapture(self._make_capture())
             self._made.append(live.capture)
@@ -188,25 +191,39 @@ class Captures:
         """Record that the present content of ``session`` has been saved elsewhere."""
         self._saved = (session, _compilations(session))
 
-    async def stop_and_tidy(self, *, keep_unsaved: bool = False) -> str:
+    async def stop_and_tidy(self, *, keep_unsaved: bool = False) -> list[str]:
         """Leave no process and no temporary file, except for the unsaved session if that is to be
-        kept.
+        kept, or if the history cannot take it.
 
-        Returns what of the program runs on, in words.
+        Returns what of the program runs on, in words, and where the last capture is.
         """
         await self.stop(grace_s=0.0)
         self.live = None
-        if keep_unsaved and self.count_unsaved():
-            self._made[-1].keep()
-        left_behind = self._made[-1].left_behind if self._made else ""
+        words = []
+        last = self._made[-1] if self._made else None
+        if last:
+            is_lost = self.count_unsaved() > 0
+            if is_lost and (keep_unsaved or last.history_problem):
+                last.keep()
+            words = [last.left_behind, _describe_place(last, is_lost=is_lost)]
         self._discard(self._made)
         self._earlier.remove()
-        return left_behind
+        return [sentence for sentence in words if sentence]
 
     def _discard(self, captures: list[CaptureLike]) -> None:
         for capture in captures:
             capture.discard()
         self._made = [capture for capture in self._made if capture not in captures]
+
+
+def _describe_place(capture: CaptureLike, *, is_lost: bool) -> str:
+    """Say where a capture is when the app is left; empty for one in the user's own file."""
+    if capture.history_problem and is_lost:
+        place = "It is still in a temporary directory: fx-explorer recover gets it."
+        return f"{capture.history_problem}. {place}"
+    if capture.kept_name:
+        return f"kept as {capture.kept_name}: fx-explorer {capture.kept_name} opens it again"
+    return ""
 
 
 def _compilations(session: Path) -> int:
@@ -257,7 +274,7 @@ class EarlierSessions:
         if shown is None:
             return None, []
         session = shown.session_path
-        if not shown.capture.is_temporary:
+        if not shown.capture.is_temporary and not is_in_history(session):
             try:
                 session = await asyncio.to_thread(self._copy, session)
             except (OSError, FxExplorerError, sqlite3.Error) as error:

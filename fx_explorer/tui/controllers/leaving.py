@@ -1,5 +1,5 @@
 """This module saves the session and leaves the app, so that no unsaved work is lost without a
-question, and no process stays behind.
+question, and no process stays behind. What the history keeps is saved.
 """
 
 from __future__ import annotations
@@ -43,8 +43,12 @@ class Leaving:
         self._kernel_builds = kernel_builds
         self._target = target
         self.app = services.app
-        self.left_behind = ""
-        """Describes processes of the program that still run when the app has ended."""
+        self.last_words: list[str] = []
+        """Sentences for when the app has ended: where the capture is, and which processes of the
+        program still run.
+        """
+        self.opens_next = ""
+        """The capture of the history that is opened when the app has ended; empty for none."""
 
     @conversation("save", "save the session")
     async def save(self) -> None:
@@ -132,9 +136,7 @@ class Leaving:
         """End the app, even if stopping the worker fails."""
         try:
             await self._end_helpers()
-            self.left_behind = await self._services.captures.stop_and_tidy(
-                keep_unsaved=keep_unsaved
-            )
+            self.last_words = await self._services.captures.stop_and_tidy(keep_unsaved=keep_unsaved)
         finally:
             self.app.exit(exit_code, return_code=exit_code)
 

@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     ),
     "graph": "write a graph as Python, as FX's own table, or as a script that runs it alone",
     "report": "report what happened as JSON, for a target or a session",
+    "ask": "answer one question about a session as bounded JSON, for programs and agents",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "ranks": (
@@ -80,6 +81,8 @@ COMMANDS: dict[str, str] = {
         "get back, or remove, the sessions of captures that were interrupted with "
         "fx-explorer itself"
     ),
+    "mcp": "answer an agent's questions as a server of the Model Context Protocol",
+    "skill": "print or install the instructions with which an agent uses fx-explorer",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }
@@ -122,10 +125,22 @@ SHOWN_BY: dict[str, str] = {
 """Word that users may take for a command → a sentence on the command for it."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),
+    "look": (
+        "explore",
+        "tour",
+        "capture",
+        "run",
+        "report",
+        "ask",
+        "graph",
+        "kernel",
+        "options",
+        "ranks",
+    ),
     "improve": ("study", "diagnose", "fix", "issue", "dynamic", "diff", "check"),
     "measure": ("bench", "numerics", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
+    "agents": ("ask", "mcp", "skill"),
     "fx-explorer itself": ("history", "keys", "doctor", "recover"),
 }
 """Purpose → names of commands, as the help lists them."""
@@ -152,7 +167,8 @@ session (model.fxs).
 Write ./NAME for a file that is called like a command.
 
 fx-explorer --print-completion SHELL prints the completion of bash, zsh or tcsh, fx-explorer
---print-man-page the manual page (docs/start/install.md says where to put them).
+--print-man-page the manual page (docs/start/install.md says where to put them), fx-explorer --spec
+all commands and their options as JSON.
 
 exit codes:
   0  fine                               3  your program raised (the session is kept)
@@ -164,8 +180,10 @@ exit codes:
 
 PRINT_COMPLETION, PRINT_MAN_PAGE = "--print-completion", "--print-man-page"
 
-PRINTED = (PRINT_COMPLETION, PRINT_MAN_PAGE)
-"""Options of the program itself that print what a shell or ``man`` reads."""
+SPEC = "--spec"
+
+PRINTED = (PRINT_COMPLETION, PRINT_MAN_PAGE, SPEC)
+"""Options of the program itself that print what a shell, ``man`` or another program reads."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -288,13 +306,15 @@ def _dispatch(words: list[str]) -> int:
         print(f"fx-explorer {__version__}")
         return 0
     if words[0].split("=", 1)[0] in PRINTED:
-        return _print_for_shell(words)
+        return _print_for_programs(words)
     _refuse_misspelt_command(words[0])
     return _run("explore", words)
 
 
-def _print_for_shell(words: list[str]) -> int:
-    """Print the script with which a shell completes words, or the manual page."""
+def _print_for_programs(words: list[str]) -> int:
+    """Print the script with which a shell completes words, the manual page, or all commands as
+    data.
+    """
     option, _, value = words[0].partition("=")
     values = [value] if value else words[1:]
     if option == PRINT_COMPLETION:
@@ -304,10 +324,15 @@ def _print_for_shell(words: list[str]) -> int:
             raise UsageError(f"{PRINT_COMPLETION} takes one shell: {', '.join(SHELLS)}")
         sys.stdout.write(completion_script(values[0], _every_command(), "explore"))
         return 0
+    if values:
+        raise UsageError(f"{option} takes nothing after it")
+    if option == SPEC:
+        from fx_explorer.command_line.specification import specification
+
+        sys.stdout.write(specification(GROUPS, _every_command()))
+        return 0
     from fx_explorer.command_line.man_page import man_page
 
-    if values:
-        raise UsageError(f"{PRINT_MAN_PAGE} takes nothing after it")
     sys.stdout.write(man_page(DESCRIPTION, EPILOG, GROUPS, _every_command()))
     return 0
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile their target, and take no session in its place."""
 
-SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
+SHOW_PACKAGES = ("explore", "capture", "report", "ask", "graph", "diff")
 """Commands that have something to say of a package of AOTInductor. The others need a graph, or call
 the program.
 """
@@ -78,6 +79,23 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
         session = _resolved(command, target, arguments, until)
         if session:
             setattr(arguments, field, str(session))
+
+
+@contextlib.contextmanager
+def open_session(name: str) -> Iterator[SessionReader]:
+    """Open what is a session, or is read as one: a log, an archive, a page, a profile. Raises
+    UsageError for a program, and for what is not there.
+    """
+    given = argparse.Namespace(target=name)
+    if not Path(name).exists():
+        raise UsageError(f"there is no file {name!r}")
+    with contextlib.ExitStack() as until:
+        resolve_files("ask", given, until)
+        if not is_session(given.target):
+            raise UsageError(
+                f"{name} is a program, not a session. Capture it first: fx-explorer capture {name}"
+            )
+        yield until.enter_context(SessionReader(given.target))
 
 
 def _resolved(
@@ -275,13 +293,13 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
 # becomes a session.
 
 SHOW_LOGS = (
-    "explore", "report", "check", "diff", "graph", "diagnose", "fix", "modules", "profile",
+    "explore", "report", "ask", "check", "diff", "graph", "diagnose", "fix", "modules", "profile",
 )  # fmt: skip
 """Commands that have something to say of a log."""
 
 SHOW_MEASURED = {
-    "memory_snapshot": ("explore", "report", "memory"),
-    "profile": ("explore", "report", "profile", "diagnose"),
+    "memory_snapshot": ("explore", "report", "ask", "memory"),
+    "profile": ("explore", "report", "ask", "profile", "diagnose"),
 }
 """Kind of what was measured without a program → commands that have something to say of it."""
 

@@ -19,7 +19,12 @@ from fx_explorer.command_line.capture_options import (
     add_capture_arguments,
     request_from,
 )
-from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
+from fx_explorer.command_line.given_session import (
+    add_target_argument,
+    answer_from,
+    is_session,
+    shown_name,
+)
 from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
@@ -198,7 +203,7 @@ def _section_writer(arguments: argparse.Namespace) -> Writer:
 
     def write(reader: SessionReader, output: OutputFile | None) -> None:
         if arguments.format == "json":
-            text = one_section.section_as_json(reader, name, limit)
+            text = _section_as_json(reader, shown_name(arguments), name, limit)
         elif arguments.format == "markdown":
             text = one_section.section_as_markdown(reader, name, limit)
         else:
@@ -207,6 +212,17 @@ def _section_writer(arguments: argparse.Namespace) -> Writer:
         _write(text, output)
 
     return write
+
+
+def _section_as_json(reader: SessionReader, session: str, name: str, limit: int) -> str:
+    """Return a section as ``fx-explorer ask`` answers it, with all fields and however long."""
+    from fx_explorer.answers.answer import ALL_FIELDS, Selection, answer_text
+    from fx_explorer.answers.listings import describe_session
+    from fx_explorer.answers.questions import ask_whole
+
+    selection = Selection(limit=limit, fields=[ALL_FIELDS], characters=sys.maxsize)
+    about = describe_session(reader, session)
+    return answer_text(name, ask_whole(reader, name), about, selection)
 
 
 def _write(text: str, output: OutputFile | None) -> None:

@@ -68,6 +68,8 @@ class Section:
     columns: Sequence[TableColumn]
     rows: Sequence[SectionRow]
     left_out: int
+    origin: str = ""
+    """How the rows are known."""
     picture: Callable[[], str] | None = None
     """Draws the picture of the view as SVG; None where it has none. Raises UsageError where the
     library for it is missing.
@@ -128,6 +130,7 @@ def _section(name: str, title: str, table: ViewTable) -> Section:
         columns=[table.columns[at] for at in kept],
         rows=shown,
         left_out=len(table.rows) - len(shown),
+        origin=table.origin,
         picture=table.svg if shown else None,
     )
 

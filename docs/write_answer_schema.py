@@ -1,0 +1,314 @@
+"""Writes docs/reference/answer-schema.json: the JSON Schema of the answers of ``fx-explorer ask``,
+of the server for agents and of ``report --section``.
+
+Rows that the JSON report has, too, are described by report-schema.json; here nothing is required,
+since fields without a value are left out of an answer, and fields are chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from fx_explorer.answers.answer import SCHEMA
+from fx_explorer.answers.questions import QUESTIONS
+
+REFERENCE = Path(__file__).parent / "reference"
+FILE = REFERENCE / "answer-schema.json"
+REPORT = REFERENCE / "report-schema.json"
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+COUNT: Json = {"type": "integer"}
+NUMBER: Json = {"type": "number"}
+FLAG: Json = {"type": "boolean"}
+TEXTS: Json = {"type": "array", "items": TEXT}
+OBJECT: Json = {"type": "object"}
+OBJECTS: Json = {"type": "array", "items": OBJECT}
+
+
+def described(kind: Json, description: str) -> Json:
+    return {**kind, "description": description}
+
+
+AT = described(TEXT, "file:line, or [compilation] graph or text:line")
+
+OF_REPORT = {
+    "findings": "findings",
+    "breaks": "graph_breaks",
+    "eager": "eager_functions",
+    "recompiles": "recompiles",
+    "sizes": "symbols",
+    "stages": "stages",
+    "memory": "saved_tensors",
+    "options": "compile_options",
+    "failures": "failures",
+    "children": "child_processes",
+    "variants": "variants",
+    "front_ends": "front_ends",
+    "study": "study",
+}
+"""Question → the list of the JSON report whose objects are its rows."""
+
+KERNEL: Json = {
+    "kernel": TEXT,
+    "compilation": described(TEXT, "torch's name of the compilation: frame/recompile"),
+    "direction": described(TEXT, "forward, backward, inference; absent where it has none"),
+    "language": described(TEXT, "triton, cpp, …; library call for a call of a library"),
+    "lines": described(TEXTS, "file:line of the user's source, most frequent first"),
+    "modules": TEXTS,
+    "computes": described(TEXTS, "the post-grad nodes that it computes"),
+    "calls": described(COUNT, "how often the output code calls it"),
+    "bytes": described(COUNT, "bytes that all of its calls read and write, by Inductor's count"),
+    "seconds": described(NUMBER, "of all of its calls"),
+    "seconds_are": described(TEXT, "in a profile, in a call, alone or estimated"),
+    "version": described(TEXT, "which version of its function it is of"),
+    "code_lines": COUNT,
+}
+
+NODE: Json = {
+    "name": TEXT,
+    "your_name": described(TEXT, "the user's name of an input or parameter"),
+    "op": described(TEXT, "FX opcode"),
+    "target": TEXT,
+    "arguments": TEXT,
+    "value": described(TEXT, "dtype and shape of a tensor, or the text of another value"),
+    "stride": TEXTS,
+    "device": TEXT,
+    "at": AT,
+    "module": TEXT,
+    "module_type": TEXT,
+    "annotations": OBJECT,
+    "is_view": described(FLAG, "it computes nothing, so that no kernel can be expected"),
+}
+
+ROWS: dict[str, Json] = {
+    "overview": {
+        "severity": described(TEXT, "problem, notice, changed, running or good"),
+        "text": TEXT,
+        "detail": TEXT,
+        "cost": TEXT,
+        "at": AT,
+    },
+    "calls": {
+        "function": TEXT,
+        "depth": described(COUNT, "0 for the first of a tree"),
+        "file": TEXT,
+        "line": COUNT,
+        "called_at": described(COUNT, "the caller's line"),
+        "compilations": TEXTS,
+        "graphs": COUNT,
+        "breaks": TEXTS,
+        "runs_in_eager_mode": FLAG,
+    },
+    "compilations": {
+        "compilation": TEXT,
+        "function": TEXT,
+        "file": TEXT,
+        "line": COUNT,
+        "status": TEXT,
+        "error": TEXT,
+        "backend": TEXT,
+        "variant_of": TEXT,
+        "restart_reasons": TEXTS,
+        "operations": described(COUNT, "calls in Dynamo's graph"),
+        "guards": COUNT,
+        "kernels": COUNT,
+        "compile_s": described(NUMBER, "seconds"),
+        "seconds": described(OBJECT, "stage → seconds"),
+        "missing_stages": OBJECT,
+    },
+    "guards": {
+        "compilation": TEXT,
+        "guards_on": described(TEXT, "the value, as the program calls it"),
+        "must_stay": TEXT,
+        "fails_when": TEXT,
+        "why": TEXT,
+        "asked_for_by": AT,
+        "kind": described(TEXT, "torch's type of the guard"),
+        "cost_ns": described(COUNT, "nanoseconds of one check"),
+        "source": described(TEXT, "torch's expression for the value"),
+        "code": described(TEXT, "what torch checks"),
+    },
+    "graphs": {
+        "graph": TEXT,
+        "number": described(COUNT, "what nodes and code take"),
+        "stage": TEXT,
+        "direction": TEXT,
+        "nodes": COUNT,
+        "calls": COUNT,
+        "operations": described(OBJECT, "target → how often"),
+        "in_use": FLAG,
+    },
+    "nodes": NODE,
+    "node": {
+        "graph": TEXT,
+        "number": described(COUNT, "of the graph"),
+        **NODE,
+        "takes": described(TEXTS, "nodes of the same graph"),
+        "used_by": described(TEXTS, "nodes of the same graph"),
+        "comes_from": described(TEXTS, "nodes of the stage before, with how that is known"),
+        "became": described(TEXTS, "nodes of the next stage, with how that is known"),
+        "kernels": TEXTS,
+    },
+    "line": {
+        "what": described(
+            TEXT, "graph break, recompile, kernel, tensor saved for the backward, guard or nodes"
+        ),
+        "text": TEXT,
+        "name": TEXT,
+        "compilation": TEXT,
+        "compilations": TEXTS,
+        "direction": TEXT,
+        "language": TEXT,
+        "computes_of_this_line": described(TEXTS, "nodes of the first of the compilations"),
+        "share": described(NUMBER, "0 to 1, of share_of"),
+        "share_of": TEXT,
+        "value": TEXT,
+        "bytes": COUNT,
+        "needed_by": TEXTS,
+        "fails_when": TEXT,
+        "number": described(COUNT, "of the graph"),
+        "count": COUNT,
+        "nodes": TEXTS,
+    },
+    "kernels": KERNEL,
+    "kernel": {
+        **KERNEL,
+        "code_at": AT,
+        "configurations": OBJECTS,
+        "launches": OBJECTS,
+        "estimate": OBJECT,
+        "code": TEXT,
+    },
+    "code": {
+        "line": COUNT,
+        "text": TEXT,
+        "document": TEXT,
+        "language": TEXT,
+        "lines": COUNT,
+    },
+    "find": {
+        "what": described(TEXT, "break, kernel, node or line"),
+        "text": TEXT,
+        "detail": TEXT,
+        "at": AT,
+    },
+    "step_memory": {
+        "kind": TEXT,
+        "name": TEXT,
+        "bytes": COUNT,
+        "kernel": TEXT,
+        "file": TEXT,
+        "line": COUNT,
+        "module": TEXT,
+    },
+    "diff": {
+        "what": described(TEXT, "figure, only before, only after, option or kernel"),
+        "name": TEXT,
+        "before": TEXT,
+        "after": TEXT,
+        "change": TEXT,
+        "text": TEXT,
+        "at": AT,
+        "times": COUNT,
+        "compilation": TEXT,
+        "direction": TEXT,
+        "computes": TEXTS,
+        "changed_lines": described(TEXTS, "of the code of a kernel: - before, + after"),
+    },
+}
+"""Question → the fields of its rows."""
+
+REQUIRED = (
+    "$defs", "properties", "items", "type", "enum", "const", "description", "anyOf", "oneOf",
+    "additionalProperties", "$ref",
+)  # fmt: skip
+"""Keywords that are taken from the schema of the report: nothing is required in an answer."""
+
+
+def loosened(schema: Any) -> Any:
+    """Return a schema in which any field may be missing, and lists and texts may be shortened."""
+    if isinstance(schema, list):
+        return [loosened(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {}
+    for name, value in schema.items():
+        if name == "properties":
+            kept[name] = {field: loosened(each) for field, each in value.items()}
+        elif name in REQUIRED:
+            kept[name] = loosened(value)
+    return kept
+
+
+def schema() -> Json:
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    of_questions: Json = {}
+    for question in QUESTIONS:
+        rows = _rows(question.name, report)
+        does = f"{question.usage}: {question.does}"
+        of_questions[question.name] = {"description": does, **rows}
+    rules = [
+        {
+            "if": {"properties": {"question": {"pattern": rf"^{name}( |$)"}}},
+            "then": {"properties": {"rows": {"items": {"$ref": f"#/$defs/{name}"}}}},
+        }
+        for name in of_questions
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "An answer of fx-explorer ask",
+        "description": "Fields without a value are left out: that means unknown or none, not 0.",
+        "type": "object",
+        "required": ["schema", "question", "session", "ended", "answer", "rows"],
+        "properties": {
+            "schema": {"const": SCHEMA},
+            "question": described(TEXT, "the question, and what it is about"),
+            "session": described(TEXT, "the file that was asked"),
+            "program": described(TEXT, "what was captured"),
+            "torch": TEXT,
+            "device": TEXT,
+            "ended": described(TEXT, "how the program ended: finished, failed, …"),
+            "answer": described(TEXT, "the answer in a sentence"),
+            "known_from": described(TEXT, "what recorded or computed the rows"),
+            "figures": described(OBJECT, "figures of the whole"),
+            "count": described(COUNT, "how many rows there are; absent where it is not known"),
+            "more_fields": described(TEXTS, "fields of these rows that --fields would add"),
+            "next": described(TEXTS, "further questions about the session"),
+            "left_out": described(TEXTS, "what the answer does not have, and how to ask for it"),
+            "rows": {"type": "array", "items": OBJECT},
+        },
+        "additionalProperties": False,
+        "allOf": rules,
+        "$defs": of_questions,
+    }
+
+
+def _rows(name: str, report: Json) -> Json:
+    """Return the schema of a row. The rows of a view have a text for each of its columns."""
+    if name in ROWS:
+        return {"type": "object", "properties": ROWS[name], "additionalProperties": False}
+    if name in OF_REPORT:
+        row: Json = loosened(report["properties"][OF_REPORT[name]]["items"])
+        return row
+    if name in ("caches", "cuda_graphs"):
+        key = {"caches": "answers", "cuda_graphs": "graphs"}[name]
+        return _of_list(report["properties"][name]["properties"][key]["items"])
+    return {"type": "object", "additionalProperties": TEXT}
+
+
+def _of_list(items: Any) -> Json:
+    row: Json = loosened(items)
+    return row
+
+
+def main(path: Path) -> None:
+    path.write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FILE)

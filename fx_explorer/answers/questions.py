@@ -1,0 +1,152 @@
+"""The questions that can be asked about a session, by name; ``ask`` answers one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fx_explorer.errors import UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from fx_explorer.answers.answer import Answer
+    from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question: its name, what it takes after the name, and what it is answered with."""
+
+    name: str
+    does: str
+    takes: str = ""
+    """What follows the name: ``NAME``; empty for nothing, ``[NAME]`` where it may be left out."""
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name} {self.takes}".strip()
+
+
+QUESTIONS = (
+    Question("overview", "what happened, the worst first, with totals and versions"),
+    Question("findings", "what is wrong, where, what it costs, what to do, and whether it helped"),
+    Question("breaks", "graph breaks: reason, line, code, how often, hints"),
+    Question("eager", "functions that run in eager mode as a whole, and why"),
+    Question("calls", "the functions torch.compile looked at, in order of calls"),
+    Question("compilations", "each compilation: function, status, guards, kernels, seconds"),
+    Question("recompiles", "why code was compiled again: the guard that failed, and the remedy"),
+    Question("guards", "what must stay true for compiled code to be used again; cost of each"),
+    Question("sizes", "dynamic and specialized sizes, and which line specialized them"),
+    Question("graphs", "every FX graph, with its operations"),
+    Question("nodes", "the nodes of a graph", "GRAPH"),
+    Question("node", "one node: value, line, what it was made from and into", "NAME"),
+    Question("line", "what torch made of a line: breaks, kernels, saved tensors, nodes", "FILE:N"),
+    Question("kernels", "kernels and library calls: lines, operations, bytes, time"),
+    Question("kernel", "one kernel: code, lines, configurations, registers, launches", "NAME"),
+    Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
+    Question("find", "nodes, kernels, lines and breaks with these words", "TEXT"),
+    Question("stages", "what each stage did to the operations"),
+    Question("memory", "tensors saved for the backward: bytes, line, why, who needs them"),
+    Question("step_memory", "predicted peak of a training step, and what it consists of"),
+    Question("modules", "the modules, with operations, kernels, saved bytes and time of each"),
+    Question("flame", "where compile time went"),
+    Question("caches", "look-ups in torch's compile caches: hit or miss, and why"),
+    Question("cuda_graphs", "which graphs were captured as CUDA graphs, and why not"),
+    Question("options", "options of torch.compile in force, and who set them"),
+    Question("failures", "exceptions: stage, message, traceback"),
+    Question("children", "processes that the program started"),
+    Question("console", "what the program printed"),
+    Question("ledger", "where the time of one call went (measured by fx-explorer ledger)"),
+    Question("bench", "backends and modes beside eager mode (measured by fx-explorer bench)"),
+    Question("numerics", "whether results equal eager mode's (compared by fx-explorer numerics)"),
+    Question("profile", "kernels and idle times of a torch.profiler trace"),
+    Question("roofline", "kernels beside the limits of the GPU"),
+    Question("regions", "regions that were annotated, and their kernels"),
+    Question("support", "what a backend supports of the graphs"),
+    Question("memory_snapshot", "a CUDA memory snapshot: peak, and who held it"),
+    Question("variants", "compilations that were continued with something changed"),
+    Question("front_ends", "the graphs of other front ends (captured with --frontend)"),
+    Question("study", "the parts of a study, and how each ended"),
+    Question("diff", "what changed between this session and another", "OTHER"),
+)
+
+BY_NAME = {question.name: question for question in QUESTIONS}
+
+Opener = Callable[[str], "AbstractContextManager[SessionReader]"]
+"""Opens the other session of ``diff``."""
+
+
+def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Answer:
+    """Return the answer to a question. Raises UsageError for an unknown one, or one that lacks
+    what it is about.
+    """
+    question = find_question(name)
+    if question.takes and not question.takes.startswith("[") and not about:
+        raise UsageError(f"{name} takes what it is about: {question.usage}")
+    if about and not question.takes:
+        raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
+    from fx_explorer.answers import places
+
+    if name == "diff":
+        from fx_explorer.answers.differences import of_difference
+
+        with open_other(about) as other:
+            return of_difference(reader, other)
+    one_thing: dict[str, Callable[[SessionReader, str], Answer]] = {
+        "nodes": places.of_nodes,
+        "node": places.of_node,
+        "line": places.of_line,
+        "kernel": places.of_kernel,
+        "code": places.of_code,
+        "find": places.of_search,
+    }
+    if name in one_thing:
+        return one_thing[name](reader, about)
+    return ask_whole(reader, name)
+
+
+def ask_whole(reader: SessionReader, name: str) -> Answer:
+    """Return the answer to a question that takes nothing after its name."""
+    from fx_explorer.answers import listings
+
+    whole: dict[str, Callable[[SessionReader], Answer]] = {
+        "overview": listings.of_overview,
+        "findings": listings.of_findings,
+        "breaks": listings.of_breaks,
+        "eager": listings.of_eager_functions,
+        "calls": listings.of_calls,
+        "compilations": listings.of_compilations,
+        "recompiles": listings.of_recompiles,
+        "guards": listings.of_guards,
+        "sizes": listings.of_sizes,
+        "graphs": listings.of_graphs,
+        "kernels": listings.of_kernels,
+        "stages": listings.of_stages,
+        "memory": listings.of_saved_tensors,
+        "step_memory": listings.of_step_memory,
+        "caches": listings.of_caches,
+        "cuda_graphs": listings.of_cuda_graphs,
+        "options": listings.of_options,
+        "failures": listings.of_failures,
+        "children": listings.of_child_processes,
+        "variants": listings.of_variants,
+        "front_ends": listings.of_front_ends,
+        "study": listings.of_study,
+        "memory_snapshot": listings.of_memory_snapshot,
+    }
+    if name in whole:
+        return whole[name](reader)
+    return listings.of_section(reader, name)
+
+
+def find_question(name: str) -> Question:
+    """Return the question of this name. Raises UsageError, with the nearest ones."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    import difflib
+
+    near = difflib.get_close_matches(name, BY_NAME, n=3, cutoff=0.5)
+    meant = f"; did you mean {' or '.join(near)}?" if near else "."
+    raise UsageError(f"there is no question {name!r}{meant} There are: {', '.join(BY_NAME)}")

@@ -1,0 +1,278 @@
+"""These tests check ``fx-explorer ask``: each question answers with what the session has, in a
+bounded length, says what was cut, and how it is known.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fx_explorer import model
+from fx_explorer.answers.answer import Answer, Pages, Selection, answer_text
+from fx_explorer.answers.questions import QUESTIONS
+from fx_explorer.cli import main
+from fx_explorer.report.json_report import json_report
+from fx_explorer.session import SessionReader
+from tests.conftest import ROOT, Captured
+
+DATA = ROOT / "tests" / "data"
+SCHEMA = ROOT / "docs" / "reference" / "answer-schema.json"
+
+Ask = Callable[..., dict[str, Any]]
+
+WITHOUT_ABOUT = [
+    question.name for question in QUESTIONS if not question.takes or question.takes.startswith("[")
+]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("answers") / "whole.fxs"
+    whole = DATA / "screens" / "whole.fxs.gz"
+    path.write_bytes(gzip.decompress(whole.read_bytes()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """``ask(session, "kernel", "name", "--limit", "2")`` → the answer."""
+
+    def asked(session: Path, *words: str) -> dict[str, Any]:
+        assert main(["ask", str(session), *words]) == 0
+        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return answer
+
+    return asked
+
+
+def first_source_line(session: Path) -> str:
+    """Return a line of the source from which a node comes."""
+    with SessionReader(session) as reader:
+        for node in reader.rows(model.Node):
+            if node.file and node.op.startswith("call"):
+                path = reader.get(model.SourceFile, node.file).path
+                return f"{path}:{node.line}"
+    raise AssertionError("no node has a line")
+
+
+@pytest.mark.parametrize("name", WITHOUT_ABOUT)
+def test_each_question_is_answered_as_its_schema_says(
+    session: Path, ask: Ask, validator: jsonschema.Draft202012Validator, name: str
+) -> None:
+    answer = ask(session, name, "--fields", "all", "--characters", "100000")
+    validator.validate(answer)
+    assert answer["question"] == name
+    assert answer["session"] == str(session)
+    assert answer["answer"]
+    assert answer["known_from"]
+
+
+def test_questions_about_one_thing_are_answered_as_their_schemas_say(
+    session: Path, ask: Ask, validator: jsonschema.Draft202012Validator
+) -> None:
+    graph = str(ask(session, "graphs")["rows"][0]["number"])
+    node = ask(session, "nodes", graph)["rows"][-1]["name"]
+    kernel = ask(session, "kernels")["rows"][0]["kernel"]
+    line = first_source_line(session)
+    for words in (
+        ("nodes", graph),
+        ("node", node),
+        ("kernel", kernel),
+        ("line", line),
+        ("code", graph),
+        ("code", line.rsplit(":", 1)[0]),
+        ("find", node),
+        ("diff", str(session)),
+    ):
+        answer = ask(session, *words, "--fields", "all")
+        validator.validate(answer)
+        assert answer["question"] == " ".join(words)
+        assert answer["rows"] or words[0] == "diff", words
+
+
+@pytest.mark.parametrize("log", sorted((DATA / "torch_trace").glob("*.log*")), ids=lambda p: p.name)
+def test_logs_are_answered_too(
+    log: Path, ask: Ask, validator: jsonschema.Draft202012Validator
+) -> None:
+    for name in ("overview", "findings", "breaks", "recompiles", "guards", "kernels", "memory"):
+        answer = ask(log, name)
+        validator.validate(answer)
+        assert answer["session"] == str(log)
+
+
+def test_rows_are_those_of_the_json_report(session: Path, ask: Ask) -> None:
+    with SessionReader(session) as reader:
+        report: dict[str, Any] = json_report(reader)
+    questions = {
+        "breaks": "graph_breaks",
+        "recompiles": "recompiles",
+        "memory": "saved_tensors",
+        "findings": "findings",
+    }
+    for question, name in questions.items():
+        words = ("--limit", "1000", "--characters", "10000000", "--fields", "all")
+        answer = ask(session, question, *words)
+        assert answer["count"] == len(report[name])
+        every = [without_empty(row) for row in report[name]]
+        assert [row for row in answer["rows"] if without_empty(row) not in every] == []
+
+
+def without_empty(value: Any) -> Any:
+    """Return JSON without the fields that say nothing, which an answer leaves out."""
+    if isinstance(value, dict):
+        kept = {name: without_empty(item) for name, item in value.items()}
+        return {name: item for name, item in kept.items() if item not in (None, "", [], {})}
+    if isinstance(value, list):
+        return [without_empty(item) for item in value]
+    return value
+
+
+def test_a_line_leads_to_the_kernels_that_compute_it(session: Path, ask: Ask) -> None:
+    kernels = ask(session, "kernels", "--limit", "1000", "--characters", "10000000")["rows"]
+    with_lines = [kernel for kernel in kernels if kernel.get("lines")]
+    for kernel in with_lines[:3]:
+        answer = ask(session, "line", kernel["lines"][0], "--limit", "1000")
+        names = [row["name"] for row in answer["rows"] if row["what"] == "kernel"]
+        assert kernel["kernel"] in names
+
+
+def test_an_answer_is_as_long_as_was_asked_for(session: Path, ask: Ask) -> None:
+    for name in WITHOUT_ABOUT:
+        for characters in (2_000, 12_000):
+            words = ["--fields", "all", "--limit", "1000", "--characters", str(characters)]
+            answer = ask(session, name, *words)
+            length = len(json.dumps(answer, ensure_ascii=False))
+            assert length <= characters, (name, length)
+            if len(answer["rows"]) < answer.get("count", 0):
+                assert any("--skip" in note for note in answer["left_out"]), name
+
+
+def test_skip_goes_on_where_an_answer_was_cut(session: Path, ask: Ask) -> None:
+    whole = ask(session, "kernels", "--limit", "1000", "--characters", "10000000")["rows"]
+    rows: list[dict[str, Any]] = []
+    while len(rows) < len(whole):
+        page = ask(session, "kernels", "--skip", str(len(rows)), "--characters", "3000")
+        assert page["rows"]
+        rows += page["rows"]
+    assert [row["kernel"] for row in rows] == [row["kernel"] for row in whole]
+
+
+def test_rows_are_chosen_by_words_and_fields(session: Path, ask: Ask) -> None:
+    name = ask(session, "kernels")["rows"][0]["kernel"]
+    answer = ask(session, "kernels", "--match", name.upper(), "--fields", "kernel,calls")
+    assert answer["count"] >= 1
+    assert {*answer["rows"][0]} <= {"kernel", "calls"}
+    assert all(name in row["kernel"] for row in answer["rows"])
+    assert ask(session, "kernels", "--match", "nothing has this")["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["kernls"], "did you mean kernels"),
+        (["line"], "line takes what it is about: line FILE:N"),
+        (["line", "12"], "a line is given as FILE:NUMBER"),
+        (["line", "none.py:1"], "no source file 'none.py'; it has: "),
+        (["node", "nothing_like_it"], "no graph has a node 'nothing_like_it'"),
+        (["kernel", "nothing_like_it"], "no kernel is called 'nothing_like_it'; there are: "),
+        (["nodes", "nothing like it"], "no graph is called 'nothing like it'; there are: "),
+        (["code", "nothing like it"], "no text is called 'nothing like it'; there are: "),
+        (["breaks", "model.py"], "breaks takes nothing after it; --match TEXT"),
+        (["kernels", "--fields", "nothing"], "no row has a field 'nothing'; there are: kernel"),
+        (["diff", "none.fxs"], "there is no file 'none.fxs'"),
+        (["find", " "], "find takes "),
+    ],
+)
+def test_a_question_asked_wrongly_says_what_there_is(
+    session: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["ask", str(session), *words]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_a_line_after_the_end_of_a_file_is_refused_with_its_length(
+    session: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = first_source_line(session).rsplit(":", 1)[0]
+    assert main(["ask", str(session), "line", f"{name}:999999"]) == 2
+    assert "so there is no line 999999" in capsys.readouterr().err
+
+
+def test_an_answer_too_short_to_be_one_is_refused(
+    session: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["ask", str(session), "--characters", "10"])
+    assert "at least 1,000" in capsys.readouterr().err
+
+
+def test_what_changed_between_two_captures(captured: Captured, ask: Ask, tmp_path: Path) -> None:
+    """A break that was added, and an operator, are named with their lines."""
+    before, after = tmp_path / "net.py", tmp_path / "other" / "net.py"
+    program = (
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        y = x.relu()\n"
+        "        return y * 2\n"
+        "def get_inputs():\n"
+        "    return (torch.ones(4, 4),)\n"
+    )
+    before.write_text(program)
+    after.parent.mkdir()
+    after.write_text(
+        program.replace("y = x.relu()\n", "y = x.relu()\n        print(y.sum().item())\n")
+    )
+    sessions = [
+        captured(f"{file}:Net", inputs="torch.ones(4, 4)", train=False) for file in (before, after)
+    ]
+    answer = ask(sessions[0], "diff", str(sessions[1]))
+    added = [row for row in answer["rows"] if row["what"] == "only after"]
+    breaks = [row for row in added if row["name"] == "graph breaks"]
+    assert {row["at"].rsplit("/", 1)[-1] for row in breaks} == {"net.py:5"}
+    assert not [row for row in answer["rows"] if row["what"] == "only before"]
+
+
+def test_pages_are_read_when_they_are_asked_for() -> None:
+    read: list[tuple[int, int]] = []
+
+    def page(start: int, stop: int) -> list[dict[str, Any]]:
+        read.append((start, stop))
+        return [{"number": number} for number in range(start, stop)]
+
+    answer = Answer("Many.", Pages(100_000, page))
+    text = answer_text("nodes", answer, {"session": "x"}, Selection(limit=3, skip=70_000))
+    assert read == [(70_000, 70_003)]
+    assert json.loads(text)["rows"] == [{"number": 70_000 + index} for index in range(3)]
+
+
+def test_control_characters_are_written_as_escapes() -> None:
+    answer = Answer("a\x1b[31m\x9b31m\x7f", [{"text": "\x85 é"}])
+    text = answer_text("overview", answer, {}, Selection())
+    assert not any(0x7F <= ord(character) < 0xA0 or character == "\x1b" for character in text)
+    assert json.loads(text)["answer"] == "a\x1b[31m\x9b31m\x7f"
+    assert "é" in text
+
+
+def test_one_enormous_row_is_cut_and_says_so() -> None:
+    answer = Answer("One.", [{"text": "x" * 100_000, "items": list(range(10_000))}])
+    text = answer_text("overview", answer, {}, Selection())
+    assert len(text) <= 12_000
+    content = json.loads(text)
+    assert "more characters" in content["rows"][0]["text"]
+    assert any("texts end after" in note for note in content["left_out"])

@@ -327,6 +327,7 @@ class VerifyingScript:
         else:
             comparison.is_run_built = True
             built = comparing.compared(run.seen, is_built=True)
+            comparison.leave_out_too(built)
             if built.differences or not built.prints_equal:
                 self._add_differences(comparing, comparison, run.seen, built)
 

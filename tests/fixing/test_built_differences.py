@@ -20,7 +20,7 @@ from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
 from fx_explorer.instruments.fixes.measure.programs import why_not_built
 from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, add_built, compared
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program.equal_results import is_within_tolerance
+from fx_explorer.program.equal_results import Precision, is_within_tolerance
 from tests.fixing.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"
@@ -231,12 +231,16 @@ def test_built_code_of_16_bits_may_round_in_other_places() -> None:
     assert not is_within_tolerance(fused, eager)
     narrow = torch.finfo(torch.bfloat16).eps / 2
     wide = exact + noise  # a result in float32 that was computed in 16 bits
-    assert near.are_tensors_near(eager, fused, narrow, is_built=True)
-    assert near.are_tensors_near(exact, wide, narrow, is_built=True)
+    assert near.are_tensors_near(eager, fused, Precision(narrow), is_built=True)
+    assert near.are_tensors_near(exact, wide, Precision(narrow), is_built=True)
     assert not near.are_tensors_near(exact, wide, is_built=True)
-    assert not near.are_tensors_near(eager, (exact * 1.1).bfloat16(), narrow, is_built=True)
-    assert not near.are_tensors_near(eager, exact.flip(0).bfloat16(), narrow, is_built=True)
-    assert not near.are_tensors_near(exact, exact + noise * 200, narrow, is_built=True)
+    assert not near.are_tensors_near(
+        eager, (exact * 1.1).bfloat16(), Precision(narrow), is_built=True
+    )
+    assert not near.are_tensors_near(
+        eager, exact.flip(0).bfloat16(), Precision(narrow), is_built=True
+    )
+    assert not near.are_tensors_near(exact, exact + noise * 200, Precision(narrow), is_built=True)
 
 
 def test_the_coarsest_numbers_of_a_program_are_known(tmp_path: Path) -> None:

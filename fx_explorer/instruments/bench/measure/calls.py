@@ -161,13 +161,10 @@ class Caller:
         """Return an uncompiled caller for a copy of the program in another precision."""
         network = copy.deepcopy(self.target.network)
 
-        def converted(tensor: torch.Tensor) -> torch.Tensor:
-            return _in_dtype(tensor, dtype)
-
-        wide = self.target.with_arguments(self.target.arguments.changed(converted))
+        wide = self.target.with_arguments(arguments_in_dtype(self.target.arguments, dtype))
         if network is None:
             return replace(self, target=wide)
-        network.to(dtype)
+        convert_network(network, dtype)
         is_method = self.target.kind != "module"
         if is_method:
             function = getattr(network, self.target.callable.__name__)
@@ -251,6 +248,18 @@ def _other_values(tensor: torch.Tensor) -> torch.Tensor:
     else:
         changed = turned
     return changed.to(tensor.dtype).requires_grad_(tensor.requires_grad)
+
+
+def arguments_in_dtype(arguments: Arguments, dtype: torch.dtype) -> Arguments:
+    """Return the arguments with all floating-point and complex tensors in a precision."""
+    return arguments.changed(lambda tensor: _in_dtype(tensor, dtype))
+
+
+def convert_network(network: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Convert parameters and buffers to a precision, in place. ``Module.to`` would drop the
+    imaginary part of complex ones.
+    """
+    network._apply(lambda tensor: _in_dtype(tensor, dtype))
 
 
 def _in_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

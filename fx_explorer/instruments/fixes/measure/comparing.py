@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fx_explorer.instruments.fixes.measure import near
+from fx_explorer.instruments.fixes.measure.float64_judge import Float64Judge, ValueOfCall
 from fx_explorer.instruments.fixes.measure.near import Distance
 from fx_explorer.instruments.fixes.measure.observing import WHILE_COMPILING
 from fx_explorer.instruments.fixes.measure.outside import READS
@@ -26,6 +27,7 @@ from fx_explorer.instruments.fixes.measure.varying import (
     that_differ,
 )
 from fx_explorer.model import Verification
+from fx_explorer.program.equal_results import Precision, is_within_tolerance, root_mean_square
 
 MAX_DIFFERENCES = 12
 
@@ -54,6 +56,12 @@ class Comparison:
     """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
     rounding: float = near.ROUNDING
     """Relative rounding error of the coarsest numbers that the program computes with."""
+    judge: Float64Judge | None = None
+    """The original's results in float64, where they are at hand."""
+    rounded: set[ValueOfCall] = field(default_factory=set)
+    """Values that differ by what may be rounding, for which no result in float64 was at hand."""
+    near_by_direction: set[ValueOfCall] = field(default_factory=set)
+    """Those of ``rounded`` that are farther apart than the tolerance of their dtype."""
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     different: set[str] = field(default_factory=set)
@@ -85,12 +93,15 @@ class Comparison:
     once.
     """
     _places: dict[str, str] = field(default_factory=dict)
+    _inputs: str = ""
+    """The inputs of the call that is being compared now, in words."""
     _call: str = ""
-    """Describes the inputs of the call that is being compared now."""
+    """The same, as a phrase."""
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
-        self._call = f"with {original['call']}"
+        self._inputs = original["call"]
+        self._call = f"with {self._inputs}"
         call = f"{self._call}{self._how}"
         self._add_lines(original["printed"], changed["printed"])
         self._add_errors(original, changed)
@@ -155,11 +166,15 @@ class Comparison:
             self.differences += [
                 f"it prints {_short(line)} in addition{WITHOUT_COMPILING}" for line in other.new[:1]
             ]
-        for what in other.not_compared:
-            self._leave_out(what)
+        self.leave_out_too(other)
         self.other_messages += [
             text for text in other.other_messages if text not in self.other_messages
         ]
+
+    def leave_out_too(self, other: Comparison) -> None:
+        """Add what another comparison of the same calls could not compare."""
+        for what in other.not_compared:
+            self._leave_out(what)
 
     def _leave_out(self, what: str) -> None:
         if what not in self.not_compared:
@@ -201,6 +216,7 @@ class Comparison:
 
     def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         found, others = _by_name(before), _by_name(after)
+        sizes = _largest_of_kinds(found) if self.judge else {}
         for name, (kind, value) in found.items():
             if self._is_ignored(name):
                 if self.varying.keeps_form(name):
@@ -213,9 +229,13 @@ class Comparison:
             if name not in others:
                 self._differs(name, f"{text} is missing")
                 continue
-            difference = self._describe_values(
-                self._content(name, value), self._content(name, others[name][1]), self._place(text)
-            )
+            one, other = self._content(name, value), self._content(name, others[name][1])
+            if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+                difference = self._describe_tensors(
+                    one, other, name, self._place(text), sizes.get(kind, 0.0)
+                )
+            else:
+                difference = self._describe_values(one, other, name, self._place(text))
             if difference:
                 self._differs(name, text, difference)
         for name, (kind, _) in others.items():
@@ -348,21 +368,29 @@ class Comparison:
             pairs = zip(after, before, strict=True)
             self.moved = next((line for line, line_before in pairs if line != line_before), "")
 
-    def _describe_values(self, before: Any, after: Any, place: str) -> str:
+    def _describe_values(self, before: Any, after: Any, name: str, place: str) -> str:
         """Describe the difference between two values; empty without one. ``place`` names the value
         and the call.
         """
-        if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
-            return self._describe_tensors(before, after, place)
         is_equal = near.are_equal(before, after)
         if not is_equal and not self.is_uncompiled and type(before) is type(after) is float:
             self.apart[place] = near.distance_of_numbers(before, after)
-            is_equal = near.are_numbers_near(before, after, is_built=self.is_built)
+            exact = self._exact(name, torch.tensor(before))
+            is_equal = near.are_numbers_near(
+                before, after, Precision(self.rounding), exact, is_built=self.is_built
+            )
+            if not is_equal and self.is_built and exact is None:
+                self.rounded.add((self._inputs, name))
         if is_equal:
             return ""
         return f"was {_short(before)} and is {_short(after)}"
 
-    def _describe_tensors(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
+    def _describe_tensors(
+        self, before: torch.Tensor, after: torch.Tensor, name: str, place: str, group_size: float
+    ) -> str:
+        """Describe the difference between two tensors; empty without one. ``group_size`` is the
+        size of the largest result of the same kind.
+        """
         for what, one, other in (
             ("shape", _shape(before), _shape(after)),
             ("dtype", before.dtype, after.dtype),
@@ -374,11 +402,35 @@ class Comparison:
             self.apart[place] = apart
         if apart.largest > self.largest:
             self.largest, self.where = apart.largest, f"{place}{self._how}"
-        if not near.are_tensors_near(before, after, self.rounding, is_built=self.is_built):
+        precision = Precision(self.rounding, group_size=group_size)
+        exact = self._exact(name, before)
+        is_near = near.are_tensors_near(before, after, precision, exact, is_built=self.is_built)
+        if apart.largest and exact is None:
+            self._note_rounded(name, before, after, is_near)
+        if not is_near:
             return f"differs by up to {apart.largest:.3g}"
         if self.is_built or near.have_same_zero_signs(before, after):
             return ""
         return "a zero has another sign"
+
+    def _exact(self, name: str, eager: torch.Tensor) -> torch.Tensor | None:
+        if self.judge is None or self.is_uncompiled or not near.may_be_rounded(eager.dtype):
+            return None
+        return self.judge.exact((self._inputs, name), eager)
+
+    def _note_rounded(
+        self, name: str, before: torch.Tensor, after: torch.Tensor, is_near: bool
+    ) -> None:
+        """Note a value that a run in float64 could judge: any that is not bit by bit equal in a
+        program of 16 bits, else one that is too far away in built code.
+        """
+        is_narrow = self.rounding > near.ROUNDING
+        if not near.may_be_rounded(before.dtype) or not (is_narrow or self.is_built):
+            return
+        if is_narrow or not is_near:
+            self.rounded.add((self._inputs, name))
+        if is_narrow and not (self.is_built and is_within_tolerance(after, before)):
+            self.near_by_direction.add((self._inputs, name))
 
     def varies(self, run: Mapping[str, Any], other: Mapping[str, Any]) -> Varying:
         """Return the differences between two runs of the original that this object has compared, in
@@ -544,6 +596,15 @@ def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     return f"{text[: most - 1]}…"
+
+
+def _largest_of_kinds(values: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
+    """Return, for each kind, the size of the largest tensor (``root_mean_square``)."""
+    sizes: dict[str, float] = {}
+    for kind, value in values.values():
+        if isinstance(value, torch.Tensor):
+            sizes[kind] = max(sizes.get(kind, 0.0), root_mean_square(value))
+    return sizes
 
 
 def _shape(tensor: torch.Tensor) -> str:

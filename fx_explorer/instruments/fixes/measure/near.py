@@ -73,34 +73,61 @@ def may_be_rounded(dtype: torch.dtype) -> bool:
 
 
 def are_tensors_near(
-    before: torch.Tensor, after: torch.Tensor, rounding: float = ROUNDING, *, is_built: bool
+    before: torch.Tensor,
+    after: torch.Tensor,
+    precision: Precision | None = None,
+    exact: torch.Tensor | None = None,
+    *,
+    is_built: bool,
 ) -> bool:
     """Return whether two tensors of one shape and dtype are near enough. For built code, which
-    computes in another order, the rule for all results applies (``equal_results``). ``rounding`` is
-    the relative rounding error of the coarsest numbers of the program.
+    computes in another order, the rule for all results applies (``equal_results``). ``exact`` is
+    the original's result in float64, if there is one, and ``precision`` that of the program.
     """
+    precision = precision or Precision()
+    is_near = is_built or _are_near(before, after, before.dtype)
+    if exact is not None:
+        return is_near and compare_result(after, before, exact, precision).kind != "differs"
     if not is_built:
-        return _are_near(before, after, before.dtype)
+        return is_near
     if is_within_tolerance(after, before):
         return True
     # A fused kernel rounds less often than eager mode. PyTorch compares the results of programs of
     # 16 bits by their direction where no run in float64 is at hand.
-    if rounding <= ROUNDING:
+    if precision.rounding <= ROUNDING:
         return False
-    precision = Precision(ROUNDINGS * rounding)
+    precision = Precision(ROUNDINGS * precision.rounding)
     return compare_result(after, before, precision=precision).kind != "differs"
 
 
-def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
+def are_near_in_float64(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Return whether results of two runs in float64 are equal. Parts of a program that names its
+    dtypes may still be in float32.
+    """
+    return _are_near(before, after, torch.float32)
+
+
+def are_numbers_near(
+    before: float,
+    after: float,
+    precision: Precision | None = None,
+    exact: torch.Tensor | None = None,
+    *,
+    is_built: bool,
+) -> bool:
     """Return whether two numbers are as near as float32 tensors must be: they may come from such
     tensors, which compiled code computes in another order.
     """
     if before == after:  # zeros of another sign
         return is_built
     first, second = _as_tensors(before, after)
-    if is_built:
-        return is_within_tolerance(second, first, TOLERANCE)
-    return _are_near(first, second, torch.float32)
+    if not is_built:
+        return _are_near(first, second, torch.float32)
+    if is_within_tolerance(second, first, TOLERANCE):
+        return True
+    if exact is None:
+        return False
+    return compare_result(second.float(), first.float(), exact, precision).kind != "differs"
 
 
 def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) -> bool:

@@ -111,7 +111,8 @@ class Observer:
         self._train = train
         self._grad = grad
         self._code = code
-        self._networks = _networks(target, code.modules())
+        self.networks = _networks(target, code.modules())
+        """The networks that may be called, by the prefix of their names."""
         self._environment = dict(os.environ)
         self._process = ProcessState()
         self._calls = 0
@@ -128,7 +129,7 @@ class Observer:
     def state(self) -> dict[str, torch.Tensor]:
         """Return parameters and buffers by name, including those that a state_dict leaves out."""
         state: dict[str, torch.Tensor] = {}
-        for prefix, network in self._networks.items():
+        for prefix, network in self.networks.items():
             for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
                 state[f"{prefix}{name}"] = tensor.detach()
         return state
@@ -201,7 +202,7 @@ class Observer:
         if training is None:
             yield
             return
-        networks = self._networks.values()
+        networks = self.networks.values()
         modes = [(module, module.training) for network in networks for module in network.modules()]
         try:
             for network in networks:
@@ -269,14 +270,14 @@ class Observer:
             yield self.target.name, getattr(called, "__func__", called)
 
     def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
-        for prefix, network in self._networks.items():
+        for prefix, network in self.networks.items():
             yield from (
                 (f"{prefix}{name}", parameter) for name, parameter in network.named_parameters()
             )
 
     def _parameters_and_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         yield from self._parameters()
-        for prefix, network in self._networks.items():
+        for prefix, network in self.networks.items():
             yield from ((f"{prefix}{name}", buffer) for name, buffer in network.named_buffers())
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.instruments.fixes.measure.beyond_example import planned_calls
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
+from fx_explorer.instruments.fixes.measure.float64_judge import Float64Program
 from fx_explorer.instruments.fixes.measure.observing import Observer, seed
 from fx_explorer.instruments.fixes.measure.uncompiled import (
     OriginalAgain,
@@ -49,12 +50,17 @@ class OtherPrograms:
         """The original with its code built. It tells whether a difference in built code comes from
         the change or from Inductor.
         """
+        self.original_in_float64 = Float64Program(place, as_on_disk(request), self.original)
+        """The original in float64, by which the rounding of built code is judged."""
+        self.changed_in_float64 = Float64Program(place, request, self.original)
+        """The changed program in float64, where 16 bits do not tell whether it is the same."""
         self.again = [OriginalAgain(place, request, self.original) for _ in range(MOST_RUNS)]
         """Further runs of the original, made when a difference was found."""
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        others = (self.uncompiled, self.built, self.built_original, *self.again)
+        in_float64 = (self.original_in_float64, self.changed_in_float64)
+        others = (self.uncompiled, self.built, self.built_original, *in_float64, *self.again)
         for program in (self.original, *others):
             self._until.enter_context(program)
         return self

@@ -105,10 +105,25 @@ def compared(
     of the original.
     """
     from fx_explorer.instruments.fixes.measure.comparing import Comparison, describe_hidden
+    from fx_explorer.instruments.fixes.measure.float64_judge import (
+        SCRIPT_IN_FLOAT64,
+        tensors_within,
+        without_float64,
+    )
+    from fx_explorer.program.equal_results import rounding_of
 
     of_both = set(before["possible variables"]) & set(after["possible variables"])
     ignored = new_names | frozenset({*before["variables"], *after["variables"]} - of_both)
-    comparison = Comparison(is_built, is_uncompiled, ignored, frozenset(before["names"]), varying)
+    comparison = Comparison(
+        is_built,
+        is_uncompiled,
+        ignored,
+        frozenset(before["names"]),
+        varying,
+        rounding=rounding_of(
+            [*tensors_within(before["values"]), *tensors_within(before["returned"])]
+        ),
+    )
     of_varying_number = {
         name for name in before["counts"] if _number_of_calls(name) in varying.names
     }
@@ -119,6 +134,8 @@ def compared(
     for run, gradients in zip((one, other), _gradients(before, after), strict=True):
         run["values"]["gradient"] = {**run["values"].get("gradient", {}), **gradients}
     comparison.add(one, other)
+    if comparison.near_by_direction:
+        comparison.not_compared.append(without_float64(SCRIPT_IN_FLOAT64))
     comparison.not_compared += [
         *_left_out(before, after, both),
         *varying.describe(),

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -32,6 +33,7 @@ from fx_explorer.program.calling import without_compiling
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.fresh_inputs import PlannedCall
+from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.place import TargetPlace, users_code
 from fx_explorer.program.target import Target
 
@@ -153,10 +155,10 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
             yield
 
     try:
-        target, observer = _find_target(place, request, watched)
+        target, observer = find_uncompiled_target(place, request, watched)
         state = observer.state_at_first
         ways = ways_beyond(target, request.train is not False)
-        seen = _called(target, observer, ways)
+        seen = call_all(target, observer, ways)
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
         return {
             "problem": (
@@ -184,9 +186,11 @@ def _again_result(
 ) -> dict[str, Any]:
     take_free_places()
     try:
-        target, observer = _find_target(place, request, HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
+        target, observer = find_uncompiled_target(
+            place, request, HiddenCalls(AS_LONG_AS_COMPILING_S).watched
+        )
         observer.set_state(before["state"])
-        return {"seen": _called(target, observer, before["ways"], before["seen"])}
+        return {"seen": call_all(target, observer, before["ways"], before["seen"])}
     except Exception as error:  # noqa: BLE001 - as above
         return {"problem": f"it raises {one_line(error)}"}
 
@@ -206,15 +210,15 @@ def _changed_result(
     loading.install_texts(request.overlay)
     try:
         lookups = Lookups()
-        target, observer = _find_target(place, request, lookups.watched)
+        target, observer = find_uncompiled_target(place, request, lookups.watched)
         observer.set_state(before["state"])
-        seen = _called(target, observer, before["ways"], before["seen"])
+        seen = call_all(target, observer, before["ways"], before["seen"])
         return {"seen": seen, "names": observer.names_at_first, "lookups": lookups.count}
     except Exception as error:  # noqa: BLE001 - as above
         return {"failed": f"it raises {one_line(error)}"}
 
 
-def _find_target(
+def find_uncompiled_target(
     place: TargetPlace,
     request: CaptureRequest,
     watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
@@ -230,13 +234,20 @@ def _find_target(
     )
 
 
-def _called(
-    target: Target, observer: Observer, ways: list[Way], before: list[Any] | None = None
+def call_all(
+    target: Target,
+    observer: Observer,
+    ways: list[Way],
+    before: list[Any] | None = None,
+    change_arguments: Callable[[Arguments], Arguments] = lambda arguments: arguments,
 ) -> list[dict[str, Any] | None]:
     """Make all calls and return the observations of each; None for a call that took too long, here
-    or in ``before``.
+    or in ``before``. ``change_arguments`` is applied to the arguments of each.
     """
-    first, *others = planned_calls(target.arguments, ways)
+    first, *others = [
+        replace(call, arguments=change_arguments(call.arguments))
+        for call in planned_calls(target.arguments, ways)
+    ]
     began = time.monotonic()
     seen: list[dict[str, Any] | None] = [
         observer.first(target.callable, first.words, first.arguments).plain()

@@ -10,6 +10,9 @@ Four processes build the target and make the same calls in the same order:
 - the changed program with its code built (``programs.py``). Where it differs, a fifth process
   builds the original too.
 
+Where results differ by what may be rounding, the original also runs in float64, and in 16 bits the
+changed program too (``float64_judge.py``).
+
 Where something differs, the original runs once more (``OriginalAgain``): a value that is different
 in that run varies by itself, whatever is changed.
 
@@ -22,12 +25,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
-
-import torch
 
 from fx_explorer.instruments.fixes.measure import inductors_own
 from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, planned_calls
@@ -35,6 +36,12 @@ from fx_explorer.instruments.fixes.measure.comparing import (
     WITHOUT_COMPILING,
     Comparison,
     describe_hidden,
+)
+from fx_explorer.instruments.fixes.measure.float64_judge import (
+    Float64Judge,
+    compare_in_float64,
+    tensors_within,
+    without_float64,
 )
 from fx_explorer.instruments.fixes.measure.observing import Observation, Observer, describe_lookups
 from fx_explorer.instruments.fixes.measure.outside import asks_for_what_varies
@@ -106,11 +113,21 @@ def call_and_verify(
     words = [call.unlike_example or call.words for call in (first, *others)]
     kinds = [call.compiled_anew_for for call in (first, *others)]
     observed = [_plain(observation) for observation in seen]
-    original = CallsOfTheOriginal(before, words, [again.result for again in programs.again])
+    original = CallsOfTheOriginal(
+        before,
+        words,
+        [again.result for again in programs.again],
+        lambda: programs.original_in_float64.result,
+    )
     comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
     if not comparison.differences:
-        add_uncompiled(comparison, original, programs.uncompiled.result())
+        add_uncompiled(
+            comparison,
+            original,
+            programs.uncompiled.result(),
+            lambda: programs.changed_in_float64.result,
+        )
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
         add_built(
@@ -166,12 +183,18 @@ class CallsOfTheOriginal:
         before: Mapping[str, Any],
         words: Sequence[str],
         runs_again: Sequence[Callable[[], Mapping[str, Any]]] = (),
+        run_in_float64: Callable[[], Mapping[str, Any]] = lambda: {
+            "problem": "it was not asked for"
+        },
     ) -> None:
         """``before`` is the original's result; ``words`` describe the inputs of each call, or how
-        it differs from the example. Each of ``runs_again`` runs the original once more.
+        it differs from the example. Each of ``runs_again`` runs the original once more, and
+        ``run_in_float64`` in float64.
         """
         self.before = before
         self.words = words
+        self._run_in_float64 = run_in_float64
+        self._judge: Float64Judge | None = None
         self._varies_by_itself = VariesByItself(
             [functools.partial(self._varying_in, run) for run in runs_again],
             is_of_chance=asks_for_what_varies(before),
@@ -193,17 +216,37 @@ class CallsOfTheOriginal:
             before = self.before
         else:
             before = {**self.before, "seen": of_original}
-        return self._varies_by_itself.compared(
-            lambda varying: compared(
+
+        def compare(varying: Varying, judge: Float64Judge | None) -> Comparison:
+            return compared(
                 before,
                 seen,
                 names,
                 self.words,
                 varying,
+                judge,
                 is_built=is_built,
                 is_uncompiled=is_uncompiled,
             )
-        )
+
+        def compare_and_judge(varying: Varying) -> Comparison:
+            comparison = compare(varying, self._judge)
+            # Without torch.compile, the changed program is compared in float64 itself.
+            if not comparison.rounded or is_uncompiled:
+                return comparison
+            judged = compare(varying, self.in_float64)
+            if judged.near_by_direction:
+                judged.not_compared.append(without_float64(self.in_float64.problem))
+            return judged
+
+        return self._varies_by_itself.compared(compare_and_judge)
+
+    @property
+    def in_float64(self) -> Float64Judge:
+        """Run the original in float64, once, and return its results."""
+        if self._judge is None:
+            self._judge = Float64Judge.of(self._run_in_float64())
+        return self._judge
 
     def _varying_in(self, run_again: Callable[[], Mapping[str, Any]]) -> Varying | None:
         again = run_again()
@@ -231,24 +274,13 @@ def _state_at_first(before: Mapping[str, Any]) -> dict[str, Any]:
     return state
 
 
-def _tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """Yield the tensors in dicts and lists of results."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _tensors_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors_in(item)
-
-
 def compared(
     before: Mapping[str, Any],
     seen: Sequence[Mapping[str, Any] | None],
     names: Sequence[str],
     words: Sequence[str],
     varying: Varying = Varying(),  # noqa: B008 - it is never changed
+    judge: Float64Judge | None = None,
     *,
     is_built: bool = False,
     is_uncompiled: bool = False,
@@ -267,7 +299,8 @@ def compared(
         known,
         varying,
         at_first=_state_at_first(before),
-        rounding=rounding_of([*_tensors_in(before["state"]), *_tensors_in(before["seen"])]),
+        rounding=rounding_of([*tensors_within(before["state"]), *tensors_within(before["seen"])]),
+        judge=judge,
     )
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:
@@ -286,10 +319,13 @@ def compared(
 
 
 def add_uncompiled(
-    comparison: Comparison, original: CallsOfTheOriginal, result: Mapping[str, Any]
+    comparison: Comparison,
+    original: CallsOfTheOriginal,
+    result: Mapping[str, Any],
+    run_in_float64: Callable[[], Mapping[str, Any]],
 ) -> None:
     """Add the differences of the changed program when it runs without torch.compile (``result``, of
-    ``UncompiledProgram.result``).
+    ``UncompiledProgram.result``). ``run_in_float64`` runs it in float64.
     """
     if "problem" in result:
         comparison.not_compared.append(
@@ -302,6 +338,13 @@ def add_uncompiled(
         other = original.compared(result["seen"], result["names"], is_uncompiled=True)
         comparison.add_run_without_compiling(other)
         comparison.differences += describe_lookups(before["lookups"], result["lookups"])
+        if other.rounded and not comparison.differences:
+            differences, problem = compare_in_float64(
+                other.rounded, original.in_float64, run_in_float64
+            )
+            comparison.differences += differences
+            if problem:
+                comparison.not_compared.append(without_float64(problem))
         for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
             if one and not changed:
                 comparison.not_tried.append(
@@ -340,6 +383,7 @@ def add_built(
                 f"{' and '.join(dict.fromkeys(not_called))} with the code built"
             )
         comparison.is_run_built = True
+        comparison.leave_out_too(other)
         if other.differences:
             _add_differences(comparison, original, result, other, build_original())
 

@@ -8,7 +8,8 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,6 +19,30 @@ from fx_explorer.analysis.whole_session import Subject
 from fx_explorer.session import SessionReader
 
 RemedyState = Literal["tried", "not tried", "cannot be tried"]
+
+RemedyKind = Literal["code", "setting", "machine", "look", "report"]
+"""What a remedy is: a change of the user's code; a setting of torch's, in the code or the
+environment; a change of the machine; a command that shows more; a report to PyTorch.
+"""
+
+_BEGINNINGS: tuple[tuple[RemedyKind, str], ...] = (
+    ("report", r"Report it"),
+    ("look", r"See |Look for "),
+    ("machine", r"Install |Update |Use a Python "),
+    (
+        "setting",
+        r"Set (?:torch|TORCH)|Set \S+ before the first call|Switch the caches off|Let Inductor |"
+        r"Use (?:backend=|torch\.compile\()|Leave it out",
+    ),
+)
+"""Kind → a pattern of the first words of a remedy. What fits none is a change of the code."""
+
+_WHAT_IT_IS: dict[RemedyKind, str] = {
+    "code": "a change of your code",
+    "setting": "a setting",
+    "machine": "a change of this machine",
+}
+"""What a trial could change → the words for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +60,14 @@ class Remedy:
     """
     has_helped: bool = True
     """Whether the trial showed that it helps; without meaning where it was not tried."""
+
+    @property
+    def kind(self) -> RemedyKind:
+        """Return what the remedy is."""
+        for kind, beginning in _BEGINNINGS:
+            if re.match(beginning, self.text):
+                return kind
+        return "code"
 
     @property
     def is_refused(self) -> bool:
@@ -122,11 +155,21 @@ class Finding:
                 lines.append(f"- {remedy.description}{addition}")
         if self.can_try:
             lines.append("Not tried yet: x r in the app, fx-explorer diagnose --try.")
-        elif not is_tried and any(remedy.state == "not tried" for remedy in offered):
-            lines.append("Not tried: it is a change of your code.")
+        elif not is_tried:
+            lines += self._why_not_tried(offered)
         refused = [remedy for remedy in self.remedies if remedy.is_refused]
         lines += [f"No remedy here: {remedy.description}" for remedy in refused]
         return lines
+
+    def _why_not_tried(self, offered: Sequence[Remedy]) -> Iterator[str]:
+        """Yield why no trial makes what is offered. A command or a report to PyTorch changes
+        nothing that could be tried.
+        """
+        untried = [remedy for remedy in offered if remedy.state == "not tried"]
+        kinds = dict.fromkeys(remedy.kind for remedy in untried)
+        changed = [_WHAT_IT_IS[kind] for kind in kinds if kind in _WHAT_IT_IS]
+        if changed:
+            yield f"Not tried: it is {', '.join([*changed[:-2], ' or '.join(changed[-2:])])}."
 
 
 Find = Callable[[SessionReader], Iterator[Finding]]

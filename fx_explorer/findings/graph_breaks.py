@@ -50,6 +50,7 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     in_vain: list[DistinctBreak] = []
     around: list[DistinctBreak] = []
     optimizers: list[DistinctBreak] = []
+    of_package: dict[str, list[Finding]] = {}
     of_backend: dict[str, list[DistinctBreak]] = {}
     for graph_break in distinct_breaks(reader):
         if is_of_hooks(graph_break.file):
@@ -63,7 +64,14 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
         elif is_of_optimizer(graph_break):
             optimizers.append(graph_break)
         else:
-            yield _finding(reader, lines, graph_break)
+            finding = _finding(reader, lines, graph_break)
+            setting = next(remedies_in_transformers(reader, lines, graph_break), None)
+            if setting:
+                of_package.setdefault(setting.text, []).append(finding)
+            else:
+                yield finding
+    for findings in of_package.values():
+        yield _as_one(findings)
     for graph_breaks in of_backend.values():
         yield failed_backend(reader, graph_breaks)
     if in_vain:
@@ -72,6 +80,22 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
         yield steps_of_optimizers(optimizers)
     if around:
         yield _around(around)
+
+
+def _as_one(findings: list[Finding]) -> Finding:
+    """Return breaks that one setting of a package avoids as one finding, the first with what the
+    others show.
+    """
+    first, *others = findings
+    evidence = [*first.evidence]
+    for other in others:
+        evidence += [other.text, *other.evidence]
+    return replace(
+        first,
+        evidence=tuple(dict.fromkeys(evidence)),
+        count=sum(finding.count for finding in findings),
+        cost_s=sum(finding.cost_s for finding in findings),
+    )
 
 
 def _around(graph_breaks: list[DistinctBreak]) -> Finding:
@@ -141,7 +165,8 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
     tried = tried_fixes(reader, graph_break.file, graph_break.line, graph_break.registry_id)
     remedies = (*tried, *_remedies(reader, lines, graph_break), *options)
     is_layer_drop = bool(LAYER_DROP.search(graph_break.code))
-    hint = "" if options or is_layer_drop else _hint(lines, graph_break)
+    in_package = any(remedies_in_transformers(reader, lines, graph_break))
+    hint = "" if options or is_layer_drop or in_package else _hint(lines, graph_break)
     if hint:
         evidence.append(hint)
     if graph_break.registry_id == LOGGER_CALLED:

@@ -45,7 +45,7 @@ def group_remedies(
         return (*by_framework, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC)) if is_size else by_framework
     if not last.remedy or last.remedy == NO_REMEDY:
         return ()
-    if alternates(group) and last.change.kind != "requires_grad":
+    if alternates(group):
         return ()
     if not caller.is_users and last.change.where == "input" and not is_size:
         return ()  # a package gives the argument

@@ -18,6 +18,7 @@ from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
 from fx_explorer.findings.growing_containers import GROWS, is_filled_inside
 from fx_explorer.findings.recompile_remedies import SIZES, alternates, group_remedies
 from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.findings.transformers_breaks import installs_hooks
 from fx_explorer.instruments.recompiles.causes import (
     SHARED,
     ExplainedRecompile,
@@ -50,7 +51,11 @@ def find_recompiles(reader: SessionReader) -> Iterator[Finding]:
     before those that happened once.
     """
     at_limit = {hit.function for hit in limit_hits(reader)}
-    of_hooks = {row.name for row in first_variants(reader) if is_of_hooks(row.file)}
+    of_hooks = {
+        row.name
+        for row in first_variants(reader)
+        if is_of_hooks(row.file) or installs_hooks(row.file)
+    }
     groups = [
         group
         for group in recompile_groups(reader)

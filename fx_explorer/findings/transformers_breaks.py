@@ -32,6 +32,8 @@ def _known(file: str, code: str, text: str, on_model: str = "") -> _KnownBreak:
 
 _IN_TRANSFORMERS = r"[/\\]transformers[/\\]"
 
+_INSTALLS_HOOKS = r"[/\\]transformers[/\\]utils[/\\]output_capturing\.py$"
+
 _KNOWN_BREAKS = (
     _known(
         r"[/\\](?:transformers|peft)[/\\]",
@@ -41,7 +43,7 @@ _KNOWN_BREAKS = (
         "parameters without it.",
     ),
     _known(
-        r"[/\\]transformers[/\\]utils[/\\]output_capturing\.py$",
+        _INSTALLS_HOOKS,
         "",
         "Call the model once before you give it to torch.compile: transformers then has "
         "installed the hooks that collect hidden states and attentions, which it does in the "
@@ -91,6 +93,13 @@ def remedies_in_transformers(
             changes = _changes(reader, lines, known.on_model) if known.on_model else {}
             yield Remedy(known.text, changes=changes)
             return
+
+
+def installs_hooks(file: str) -> bool:
+    """Return whether a file is that of the code with which transformers installs hooks in the first
+    call of a model.
+    """
+    return re.search(_INSTALLS_HOOKS, file) is not None
 
 
 LAYER_DROP = re.compile(r"\b(?:layer_?drop|skip_the_layer)\b")

@@ -119,6 +119,10 @@ HELPED = replace(SET, state="tried", result="no graph break.")
 REFUSED = replace(SET, state="tried", result="the program then stops.", has_helped=False)
 
 EDIT = Remedy("Edit the line.")
+REPORT = Remedy("Report it to PyTorch.")
+LOOK = Remedy("See fx-explorer memory TARGET.")
+INSTALL = Remedy("Install a C++ compiler.")
+BACKEND = Remedy('Use torch.compile(…, backend="aot_eager").')
 
 
 @pytest.mark.parametrize(
@@ -132,6 +136,18 @@ EDIT = Remedy("Edit the line.")
             ],
         ),
         ((EDIT,), ["Suggestion: Edit the line.", "Not tried: it is a change of your code."]),
+        ((REPORT,), ["Suggestion: Report it to PyTorch."]),
+        ((LOOK,), ["Suggestion: See fx-explorer memory TARGET."]),
+        (
+            (INSTALL, BACKEND, EDIT),
+            [
+                "Suggestions, one of these:",
+                "- Install a C++ compiler.",
+                '- Use torch.compile(…, backend="aot_eager").',
+                "- Edit the line.",
+                "Not tried: it is a change of this machine, a setting or a change of your code.",
+            ],
+        ),
         ((HELPED,), ["What to do: Set the option. Tried: no graph break."]),
         ((REFUSED,), ["No remedy here: Set the option. Tried: the program then stops."]),
         (

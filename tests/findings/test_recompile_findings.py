@@ -344,6 +344,27 @@ def test_training_and_evaluation_are_no_problem(tmp_path: Path) -> None:
     assert all("nothing is to be done" in row.explanation for row in rows)
 
 
+def test_a_gan_calls_its_critic_with_and_without_gradients_of_the_input(tmp_path: Path) -> None:
+    """Both networks train: the critic sees the generator's output detached, and attached."""
+    generator, critic = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def program(compile_: Compile) -> None:
+        score = compile_(lambda x: critic(x).mean())
+        for _ in range(2):
+            fake = generator(torch.ones(2, 4))
+            critic.requires_grad_(True)
+            score(fake.detach()).backward()
+            critic.requires_grad_(False)
+            score(fake).backward()
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    (finding,) = of_kind(reader, "recompile")
+    assert "requires_grad" in finding.text
+    assert finding.severity == "notice"
+    assert not finding.remedies, "the program needs both"
+    assert "nothing is to be done" in finding.explanation
+
+
 def test_many_values_of_a_number_stay_a_problem(tmp_path: Path) -> None:
     x = torch.ones(4)
     reader = calls(lambda x, n: x * n, [(x, 0.1), (x, 0.2), (x, 0.3)], tmp_path)

@@ -55,6 +55,61 @@ def test_layers_that_are_dropped_at_random_are_told_as_that(
     assert has_hint != is_layer_drop
 
 
+PACKAGE = """
+import torch
+
+
+def lock(x):
+    torch._dynamo.graph_break()
+    return x + 1
+
+
+def install(x):
+    x = lock(x)
+    torch._dynamo.graph_break()
+    return x * 2
+"""
+
+SCRIPT = """
+import sys
+
+import torch
+
+sys.path.insert(0, {folder!r})
+from {module} import install
+
+compiled = torch.compile(lambda x: install(x) * 3, backend="eager")
+compiled(torch.ones(2))
+compiled(torch.ones(2, 2))
+"""
+
+
+@pytest.mark.parametrize(("module", "is_known"), [("output_capturing", True), ("others", False)])
+def test_what_one_call_in_transformers_avoids_is_one_finding(
+    module: str, is_known: bool, tmp_path: Path, captured: Captured, reader: OpenedReader
+) -> None:
+    folder = tmp_path / "transformers" / "utils"
+    folder.mkdir(parents=True)
+    (folder / f"{module}.py").write_text(PACKAGE)
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT.format(folder=str(folder), module=module))
+    found = findings(reader(captured(file)))
+    breaks = [row for row in found if row.kind == "graph break"]
+    assert len(breaks) == (1 if is_known else 2)
+    assert sum(row.count for row in breaks) >= 4
+    if is_known:
+        (one,) = breaks
+        assert [remedy.text.partition(":")[0] for remedy in one.remedies] == [
+            "Call the model once before you give it to torch.compile"
+        ]
+        lines = "".join(one.evidence)
+        assert all(f"output_capturing.py:{line} breaks" in one.text + lines for line in (6, 12))
+        assert "torch's hint" not in lines
+    recompiles = [row for row in found if row.kind == "recompile"]
+    of_package = [row for row in recompiles if "install" in row.text or "lock" in row.text]
+    assert bool(of_package) != is_known
+
+
 def test_layers_that_are_always_computed_are_one_graph() -> None:
     layer = torch.nn.Linear(4, 4)
 

@@ -1,14 +1,18 @@
-"""Writes docs/reference/config-schema.json: the JSON Schema of the configuration file, for editors
-that check TOML as it is written.
+"""Writes docs/reference/config-schema.json and docs/reference/check-schema.json: the JSON Schemas of
+the configuration file and of [tool.fx-explorer.check] in pyproject.toml, for editors that check TOML
+as it is written.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
 
 from fx_explorer.client.history_settings import HistorySettings
+from fx_explorer.command_line.check_table import entry_options
+from fx_explorer.command_line.judging import ALLOWED
 from fx_explorer.tui.commands import COMMANDS, keys_of
 from fx_explorer.tui.config import AFTER_FIX, SETTINGS, THEMES
 
@@ -91,9 +95,55 @@ def schema() -> dict[str, object]:
     }
 
 
-def main(file: Path) -> None:
-    file.write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+CHECK_FILE = FILE.with_name("check-schema.json")
+
+
+def check_schema() -> dict[str, object]:
+    options = {
+        name: {**_type_of(action), "description": str(action.help)}
+        for name, action in entry_options().items()
+    }
+    options["allow"] = {
+        "type": "array",
+        "items": {"enum": list(ALLOWED)},
+        "description": "What every check requires, and this one does not.",
+    }
+    target = {"type": "string", "minLength": 1, "description": "A target, or a session."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "[tool.fx-explorer.check] of pyproject.toml",
+        "description": "The targets that fx-explorer check without a target checks. Options that "
+        "stand beside them hold for every target that does not say otherwise.",
+        "type": "object",
+        "properties": options,
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"target": target, **options},
+            "required": ["target"],
+            "additionalProperties": False,
+        },
+    }
+
+
+def _type_of(action: argparse.Action) -> dict[str, object]:
+    """Return the type of an option's value, as command_line/check_table.py reads it."""
+    if isinstance(action, argparse.BooleanOptionalAction) or action.nargs == 0:
+        return {"type": "boolean"}
+    value: dict[str, object] = {"type": ["string", "number"]}
+    if action.nargs == 2:
+        pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+        return {"type": "array", "items": pair}
+    if isinstance(action.default, list):
+        return {"anyOf": [value, {"type": "array", "items": value}]}
+    return value
+
+
+def main(file: Path, check_file: Path) -> None:
+    for path, content in ((file, schema()), (check_file, check_schema())):
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        path.write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FILE)
+    files = [Path(name) for name in sys.argv[1:3]]
+    main(*(files or (FILE, CHECK_FILE)))

@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "report": "report what happened as JSON, for a target or a session",
     "ask": "answer one question about a session as bounded JSON, for programs and agents",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
+    "bisect": "find the commit, or release of torch, since which a check fails, and what changed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "ranks": (
         "say where the ranks of a job agree, and where they first diverge, from their "
@@ -137,7 +138,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "options",
         "ranks",
     ),
-    "improve": ("study", "diagnose", "fix", "issue", "dynamic", "diff", "check"),
+    "improve": ("study", "diagnose", "fix", "issue", "dynamic", "diff", "check", "bisect"),
     "measure": ("bench", "numerics", "ledger", "profile", "memory", "modules"),
     "backends": ("backends", "support"),
     "agents": ("ask", "mcp", "skill"),

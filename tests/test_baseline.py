@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.cli import main
+from fx_explorer.model import Outcome
 from fx_explorer.overview.baseline import (
     KINDS,
     Baseline,
@@ -20,7 +21,7 @@ from fx_explorer.overview.baseline import (
     read_baseline,
 )
 from fx_explorer.overview.checks import Check, CheckFinding
-from fx_explorer.report.check_formats import sarif, summary
+from fx_explorer.report.check_formats import CheckedTarget, sarif, summary
 from fx_explorer.session import SessionReader
 from tests.conftest import Captured
 
@@ -267,7 +268,7 @@ def test_fingerprints_stay_when_lines_move() -> None:
 def test_a_summary_mentions_nobody() -> None:
     finding = CheckFinding("m|x.py", 3, "@octocat <b>")
     check = Check("max-graph-breaks", 0, "1 hit", (finding,), is_met=False)
-    text = summary([check], "t`.py")
+    text = summary([CheckedTarget("t`.py", (check,), Outcome("finished"))])
     assert "@octocat" not in text
     assert "<b>" not in text
     assert "m\\|x.py" in text

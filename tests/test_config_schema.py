@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from fx_explorer.command_line.check_table import read_table
 from fx_explorer.commands import keys
 from fx_explorer.outside_file import read_toml
 from fx_explorer.tui.commands import COMMANDS
@@ -21,6 +22,8 @@ from fx_explorer.tui.config import SETTINGS, parse_config
 from tests.conftest import ROOT
 
 FILE = ROOT / "docs" / "reference" / "config-schema.json"
+CHECK_FILE = FILE.with_name("check-schema.json")
+CHECK_PAGE = ROOT / "docs" / "share" / "check.md"
 PAGE = ROOT / "docs" / "reference" / "config.md"
 
 
@@ -32,14 +35,30 @@ def schema() -> dict[str, Any]:
 
 
 def test_it_is_up_to_date(tmp_path: Path) -> None:
-    written = tmp_path / "schema.json"
+    written, of_check = tmp_path / "schema.json", tmp_path / "check.json"
     subprocess.run(
-        [sys.executable, "docs/write_config_schema.py", str(written)],
+        [sys.executable, "docs/write_config_schema.py", str(written), str(of_check)],
         cwd=ROOT,
         timeout=60,
         check=True,
     )
     assert FILE.read_text() == written.read_text(), "run: python docs/write_config_schema.py"
+    assert CHECK_FILE.read_text() == of_check.read_text(), "run: python docs/write_config_schema.py"
+
+
+def test_the_table_of_a_check_that_the_page_shows_is_accepted(tmp_path: Path) -> None:
+    (shown,) = re.findall(
+        r"```toml\n(\[tool\.fx-explorer\.check\].*?)```", CHECK_PAGE.read_text(), re.DOTALL
+    )
+    file = tmp_path / "pyproject.toml"
+    file.write_text(shown)
+    entries = read_table(file)
+    assert len(entries) > 1
+    validator = jsonschema.Draft202012Validator(json.loads(CHECK_FILE.read_text()))
+    table = read_toml(file)["tool"]["fx-explorer"]["check"]
+    assert list(validator.iter_errors(table)) == []
+    assert not validator.is_valid({"net": {"target": "m.py", "max-kernel": 1}})
+    assert not validator.is_valid({"net": {"max-kernels": 1}})
 
 
 def test_every_setting_and_command_is_in_it(schema: dict[str, Any]) -> None:

@@ -51,10 +51,11 @@ def is_of_package(arguments: argparse.Namespace) -> bool:
     return arguments.target in getattr(arguments, "packages", {})
 
 
-def add_target_argument(parser: argparse.ArgumentParser) -> None:
+def add_target_argument(parser: argparse.ArgumentParser, *, may_be_missing: bool = False) -> None:
     parser.add_argument(
         "target",
         metavar="X",
+        nargs="?" if may_be_missing else None,
         help="a session (file.fxs), or a target, which is captured first: file.py, "
         "file.py:object, model.pt2 …",
     )

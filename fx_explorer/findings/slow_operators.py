@@ -97,10 +97,11 @@ def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fall
     calls: dict[tuple[str, tuple[int, int]], _Fallbacks] = {}
     for kernel in rows:
         of_kernel = nodes.get(kernel.id, [])
-        lines = [line for line in lines_of_nodes(reader, of_kernel).values() if line[0]]
+        lines = lines_of_nodes(reader, _own_nodes(reader, kernel, of_kernel))
+        lines = lines or lines_of_nodes(reader, of_kernel)
         if not lines:
             continue
-        known = calls.setdefault((_operator(kernel.name), lines[0]), _Fallbacks())
+        known = calls.setdefault((_operator(kernel.name), next(iter(lines.values()))), _Fallbacks())
         known.nodes.update(of_kernel)
         known.is_custom = _namespace(kernel.name) not in _PYTORCHS
         if kernel.direction == "backward":
@@ -108,6 +109,14 @@ def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fall
         else:
             known.forward += 1
     return calls
+
+
+def _own_nodes(reader: SessionReader, kernel: model.Kernel, nodes: list[int]) -> list[int]:
+    """Return those of a call's nodes that are its operator. What computes its input is among them
+    where that became a part of the call.
+    """
+    operator = _operator(kernel.name)
+    return [row.id for row in reader.by_ids(model.Node, nodes) if _operator(row.target) == operator]
 
 
 def _is_better(name: str) -> bool:

@@ -93,8 +93,10 @@ class Baseline:
     target: str
     torch: str
     device: str
-    sizes: tuple[str, ...]
-    """Types and shapes of the tensors that the first graph takes, without parameters."""
+    sizes: tuple[str, ...] | None
+    """Types and shapes of the tensors that the first graph takes, without parameters; None where
+    they are not known, and are taken to be the same.
+    """
     figures: Mapping[str, Figure]
 
     def to_json(self) -> str:
@@ -108,7 +110,7 @@ class Baseline:
             "target": self.target,
             "torch": self.torch,
             "device": self.device,
-            "sizes": list(self.sizes),
+            "sizes": None if self.sizes is None else list(self.sizes),
             "figures": figures,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -211,7 +213,9 @@ def _sizes(reader: SessionReader) -> Iterator[str]:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Return the baseline of a file. Raises UsageError for a file that is none."""
+    """Return the baseline of a file, or of a JSON report. Raises UsageError for a file that is
+    neither.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -220,6 +224,8 @@ def read_baseline(path: Path) -> Baseline:
         raise UsageError(f"--baseline {path} is not a baseline: {error}") from error
     if not isinstance(content, dict):
         raise UsageError(f"--baseline {path} is not a baseline; --update writes one")
+    if is_report(content):
+        return _from_report(content, path)
     version = content.get("fx-explorer baseline")
     if version != VERSION:
         what = f"of version {version}" if isinstance(version, int) else "no baseline"
@@ -232,6 +238,24 @@ def read_baseline(path: Path) -> Baseline:
         ) from error
 
 
+def is_report(content: dict[str, Any]) -> bool:
+    return str(content.get("schema", "")).startswith("fx-explorer/report/")
+
+
+def _from_report(content: dict[str, Any], path: Path) -> Baseline:
+    from fx_explorer.overview.report_baseline import SCHEMA, baseline_of_report
+
+    if content["schema"] != SCHEMA:
+        raise UsageError(f"--baseline {path} is a report of version {content['schema']}")
+    try:
+        return baseline_of_report(content, Path.cwd())
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"--baseline {path} is a report that is damaged, or of parts only ({error!r}): write a "
+            "whole one with fx-explorer report X --format json"
+        ) from error
+
+
 def _from_json(content: dict[str, Any]) -> Baseline:
     figures = {}
     for name, figure in content["figures"].items():
@@ -241,7 +265,7 @@ def _from_json(content: dict[str, Any]) -> Baseline:
         str(content["target"]),
         str(content["torch"]),
         str(content["device"]),
-        tuple(map(str, content["sizes"])),
+        None if content["sizes"] is None else tuple(map(str, content["sizes"])),
         figures,
     )
 
@@ -310,7 +334,8 @@ def _why_not(kind: Kind, before: Baseline, now: Baseline) -> str:
         return f"the baseline is of torch {before.torch}, this is {now.torch}"
     if kind.depends_on and before.device != now.device:
         return f"the baseline is of {before.device}, this is {now.device}"
-    if kind.depends_on == "sizes" and before.sizes != now.sizes:
+    is_known = before.sizes is not None and now.sizes is not None
+    if kind.depends_on == "sizes" and is_known and before.sizes != now.sizes:
         return "the inputs have other sizes or types than those of the baseline"
     return ""
 

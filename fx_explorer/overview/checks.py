@@ -29,6 +29,9 @@ OTHERS_NAMED = 5
 BASELINE = "baseline-"
 """Beginning of the conditions of a baseline's figures."""
 
+EXPECTED = "expected-"
+"""Beginning of the conditions of the columns of an expected CSV file."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
@@ -62,6 +65,8 @@ class Check:
     met.
     """
     is_met: bool = True
+    is_known: bool = True
+    """Whether the figure is known. One that is not known does not meet the condition."""
     allowed_by: str = ""
     """The option that drops this condition, if every check has it by default; else empty."""
 
@@ -69,6 +74,8 @@ class Check:
     def option(self) -> str:
         if self.condition.startswith(BASELINE):
             return "--baseline" if self.is_met else "--baseline; --update accepts it"
+        if self.condition.startswith(EXPECTED):
+            return "--expected"
         if self.allowed_by:
             return f"if that is meant: --{self.allowed_by}"
         if self.condition.startswith(("no-", "expect-fused", "close-to-eager")):

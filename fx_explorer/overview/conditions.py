@@ -76,7 +76,7 @@ def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
     why = why_not_in_text(reader, _SUBJECTS[condition])
     if not why:
         return None
-    return Check(condition, limit, why.removesuffix("."), is_met=False)
+    return Check(condition, limit, why.removesuffix("."), is_met=False, is_known=False)
 
 
 # what is asked for
@@ -154,7 +154,7 @@ def _skipped_frames(reader: SessionReader, limit: int, own: Path | None) -> Chec
             "a log does not record every function that runs in eager mode: capture the "
             "program to check it"
         )
-        return Check("no-skipped-frames", limit, text, is_met=False)
+        return Check("no-skipped-frames", limit, text, is_met=False, is_known=False)
     left = list(left_findings(reader, own))
     measured = f"{counted(len(left), 'function')} not compiled"
     return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
@@ -219,7 +219,7 @@ def _saved_bytes(reader: SessionReader, limit: int, own: Path | None) -> Check:
     saved = saved_total(reader)
     if saved.unknown_sizes:
         text = f"{counted(saved.unknown_sizes, 'saved tensor')} of unknown size"
-        return Check("max-saved-bytes", limit, text, is_met=False)
+        return Check("max-saved-bytes", limit, text, is_met=False, is_known=False)
     biggest = sorted(saved_values(reader), key=lambda value: -value.saved.size_bytes)
     findings = (
         CheckFinding(
@@ -236,7 +236,7 @@ def _peak(reader: SessionReader, limit: int, own: Path | None) -> Check:
     memory = known_memory(reader)
     if memory is None:
         text = "the peak of a step cannot be predicted (fx-explorer memory says why)"
-        return Check("max-peak", limit, text, is_met=False)
+        return Check("max-peak", limit, text, is_met=False, is_known=False)
     peak = memory.used.peak.total_bytes
     return _at_most("max-peak", limit, peak, f"predicted peak memory of {size(peak)}", iter(()))
 
@@ -255,7 +255,7 @@ def _close_to_eager(reader: SessionReader, limit: int, own: Path | None) -> Chec
     numerics = numerics_of(reader)
     if numerics is None:
         text = "results were not compared with eager mode"
-        return Check("close-to-eager", limit, text, is_met=False)
+        return Check("close-to-eager", limit, text, is_met=False, is_known=False)
     first, *others = verdict(numerics)
     if not is_wrong(numerics):
         return Check("close-to-eager", limit, first)

@@ -15,48 +15,97 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree
 
 from fx_explorer import __version__
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
-from fx_explorer.overview.checks import Check, CheckFinding
+from fx_explorer.overview.checks import Check, CheckFinding, relative_to
+from fx_explorer.overview.ci_rows import CiRow
 
 SUITE = "fx-explorer check"
 
 
-def junit_xml(
-    checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float
-) -> str:
-    """Return the document. A run that did not end well is a further test case, with an error: its
-    numbers are partial.
+@dataclass(frozen=True, slots=True)
+class CheckedTarget:
+    """A target, or a session, with its judged conditions."""
+
+    name: str
+    checks: tuple[Check, ...]
+    outcome: Outcome | None = None
+    """How its capture ended; None for one that has not ended."""
+    duration_s: float = 0.0
+    row: CiRow | None = None
+    """Its row of a CSV file; None for a target that could not be started."""
+
+    @property
+    def problem(self) -> str:
+        """Return why its numbers are of a part of the program; empty for a program that ran to its
+        end.
+        """
+        if self.outcome is None:
+            return "the capture has not ended: the session is a part of it"
+        # A script that ends with ``sys.exit(0)`` has ended well.
+        if self.outcome.went_well:
+            return ""
+        kind = self.outcome.kind.replace("_", " ")
+        return f"{kind}: {self.outcome.message}".removesuffix(": ")
+
+    def relative_to(self, folder: Path) -> CheckedTarget:
+        """Return the same with files below ``folder`` named relative to it."""
+        return replace(self, checks=tuple(relative_to(check, folder) for check in self.checks))
+
+
+def junit_xml(targets: Sequence[CheckedTarget]) -> str:
+    """Return the document: a suite for each target. A run that did not end well is a further test
+    case, with an error: its numbers are partial.
     """
-    problem = _problem(outcome)
-    counts = {
-        "tests": len(checks) + bool(problem),
-        "failures": sum(not check.is_met for check in checks),
-        "errors": int(bool(problem)),
-        "skipped": 0,
-        "time": f"{duration_s:.3f}",
-    }
-    attributes = {name: str(value) for name, value in counts.items()}
-    root = ElementTree.Element("testsuites", {"name": SUITE, **attributes})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": xml_safe(target), **attributes})
-    for check in checks:
-        _add_case(suite, check, target)
-    if problem:
-        case = ElementTree.SubElement(
-            suite, "testcase", {"classname": xml_safe(target), "name": "run", "time": "0.000"}
-        )
-        kind = outcome.kind if outcome else "incomplete"
-        ElementTree.SubElement(
-            case, "error", {"message": xml_safe(problem), "type": kind}
-        ).text = xml_safe(problem)
+    counts = [_junit_counts(target) for target in targets]
+    together = {name: sum(each[name] for each in counts) for name in counts[0]}
+    root = ElementTree.Element("testsuites", {"name": SUITE, **_attributes(together)})
+    for target, count in zip(targets, counts, strict=True):
+        _add_suite(root, target, _attributes(count))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False).join(
         (DECLARATION, "\n")
     )
+
+
+def _junit_counts(target: CheckedTarget) -> dict[str, float]:
+    is_partial = bool(target.problem)
+    return {
+        "tests": len(target.checks) + is_partial,
+        "failures": sum(not check.is_met for check in target.checks),
+        "errors": int(is_partial),
+        "skipped": 0,
+        "time": target.duration_s,
+    }
+
+
+def _attributes(counts: dict[str, float]) -> dict[str, str]:
+    return {
+        name: f"{value:.3f}" if name == "time" else str(int(value))
+        for name, value in counts.items()
+    }
+
+
+def _add_suite(
+    root: ElementTree.Element, target: CheckedTarget, attributes: dict[str, str]
+) -> None:
+    suite = ElementTree.SubElement(root, "testsuite", {"name": xml_safe(target.name), **attributes})
+    for check in target.checks:
+        _add_case(suite, check, target.name)
+    if target.problem:
+        problem = xml_safe(target.problem)
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": xml_safe(target.name), "name": "run", "time": "0.000"}
+        )
+        kind = target.outcome.kind if target.outcome else "incomplete"
+        error = ElementTree.SubElement(case, "error", {"message": problem, "type": kind})
+        error.text = problem
 
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -77,15 +126,6 @@ def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
             case, "failure", {"message": xml_safe(check.description), "type": check.condition}
         )
         failure.text = xml_safe("\n".join([f"{check.measured} ({check.option})", *lines]))
-
-
-def _problem(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "the capture has not ended: the session is a part of it"
-    # A script that ends with ``sys.exit(0)`` has ended well.
-    if outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0):
-        return ""
-    return f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")
 
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -178,7 +218,7 @@ def _result(
         "partialFingerprints": {"fxExplorer/v1": digest.hexdigest()[:32]},
     }
     if finding.file:
-        uri = quote(finding.file.replace("\\", "/"))
+        uri = quote(finding.file.replace("\\", "/"), errors="surrogateescape")
         place: dict[str, object] = {"artifactLocation": {"uri": uri}}
         if finding.line:
             place["region"] = {"startLine": finding.line}
@@ -192,11 +232,31 @@ _NUMBER = re.compile(r"\d+")
 # Markdown
 
 
-def summary(checks: Sequence[Check], target: str) -> str:
-    """Return the check as markdown: the verdict, and a row for each condition."""
+def summary(targets: Sequence[CheckedTarget]) -> str:
+    """Return checks as markdown: for each target the verdict, and a row for each condition; above
+    several targets, how many meet their conditions.
+    """
+    parts = []
+    if len(targets) > 1:
+        failed = [target for target in targets if not is_met(target)]
+        verdict = f"{len(failed)} of {len(targets)} targets fail" if failed else "all met"
+        parts.append(f"## torch.compile: {verdict}\n")
+    parts += map(_summary_of, sorted(targets, key=is_met))
+    return "\n".join(parts)
+
+
+def is_met(target: CheckedTarget) -> bool:
+    """Return whether a target ran to its end and meets its conditions."""
+    return not target.problem and all(check.is_met for check in target.checks)
+
+
+def _summary_of(target: CheckedTarget) -> str:
+    checks = target.checks
     failed = [check for check in checks if not check.is_met]
     verdict = f"{len(failed)} of {len(checks)} conditions are not met" if failed else "all met"
-    lines = [f"### torch.compile: {_cell(target)}: {verdict}", ""]
+    lines = [f"### torch.compile: {_cell(target.name)}: {verdict}", ""]
+    if target.problem:
+        lines += [_cell(target.problem), ""]
     lines += ["| | condition | measured | where |", "| --- | --- | --- | --- |"]
     for check in sorted(checks, key=lambda check: check.is_met):
         where = "<br>".join(_cell(_place_and_text(finding)) for finding in check.findings[:5])

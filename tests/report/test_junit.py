@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer.model import Outcome
 from fx_explorer.overview.checks import Check, CheckFinding
-from fx_explorer.report.check_formats import junit_xml
+from fx_explorer.report.check_formats import CheckedTarget, junit_xml
 
 MET = Check("max-recompiles", 2, "2 recompiles, 2 allowed")
 MISSED = Check(
@@ -42,7 +42,9 @@ CHILDREN = {
 def parsed(
     *checks: Check, target: str = "m.py", outcome: Outcome | None = FINISHED
 ) -> ElementTree.Element:
-    root = ElementTree.fromstring(junit_xml(checks, target, outcome, 1.25).encode())
+    root = ElementTree.fromstring(
+        junit_xml([CheckedTarget(target, checks, outcome, 1.25)]).encode()
+    )
     for element in root.iter():
         optional = {"file", "line"} if element.tag == "testcase" else set()
         assert ATTRIBUTES[element.tag] <= set(element.attrib) <= ATTRIBUTES[element.tag] | optional

@@ -1,0 +1,84 @@
+"""A JSON report of an accepted capture as a baseline: the figures that a report has just as a
+baseline has them. It does not say the sizes of inputs, which are taken to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.instruments.breaks.grouped import PLAIN_REASONS
+from fx_explorer.overview.baseline import Baseline, Figure
+from fx_explorer.overview.checks import CheckFinding
+
+SCHEMA = "fx-explorer/report/1"
+
+Json = Mapping[str, Any]
+
+
+def baseline_of_report(report: Json, folder: Path) -> Baseline:
+    """Return the baseline. Files are named relative to ``folder``, also those of a report that was
+    made in another checkout. Raises KeyError, TypeError and others for a report that is damaged.
+    """
+    totals, environment, memory = report["totals"], report["environment"], report["memory"]
+    figures = {
+        "recompiles": Figure(float(totals["recompiles"]), tuple(_recompiles(report))),
+        "graphs": Figure(float(totals["graphs"])),
+        "kernels": Figure(float(totals["kernels"])),
+        "compile_s": Figure(float(totals["compile_s"])),
+        "guards": Figure(float(sum(row["guards"] or 0 for row in report["compilations"]))),
+        "saved_bytes": Figure(float(_saved_bytes(report))),
+    }
+    if not any(process["graph_break_hits"] for process in report["child_processes"]):
+        breaks = tuple(_breaks(report, folder))
+        figures["graph_breaks"] = Figure(len(breaks), breaks)
+    if memory and memory["is_known"]:
+        figures["peak_bytes"] = Figure(float(memory["peak_bytes"]))
+    target = report["target"]
+    return Baseline(
+        target=str(target.get("name") or ""),
+        torch=str(environment.get("torch") or ""),
+        device=str(environment.get("gpu") or environment.get("virtual_gpu") or "cpu"),
+        sizes=None,
+        figures=figures,
+    )
+
+
+def _breaks(report: Json, folder: Path) -> Iterator[CheckFinding]:
+    for row in report["graph_breaks"]:
+        count = int(row["count"])
+        times = f" ({counted(count, 'time')})" if count > 1 else ""
+        text = PLAIN_REASONS.get(row["id"] or "") or first_line(str(row["reason"]))
+        text += times
+        yield CheckFinding("", 0, f"{_in_checkout(str(row['file']), folder)}: {text}")
+
+
+def _recompiles(report: Json) -> Iterator[CheckFinding]:
+    functions = {row["id"]: row["function"] for row in report["compilations"]}
+    for row in report["recompiles"]:
+        if row["is_cause"]:
+            function = plain_function(str(functions.get(row["compilation"], "")))
+            text = f"{function} [{row['compilation']}]: {first_line(str(row['in_words']))}"
+            yield CheckFinding("", 0, text)
+
+
+def _saved_bytes(report: Json) -> int:
+    """Return the bytes of what is saved, each storage once."""
+    sizes: dict[tuple[str, str], int] = {}
+    for row in report["saved_tensors"]:
+        storage = str(row["storage"] or row["name"])
+        sizes.setdefault((str(row["compilation"]), storage), int(row["bytes"] or 0))
+    return sum(sizes.values())
+
+
+def _in_checkout(file: str, folder: Path) -> str:
+    """Return the end of a path that is a file below ``folder``; the path itself without one."""
+    parts = Path(file).parts
+    for start in range(1, len(parts)):
+        rest = Path(*parts[start:])
+        if (folder / rest).is_file():
+            return str(rest)
+    return file

@@ -335,8 +335,8 @@ def _told_when_stopped(bisect: Bisect) -> Iterator[None]:
         if bisect.order and search.last_good is not None:
             good, bad = bisect.steps[search.last_good].name, bisect.steps[search.first_bad].name
             narration().print_message(
-                f"stopped; continue with: fx-explorer bisect --good {good[:10]} --bad {bad[:10]} -- "
-                f"{' '.join(bisect.condition.words)}"
+                f"stopped; continue with: fx-explorer bisect --good {good[:10]} "
+                f"--bad {bad[:10]} -- {' '.join(bisect.condition.words)}"
             )
         raise
 

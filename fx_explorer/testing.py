@@ -80,7 +80,8 @@ def recorded(session: str | Path = "", *, build: bool = True) -> Iterator[Record
 def failures_of(session: Path, conditions: dict[str, Any]) -> list[str]:
     """Return a text for each condition that a session does not meet."""
     from fx_explorer.findings.every_kind import findings
-    from fx_explorer.overview.baseline import compare, measure, read_baseline
+    from fx_explorer.overview.baseline import compare, measure
+    from fx_explorer.overview.baseline_file import read_baseline
     from fx_explorer.overview.checks import relative_to, unmet_requirements
     from fx_explorer.overview.conditions import checks, judge_fused
     from fx_explorer.session import SessionReader

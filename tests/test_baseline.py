@@ -18,8 +18,8 @@ from fx_explorer.overview.baseline import (
     Figure,
     compare,
     measure,
-    read_baseline,
 )
+from fx_explorer.overview.baseline_file import read_baseline
 from fx_explorer.overview.checks import Check, CheckFinding
 from fx_explorer.report.check_formats import CheckedTarget, sarif, summary
 from fx_explorer.session import SessionReader

@@ -20,7 +20,8 @@ from fx_explorer.highlight import printable
 from fx_explorer.instruments.numerics.figures import add_numerics
 from fx_explorer.instruments.numerics.trial import compare_with_eager
 from fx_explorer.output.terminal import print_fitted
-from fx_explorer.overview.baseline import Baseline, compare, measure, read_baseline
+from fx_explorer.overview.baseline import Baseline, compare, measure
+from fx_explorer.overview.baseline_file import read_baseline
 from fx_explorer.overview.checks import Check, unmet_requirements
 from fx_explorer.overview.ci_rows import ci_row, expected_checks, read_expected
 from fx_explorer.overview.conditions import CONDITIONS, checks, judge_fused

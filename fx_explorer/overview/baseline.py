@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.analysis.words import size
-from fx_explorer.errors import UsageError
 from fx_explorer.findings.slow_operators import fallback_lines
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.memory.report import known_memory
@@ -210,64 +209,6 @@ def _sizes(reader: SessionReader) -> Iterator[str]:
             is_of_module = "_parameters_" in node.name or "_buffers_" in node.name
             if node.op == "placeholder" and node.shape is not None and not is_of_module:
                 yield f"{node.dtype}[{', '.join(node.shape)}]"
-
-
-def read_baseline(path: Path) -> Baseline:
-    """Return the baseline of a file, or of a JSON report. Raises UsageError for a file that is
-    neither.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--baseline {path}: {error.strerror}; --update writes one") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--baseline {path} is not a baseline: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"--baseline {path} is not a baseline; --update writes one")
-    if is_report(content):
-        return _from_report(content, path)
-    version = content.get("fx-explorer baseline")
-    if version != VERSION:
-        what = f"of version {version}" if isinstance(version, int) else "no baseline"
-        raise UsageError(f"--baseline {path} is {what}; --update writes one of version {VERSION}")
-    try:
-        return _from_json(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(
-            f"--baseline {path} is damaged ({error!r}); --update writes it again"
-        ) from error
-
-
-def is_report(content: dict[str, Any]) -> bool:
-    return str(content.get("schema", "")).startswith("fx-explorer/report/")
-
-
-def _from_report(content: dict[str, Any], path: Path) -> Baseline:
-    from fx_explorer.overview.report_baseline import SCHEMA, baseline_of_report
-
-    if content["schema"] != SCHEMA:
-        raise UsageError(f"--baseline {path} is a report of version {content['schema']}")
-    try:
-        return baseline_of_report(content, Path.cwd())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(
-            f"--baseline {path} is a report that is damaged, or of parts only ({error!r}): write a "
-            "whole one with fx-explorer report X --format json"
-        ) from error
-
-
-def _from_json(content: dict[str, Any]) -> Baseline:
-    figures = {}
-    for name, figure in content["figures"].items():
-        parts = tuple(CheckFinding("", 0, str(part)) for part in figure["parts"])
-        figures[str(name)] = Figure(float(figure["value"]), parts)
-    return Baseline(
-        str(content["target"]),
-        str(content["torch"]),
-        str(content["device"]),
-        None if content["sizes"] is None else tuple(map(str, content["sizes"])),
-        figures,
-    )
 
 
 # compared

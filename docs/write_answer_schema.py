@@ -207,7 +207,9 @@ ROWS: dict[str, Json] = {
         "module": TEXT,
     },
     "diff": {
-        "what": described(TEXT, "figure, only before, only after, option or kernel"),
+        "what": described(
+            TEXT, "figure, source line, operator, only before, only after, option or kernel"
+        ),
         "name": TEXT,
         "before": TEXT,
         "after": TEXT,

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from fx_explorer import model
+from fx_explorer.analysis.diff import text_diff
+from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.instruments.diff.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs
@@ -13,14 +16,16 @@ from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, figures_of_b
 from fx_explorer.overview.baseline import KINDS, Baseline, Figure, measure
 from fx_explorer.overview.checks import CheckFinding
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
+from fx_explorer.session.queries.compilations import source_paths
 
 CHANGED_LINES = 30
 """Maximum number of changed lines of one kernel."""
 
 
 def of_difference(before: SessionReader, after: SessionReader) -> Answer:
-    """Return what differs: figures, then what only one session has (breaks, recompiles, fallbacks,
-    saved tensors, options), then kernels whose code differs.
+    """Return what differs: figures, lines of the source, operators, then what only one session has
+    (breaks, recompiles, fallbacks, saved tensors), options, and kernels whose code differs.
     """
     figures = [figure for figure in figures_of_both(before, after) if figure.differs]
     rows: list[Json] = []
@@ -28,6 +33,8 @@ def of_difference(before: SessionReader, after: SessionReader) -> Answer:
         if figure.what != COMPILE_TIME:
             change = {"before": figure.left, "after": figure.right, "change": figure.change}
             rows.append({"what": "figure", "name": figure.what.strip(), **change})
+    rows += _source_lines(before, after)
+    rows += _operators(before, after)
     rows += _parts(measure(before, Path()), measure(after, Path()))
     rows += _options(before, after)
     rows += _kernels(before, after)
@@ -45,6 +52,85 @@ def _sentence(rows: list[Json]) -> str:
     counts = Counter(str(row["what"]) for row in rows)
     differing = listed([f"{name}: {count}" for name, count in counts.items()], 8)
     return f"{counted(len(rows), 'difference')} ({differing})."
+
+
+def _source_lines(before: SessionReader, after: SessionReader) -> Iterator[Json]:
+    """Yield the lines of the user's files that differ. Files are paired by path, by name, else the
+    target of one with the target of the other.
+    """
+    for old, new in _source_pairs(before, after):
+        lines = text_diff(_lines_of(before, old), _lines_of(after, new))
+        number = 0
+        for row in lines:
+            if row.after is not None and row.sign != "-":
+                number += 1
+            if row.sign == " ":
+                continue
+            yield {
+                "what": "source line",
+                "at": f"{new.path}:{max(1, number)}",
+                "before": (row.before or "").strip() if row.sign != "+" else "",
+                "after": (row.after or "").strip() if row.sign != "-" else "",
+            }
+
+
+def _source_pairs(
+    before: SessionReader, after: SessionReader
+) -> Iterator[tuple[model.SourceFile, model.SourceFile]]:
+    old_files, new_files = _user_files(before), _user_files(after)
+    by_path = {file.path: file for file in new_files}
+    by_name = {file_name(file.path): file for file in new_files}
+    targets = {_target_path(before): _target_path(after)}
+    for old in old_files:
+        new = by_path.get(old.path) or by_name.get(file_name(old.path))
+        if new is None:
+            new = by_path.get(targets.get(old.path, ""))
+        if new is not None:
+            yield old, new
+
+
+def _user_files(reader: SessionReader) -> list[model.SourceFile]:
+    return [file for file in reader.rows(model.SourceFile, is_user=True) if file.text]
+
+
+def _target_path(reader: SessionReader) -> str:
+    return str((reader.meta("target") or {}).get("file") or "")
+
+
+def _lines_of(reader: SessionReader, file: model.SourceFile) -> list[str]:
+    return reader.text(file.text).splitlines()
+
+
+def _operators(before: SessionReader, after: SessionReader) -> Iterator[Json]:
+    """Yield the operators that Dynamo's graphs have more or less often, with a line."""
+    old, new = _operator_lines(before), _operator_lines(after)
+    for name in sorted(old.keys() | new.keys()):
+        old_lines, new_lines = old.get(name, []), new.get(name, [])
+        if len(old_lines) == len(new_lines):
+            continue
+        lines = new_lines if len(new_lines) > len(old_lines) else old_lines
+        yield {
+            "what": "operator",
+            "name": name,
+            "before": str(len(old_lines)),
+            "after": str(len(new_lines)),
+            "at": ", ".join(dict.fromkeys(filter(None, lines))),
+        }
+
+
+def _operator_lines(reader: SessionReader) -> dict[str, list[str]]:
+    """Return operator → the line of each of its calls in Dynamo's graphs."""
+    paths = source_paths(reader)
+    lines: dict[str, list[str]] = {}
+    used = graphs_in_use(reader)
+    for graph in reader.rows(model.Graph, stage="dynamo"):
+        if used is not None and graph.id not in used:
+            continue
+        for node in reader.nodes(graph):
+            if node.op.startswith("call"):
+                at = f"{paths[node.file]}:{node.line}" if node.file in paths else ""
+                lines.setdefault(node.target, []).append(at)
+    return lines
 
 
 def _parts(before: Baseline, after: Baseline) -> Iterator[Json]:

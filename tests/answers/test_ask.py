@@ -246,6 +246,13 @@ def test_what_changed_between_two_captures(captured: Captured, ask: Ask, tmp_pat
     breaks = [row for row in added if row["name"] == "graph breaks"]
     assert {row["at"].rsplit("/", 1)[-1] for row in breaks} == {"net.py:5"}
     assert not [row for row in answer["rows"] if row["what"] == "only before"]
+    lines = [row for row in answer["rows"] if row["what"] == "source line"]
+    assert [(row["at"].rsplit("/", 1)[-1], row["after"]) for row in lines] == [
+        ("net.py:5", "print(y.sum().item())")
+    ]
+    operators = {row["name"]: row for row in answer["rows"] if row["what"] == "operator"}
+    assert operators["sum"]["after"] == "1"
+    assert operators["sum"]["at"].endswith("net.py:5")
 
 
 def test_pages_are_read_when_they_are_asked_for() -> None:

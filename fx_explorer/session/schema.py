@@ -260,31 +260,51 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
 
 
 @cache
-def rows_encoder(row_type: type) -> Callable[[Sequence[Any]], list[list[object]]]:
-    """Return a function that turns many rows into their SQL values, as ``encoder`` does one: a
-    column at a time, which takes half the time.
+def columns_encoder(
+    row_type: type,
+) -> Callable[[Sequence[Sequence[Any]]], list[Sequence[object]]]:
+    """Return a function that turns the columns of many rows into their SQL values, as ``encoder``
+    does for one row: a column at a time, which takes half the time.
     """
     sql_columns = columns(row_type)
-    values_of = operator.attrgetter(*(c.name for c in sql_columns))
     texts = [i for i, c in enumerate(sql_columns) if c.sql_type in ("TEXT", "") and not c.is_json]
     jsons = []
     for i, field in enumerate(dataclasses.fields(row_type)):
         if sql_columns[i].is_json:
             jsons.append((i, _json_of(field)))
     has_number = sql_columns[0].name == "id"
+    may_have_keys = row_type in MAY_HAVE_KEYS
 
-    def encode_all(rows: Sequence[Any]) -> list[list[object]]:
-        encoded: list[Any] = list(zip(*map(values_of, rows), strict=True))
+    def encode_columns(rows_by_column: Sequence[Sequence[Any]]) -> list[Sequence[object]]:
+        encoded: list[Any] = list(rows_by_column)
         for i in texts:
             if not _are_short_and_ascii(encoded[i]):
                 encoded[i] = [*map(_storable_field, encoded[i])]
+            if may_have_keys and _have_keys(encoded[i]):
+                encoded[i] = [*map(_without_keys, encoded[i])]
         for i, to_json in jsons:
             encoded[i] = [None if value is None else to_json(value) for value in encoded[i]]
         if has_number:
             encoded[0] = [number or None for number in encoded[0]]
-        return [*map(list, zip(*encoded, strict=True))]
+        return encoded
 
-    return encode_all
+    return encode_columns
+
+
+def columns_of(row_type: type, rows: Sequence[Any]) -> list[Sequence[Any]]:
+    """Return the values of many rows, a sequence for each field."""
+    values_of = operator.attrgetter(*(c.name for c in columns(row_type)))
+    return list(zip(*map(values_of, rows), strict=True))
+
+
+def _have_keys(column: Sequence[object]) -> bool:
+    """Return whether a column has a key of a well-known form: one look at all of it."""
+    whole = "\n".join(value for value in column if isinstance(value, str))
+    return without_known_keys(whole) != whole
+
+
+def _without_keys(value: object) -> object:
+    return without_known_keys(value) if isinstance(value, str) else value
 
 
 def _are_short_and_ascii(column: Sequence[Any]) -> bool:

@@ -23,9 +23,10 @@ from fx_explorer.model import Frame
 from fx_explorer.torch_texts import bounded
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedNode:
-    """A node, with the content of its text. Its fields are those of ``model.Node``."""
+class PrintedNode(NamedTuple):
+    """A node, with the content of its text. Its fields are those of ``model.Node``. A tuple, since
+    a graph has tens of thousands.
+    """
 
     name: str
     op: str
@@ -126,18 +127,57 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
 
 
+_NAME = r"[A-Za-z_]\w*"
+
+_PATH_TEXT = rf"{_NAME}(?:\.{_NAME})*"
+
+_ATOM = rf"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e-?\d+)?|{_PATH_TEXT})"
+
+_ATOMS = rf"{_ATOM}(?:, {_ATOM})*"
+
+_ARGUMENT = rf"(?:{_NAME} = )?(?:{_ATOM}|\({_ATOMS},?\))"
+
+_PLAIN_CALL = re.compile(
+    rf"(?P<path>{_PATH_TEXT})\((?P<arguments>(?:{_ARGUMENT}(?:, {_ARGUMENT})*)?)\)"
+)
+
+_PLAIN_ITEM = re.compile(rf"(?P<taken>{_NAME})\[(?P<index>{_ATOM})\]")
+
+_PLAIN_BINARY = re.compile(rf"(?P<left>{_ATOM}) (?P<operator>[-+*/@]) (?P<right>{_ATOM})")
+"""The three forms that most expressions have that are no overloads. Python's own parser takes 50
+times as long.
+"""
+
+_PLAIN_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul"}
+
+
 def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
     """Return the operation of an expression, in a graph whose earlier nodes are ``known``; None if
     torch does not print such expressions.
     """
     overload = _OVERLOAD.fullmatch(expression)
     if overload:
-        name = overload["target"]
-        if name.startswith("higher_order."):
-            target = f"torch.ops.{name}"
-        else:
-            target = name
-        return Operation("call_function", target, overload["arguments"])
+        return _overload(overload["target"], overload["arguments"])
+    call = _PLAIN_CALL.fullmatch(expression)
+    if call:
+        return _call(call["path"], call["arguments"], known)
+    item = _PLAIN_ITEM.fullmatch(expression)
+    if item:
+        return Operation("call_function", "operator.getitem", f"{item['taken']}, {item['index']}")
+    binary = _PLAIN_BINARY.fullmatch(expression)
+    if binary:
+        name = _PLAIN_OPERATORS[binary["operator"]]
+        arguments = f"{binary['left']}, {binary['right']}"
+        return Operation("call_function", f"_operator.{name}", arguments)
+    return _parsed_operation(expression, known)
+
+
+def _overload(name: str, arguments: str) -> Operation:
+    target = f"torch.ops.{name}" if name.startswith("higher_order.") else name
+    return Operation("call_function", target, arguments)
+
+
+def _parsed_operation(expression: str, known: dict[str, int]) -> Operation | None:
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -149,7 +189,7 @@ def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
 
     if isinstance(tree, ast.Call):
         inner = raw[tree.func.end_col_offset : tree.end_col_offset].decode().strip()[1:-1]
-        return _call(tree.func, inner, known)
+        return _call(_path(tree.func), inner, known)
     if isinstance(tree, ast.Subscript):
         return Operation(
             "call_function", "operator.getitem", f"{text(tree.value)}, {text(tree.slice)}"
@@ -175,8 +215,8 @@ def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
     return None
 
 
-def _call(function: ast.expr, arguments: str, known: dict[str, int]) -> Operation | None:
-    path = _path(function)
+def _call(path: str, arguments: str, known: dict[str, int]) -> Operation | None:
+    """Return the operation of a call of ``path``; None for an empty one."""
     if not path:
         return None
     root, _, rest = path.partition(".")
@@ -261,6 +301,14 @@ _STATEMENT = re.compile(
     r"(?P<name>\w+)(?:: \"(?P<annotation>[^\"]*)\")? = (?P<expression>.*)", re.S
 )
 
+_OVERLOAD_LINE = re.compile(
+    r"[ \t]*(?!return )(?P<name>\w+): \"(?P<annotation>[^\"#;]*)\" = "
+    r"torch\.ops\.(?P<target>[\w.]+)\((?P<arguments>[^#;]*)\)(?:;  (?:\w+ = )+None)?[ \t]*"
+)
+"""Matches a line that calls an overload, as nearly all lines after AOTAutograd's tracing do: one
+match for what ``_statement`` takes apart in several.
+"""
+
 _DELETION = re.compile(r"(?:\w+ = )+None")
 
 _IN_PLACE = re.compile(
@@ -302,6 +350,12 @@ class _Reader:
         while self._at < len(self._lines):
             line = self._lines[self._at]
             self._at += 1
+            overload = _OVERLOAD_LINE.fullmatch(line)
+            if overload and self._open:
+                name, annotation, target, arguments = overload.groups()
+                operation = _overload(target, arguments)
+                self._add_call(self._open[-1][1], name, annotation, operation)
+                continue
             opened = _CLASS.fullmatch(line.rstrip())
             if opened:
                 self._open_graph(len(opened["indent"]), opened["name"])

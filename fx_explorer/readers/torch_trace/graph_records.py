@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
+from typing import TypeAlias
 
 from fx_explorer.model import (
     AFTER_PASSES,
@@ -17,6 +19,7 @@ from fx_explorer.model import (
     Stage,
     is_bucket_label,
 )
+from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
@@ -49,6 +52,11 @@ _AOT_INPUT = re.compile(
 (torch/_functorch/_aot_autograd/descriptors.py).
 """
 
+
+LinkValues: TypeAlias = tuple[int, int, How]
+"""The fields of a ``Link``."""
+
+_computes_nothing = lru_cache(maxsize=4_096)(computes_nothing)
 
 MOST_AT_HAND = 64
 """Maximum number of compilations whose nodes' names are cached if a log is decoded in its own
@@ -109,6 +117,8 @@ class GraphRecords:
         self._graphs: OrderedDict[int, GraphsOfCompilation] = OrderedDict()
         self.unread_lines = 0
         """Lines of graphs that could not be read."""
+        self._last_frame: Frame | None = None
+        self._last_place = 0, 0, 0
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return dict.fromkeys(STAGE_OF, self._graph)
@@ -166,7 +176,7 @@ class GraphRecords:
         if name:
             return
         known.by_stage[stage, direction] = ids
-        self._writer.add_all(self._links(known, stage, direction, ids))
+        self._writer.add_values(Link, self._links(known, stage, direction, ids))
         if whole.bucket or not part:  # not of a region, which has inputs of its own
             self._link_inputs(known, stage, record.payload, {name: ids[name] for name in inputs})
 
@@ -193,7 +203,7 @@ class GraphRecords:
         if stage in ("dynamo", "pre_grad"):
             known.traced_inputs = tuple(inputs.values())
         elif stage == "joint" or (stage == "forward" and ("joint", "") not in known.by_stage):
-            self._writer.add_all(_links_of_inputs(text, known.traced_inputs, inputs))
+            self._writer.add_values(Link, _links_of_inputs(text, known.traced_inputs, inputs))
 
     def add_printed(self, graph: PrintedGraph, row: Graph) -> int:
         """Add a graph that no other is linked to, with those nested in it, and return its id."""
@@ -215,10 +225,8 @@ class GraphRecords:
 
     def _add_graph(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> Graph:
         self.unread_lines += graph.unread
-        children = {child.name for child in graph.children}
-        nodes = [self._node(node, is_backward, children, graph) for node in graph.nodes]
-        calls = sum(node.op.startswith("call_") for node in nodes)
-        placed = self._writer.add_graph(
+        calls = sum(node.op.startswith("call_") for node in graph.nodes)
+        placed = self._writer.add_graph_of_columns(
             Graph(
                 0,
                 row.compilation,
@@ -229,7 +237,7 @@ class GraphRecords:
                 call_count=calls,
                 label=row.label,
             ),
-            nodes,
+            self._columns(graph, is_backward=is_backward),
             graph.edges(),
         )
         for child in graph.children:
@@ -241,40 +249,40 @@ class GraphRecords:
             )
         return placed
 
-    def _node(
-        self, node: PrintedNode, is_backward: bool, children: set[str], graph: PrintedGraph
-    ) -> Node:
-        stack, file, line = self._place(node.frame)
-        subgraphs = _called(node, children, graph) if children else ()
-        return Node(
-            0,
-            0,
-            0,
-            node.name,
-            node.op,
-            node.target,
-            node.arguments,
-            node.shape,
-            node.dtype,
-            node.stride,
-            node.device,
-            node.value,
-            stack,
-            file,
-            line,
-            is_backward=is_backward,
-            is_view=computes_nothing(node.op, node.target),
-            subgraph_names=subgraphs,
+    def _columns(self, graph: PrintedGraph, *, is_backward: bool) -> list[Sequence[object]]:
+        """Return a column for each field of ``Node``."""
+        nodes, count = graph.nodes, len(graph.nodes)
+        if not nodes:
+            return [()] * len(fields(Node))
+        by_name: dict[str, Sequence[object]] = dict(
+            zip(PrintedNode._fields, zip(*nodes, strict=True), strict=True)
         )
+        places = [self._place(node.frame) for node in nodes]
+        by_name["stack"], by_name["file"], by_name["line"] = zip(*places, strict=True)
+        by_name["is_backward"] = [is_backward] * count
+        by_name["is_view"] = [_computes_nothing(node.op, node.target) for node in nodes]
+        children = {child.name for child in graph.children}
+        if children:
+            by_name["subgraph_names"] = [_called(node, children, graph) for node in nodes]
+        columns: list[Sequence[object]] = []
+        for field_of_node in fields(Node):
+            filled_in = 0 if field_of_node.default is MISSING else field_of_node.default
+            columns.append(by_name.get(field_of_node.name) or [filled_in] * count)
+        return columns
 
     def _place(self, frame: Frame | None) -> tuple[int, int, int]:
+        """Return the stack, the file and the line of a frame, which many nodes have in turn."""
         if frame is None:
             return 0, 0, 0
-        return self._places.stack((frame,)), self._places.file(frame.file), frame.line
+        if frame is not self._last_frame:
+            self._last_frame = frame
+            stack, file = self._places.stack((frame,)), self._places.file(frame.file)
+            self._last_place = stack, file, frame.line
+        return self._last_place
 
     def _links(
         self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]
-    ) -> Iterator[Link]:
+    ) -> Iterator[LinkValues]:
         """Yield the links by equal names: a graph after passes was copied from the one before, and
         so was a graph that AOTAutograd split off the joint one.
         """
@@ -291,17 +299,17 @@ class GraphRecords:
             parents = known.by_stage.get(key, {})
             for name, node in ids.items():
                 if name in parents and name != "output":
-                    yield Link(node, parents[name], "name")
+                    yield node, parents[name], "name"
 
 
-def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[Link]:
+def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[LinkValues]:
     """Yield links from inputs of a graph by AOTAutograd to inputs of the graph it was traced from,
     as torch's comments name them.
     """
     for match in _AOT_INPUT.finditer(text):
         index, node = int(match["index"]), ids.get(match["name"])
         if node is not None and index < len(traced):
-            yield Link(node, traced[index], "aot_input")
+            yield node, traced[index], "aot_input"
 
 
 def _closest(inputs: tuple[str, ...], candidates: dict[Direction, tuple[str, ...]]) -> Direction:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link
 from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
-from fx_explorer.readers.torch_trace.graph_records import GraphRecords
+from fx_explorer.readers.torch_trace.graph_records import GraphRecords, LinkValues
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.output_code import (
@@ -23,6 +23,9 @@ from fx_explorer.torch_texts.output_code import (
 )
 
 AOT = "AOTInductor"
+
+LineNodeValues: TypeAlias = tuple[int, int, int, How, int]
+"""The fields of a ``LineNode``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class InductorRecords:
             *self._written.pop(compilation, ()),
             *self._without_table.pop(compilation, ()),
         ):
-            self._writer.add_all(self._nodes_of_comments(compilation, written))
+            self._writer.add_values(LineNode, self._nodes_of_comments(compilation, written))
 
     def _code(self, record: Record) -> None:
         if not record.compilation:
@@ -183,14 +186,14 @@ class InductorRecords:
         if waiting:
             written = waiting.pop()
             computed, made_of = _table(table.get("cppCodeToPost")), _table(table.get("postToPre"))
-            self._writer.add_all(self._line_nodes(record, written, computed))
-            self._writer.add_all(self._links(record, written.direction, made_of))
+            self._writer.add_values(LineNode, self._line_nodes(record, written, computed))
+            self._writer.add_values(Link, self._links(record, written.direction, made_of))
         elif not record.compilation:
             self._early[compilation] = record
 
     def _line_nodes(
         self, record: Record, written: _Written, computed: dict[str, list[str]]
-    ) -> Iterator[LineNode]:
+    ) -> Iterator[LineNodeValues]:
         """Yield the nodes of each call. torch before 2.9 names no single call, but all calls of a
         function: each is then linked to the nodes of all.
         """
@@ -203,11 +206,11 @@ class InductorRecords:
                 how, names = "call_site", computed[handle]
             for name in names:
                 if name in nodes:
-                    yield LineNode(written.artifact, line, nodes[name], how)
+                    yield written.artifact, line, nodes[name], how, 0
                     if artifact:
-                        yield LineNode(artifact, 0, nodes[name], "origins")
+                        yield artifact, 0, nodes[name], "origins", 0
 
-    def _nodes_of_comments(self, compilation: int, written: _Written) -> Iterator[LineNode]:
+    def _nodes_of_comments(self, compilation: int, written: _Written) -> Iterator[LineNodeValues]:
         """Yield the nodes of each call by the comments above it. A name in the backward belongs to
         its own graph, and a name in the forward to Dynamo's, if there is one: torch names the
         source of a node, or else the node.
@@ -223,13 +226,13 @@ class InductorRecords:
             of_fragment = [graph[name] for name in call.fragment if name in graph]
             named = [first.get(name) or second.get(name) for name in call.sources]
             for node in dict.fromkeys(of_fragment or filter(None, named)):
-                yield LineNode(written.artifact, call.line, node, "call_site")
+                yield written.artifact, call.line, node, "call_site", 0
                 if call.artifact:
-                    yield LineNode(call.artifact, 0, node, "origins", call.call)
+                    yield call.artifact, 0, node, "origins", call.call
 
     def _links(
         self, record: Record, direction: Direction, made_of: dict[str, list[str]]
-    ) -> Iterator[Link]:
+    ) -> Iterator[LinkValues]:
         """Yield links from the graph that AOTAutograd traced to its input graph. torch records them
         for nodes whose names are still in the graph after Inductor's passes; nodes made by the
         passes are linked directly.
@@ -244,7 +247,7 @@ class InductorRecords:
                 continue
             for origin in origins:
                 if origin in given:
-                    yield Link(child, given[origin], "from_node")
+                    yield child, given[origin], "from_node"
 
 
 def _table(value: Any) -> dict[str, list[str]]:

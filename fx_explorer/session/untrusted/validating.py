@@ -162,10 +162,10 @@ def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]
     return make_all
 
 
-def rows_checker(
+def columns_checker(
     row_type: Callable[..., object],
 ) -> Callable[[Sequence[Sequence[Any]]], None]:
-    """Return a function that checks many rows at once, as they are written. It raises ValueError
+    """Return a function that checks columns of rows as they are written. It raises ValueError
     where a reader would refuse one of them, without naming it. Equal values of a column are checked
     once: in a graph most shapes and dtypes are.
     """
@@ -181,10 +181,9 @@ def rows_checker(
         else:
             checks.append((i, _of_distinct_values(check_of(declared, field.name))))
 
-    def check_all(rows: Sequence[Sequence[Any]]) -> None:
-        columns = list(zip(*rows, strict=True))
+    def check_all(columns: Sequence[Sequence[Any]]) -> None:
         for i, check in checks:
-            check(columns[i])
+            check(tuple(columns[i]))
 
     return check_all
 

@@ -14,6 +14,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.session.reader import answered_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Version:
         return ""
 
 
+@answered_once
 def versions(reader: SessionReader) -> dict[int, Version]:
     """Return compilation id → its ``Version``. Variants of a stepped-through compilation are the
     same version as the one from which they began.

@@ -92,7 +92,7 @@ def kernel_costs(reader: SessionReader, compilation: int | None = None) -> list[
     """Return the kernels of one compilation, or of all variants in use, in the order they run."""
     with reader.snapshot():
         uses = kernel_uses(reader, compilation)
-        by_compilation, origins = versions(reader), kernel_origins(reader)
+        by_compilation, origins = versions(reader), kernel_origins(reader, compilation)
         paths = source_paths(reader)
         times = KernelTimes(reader)
         costs = []

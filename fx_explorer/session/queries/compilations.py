@@ -271,6 +271,7 @@ def guarded_sources(reader: SessionReader) -> list[str]:
 # Source files: their paths, and which of them somebody will want to read.
 
 
+@answered_once
 def source_paths(reader: SessionReader) -> dict[int, str]:
     """Return the path of every source file, by its id."""
     return dict(reader.query("SELECT id, path FROM source_file"))

@@ -48,11 +48,13 @@ def kernel_languages(reader: SessionReader) -> set[str]:
     return set(reader.column("SELECT DISTINCT language FROM kernel"))
 
 
+@answered_once
 def kernel_line_counts(reader: SessionReader) -> dict[int, int]:
     """Return how many lines the code of a kernel has, by the id of the artifact."""
     return dict(reader.query("SELECT id, line_count FROM artifact WHERE kind='kernel'"))
 
 
+@answered_once
 def call_counts(reader: SessionReader) -> dict[int, int]:
     """Return how often the output code calls a kernel, by the id of the kernel."""
     return dict(reader.query("SELECT kernel, count(*) FROM kernel_call GROUP BY kernel"))
@@ -74,13 +76,9 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     """Return kernel → the nodes that it computes (in one compilation, or in all), by ids,
     sorted.
     """
-    condition: str = ""
-    values: list[int] = []
-    if compilation is not None:
-        condition, values = "kernel.compilation=?", [compilation]
+    condition, values = _of_compilation(compilation)
     rows = reader.query(
-        f"SELECT kernel, computed FROM {computed_nodes(condition=condition)} ORDER BY 1, 2",
-        values * 2,
+        f"SELECT kernel, computed FROM {computed_nodes(condition=condition)} ORDER BY 1, 2", values
     )
     nodes: dict[int, list[int]] = {}
     for kernel, node in rows:
@@ -88,13 +86,27 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     return nodes
 
 
-def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]]]:
-    """Return kernel → (file, line, module) of every node that it computes. The line is the user's
-    innermost one.
+def _of_compilation(compilation: int | None) -> tuple[str, list[int]]:
+    """Return the condition of ``computed_nodes`` for one compilation, or for all, with its
+    parameters.
     """
+    if compilation is None:
+        return "", []
+    return "kernel.compilation=?", [compilation] * 2
+
+
+def kernel_origins(
+    reader: SessionReader, compilation: int | None = None
+) -> dict[int, list[tuple[int, int, str]]]:
+    """Return kernel → (file, line, module) of every node that it computes (in one compilation, or
+    in all). The line is the user's innermost one.
+    """
+    condition, values = _of_compilation(compilation)
     rows = reader.query(
-        f"SELECT kernel, node.file, node.line, node.module FROM {computed_nodes()} "
-        "JOIN node ON node.id = computed ORDER BY kernel, node.id"
+        "SELECT kernel, node.file, node.line, node.module FROM "
+        f"{computed_nodes(condition=condition)} JOIN node ON node.id = computed "
+        "ORDER BY kernel, node.id",
+        values,
     )
     origins: dict[int, list[tuple[int, int, str]]] = {}
     for kernel, file, line, module in rows:
@@ -116,8 +128,21 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
     return {(name, direction, line): kernel for name, direction, line, kernel in rows}
 
 
-def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
-    """Return the name of every node that a line of an artifact computes, by its id."""
+def names_of_computed_nodes(
+    reader: SessionReader, compilation: int | None = None
+) -> dict[int, str]:
+    """Return the name of every node that a kernel of a compilation computes, or that a line of any
+    artifact does, by its id.
+    """
+    if compilation is not None:
+        condition, values = _of_compilation(compilation)
+        return dict(
+            reader.query(
+                "SELECT DISTINCT computed, node.name FROM "
+                f"{computed_nodes(condition=condition)} JOIN node ON node.id = computed",
+                values,
+            )
+        )
     return dict(
         reader.query(
             "SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = "

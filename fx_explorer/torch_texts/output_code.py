@@ -113,12 +113,12 @@ def read_kernels(code: str) -> list[PrintedKernel]:
     for number, line in enumerate(lines, 1):
         if number in inside:
             continue
-        handles, named = HANDLES.match(line), _SOURCES.match(line)
-        if handles:
-            handle = handles["handles"].strip()
-        if named:
-            sources = tuple(filter(None, named["names"].split(", ")))
-        if handles or named:
+        if line.lstrip()[:1] in ("#", "/", ""):
+            handles, named = HANDLES.match(line), _SOURCES.match(line)
+            if handles:
+                handle = handles["handles"].strip()
+            if named:
+                sources = tuple(filter(None, named["names"].split(", ")))
             continue
         library, runs = _LIBRARY.match(line), _RUNS.match(line)
         if library:
@@ -138,11 +138,15 @@ def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
     at = 0
     fragment: list[str] = []
     while at < len(lines):
-        named, begins = _FRAGMENT.match(lines[at]), _BEGINS.match(lines[at])
-        if named:
-            fragment.append(named["name"])
-        elif _SOURCES.match(lines[at]):
-            fragment.clear()
+        begins = None
+        if lines[at].lstrip()[:1] in ("#", "/"):
+            named = _FRAGMENT.match(lines[at])
+            if named:
+                fragment.append(named["name"])
+            elif _SOURCES.match(lines[at]):
+                fragment.clear()
+        elif "async_compile" in lines[at]:
+            begins = _BEGINS.match(lines[at])
         at += 1
         if not begins:
             continue

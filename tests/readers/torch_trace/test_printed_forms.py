@@ -1,0 +1,102 @@
+"""The short ways of reading a printed graph give what the long ways give, and rows that are written
+column by column are what rows written one by one are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.model import GuardCheck
+from fx_explorer.readers.torch_trace.records import Damage, records
+from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts import printed_graph
+from fx_explorer.torch_texts.printed_graph import (
+    PrintedGraph,
+    _parsed_operation,
+    operation_of,
+    read_graphs,
+)
+
+LOGS = Path(__file__).parents[2] / "data" / "torch_trace"
+
+
+def printed_graphs() -> Iterator[str]:
+    for log in sorted(LOGS.glob("h200_*.log.gz")):
+        for record in records([gzip.decompress(log.read_bytes())], Damage()):
+            if record and "(torch.nn.Module):" in record.payload and "graph" in record.name:
+                yield record.payload
+
+
+def flat(graphs: list[PrintedGraph]) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for graph in graphs:
+        rows.append((graph.name, graph.unread, *graph.nodes))
+        rows += flat(graph.children)
+    return rows
+
+
+def test_graphs_of_torch_read_the_same_without_the_match_of_a_whole_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = list(printed_graphs())
+    at_once = [flat(read_graphs(text)) for text in texts]
+    monkeypatch.setattr(printed_graph, "_OVERLOAD_LINE", printed_graph.re.compile("(?!)"))
+    assert [flat(read_graphs(text)) for text in texts] == at_once
+    assert sum(map(len, at_once)) > 50
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x.view(2, 128, 4, -1)",
+        "x.view((2, 256, -1, 64))",
+        "torch._C._nn.linear(y, w, None)",
+        "torch.cat((a, b), dim = -1)",
+        "torch.cat((a,), -1)",
+        "self.layers.fc(x)",
+        "x.mean(-1, keepdim = True)",
+        "x.sin()",
+        "x.to(torch.bfloat16)",
+        "getattr(x, shape)",
+        "x[0]",
+        "x[None]",
+        "x[-1]",
+        "x * y",
+        "x + 1e-06",
+        "-1 * x",
+        "x / 2.5",
+        "x @ self.weight",
+    ],
+)
+def test_plain_expressions_are_read_as_pythons_parser_reads_them(expression: str) -> None:
+    known = {"x": 0, "y": 1, "a": 2, "b": 3, "w": 4}
+    read = operation_of(expression, known)
+    assert read is not None
+    assert read == _parsed_operation(expression, known)
+
+
+@pytest.mark.parametrize("expression", ["x y", "x.view(2,", "f(a b)", "x[", "x * ", "007 + x"])
+def test_what_is_no_expression_is_not_read(expression: str) -> None:
+    assert operation_of(expression, {"x": 0}) is None
+
+
+def test_keys_stand_in_no_row_that_is_written_with_others(tmp_path: Path) -> None:
+    key = "AKIA" + "ABCD1234EFGH5678"  # short: longer texts are stored apart
+    rows = []
+    for position in range(20):
+        row = GuardCheck(
+            0, 1, 0, position, "EQUALS_MATCH", "L['k']", "argument", f"L['k'] == '{key}'"
+        )
+        rows.append(row)
+    session = tmp_path / "log.fxs"
+    with SessionWriter(session, checks_rows=True) as writer:
+        writer.add_all(rows)
+        writer.finish()
+    assert key.encode() not in session.read_bytes()
+    with sqlite3.connect(session) as database:
+        assert database.execute("SELECT count(*) FROM guard_check").fetchone() == (20,)

@@ -194,6 +194,36 @@ def test_each_way_of_colours_has_a_key(opened_gpt2: Opened) -> None:
     assert "f32" in key
 
 
+DRAWN_COLOURS = """
+() => [...document.querySelectorAll("#drawing [role=treeitem]")].map((item) => [
+  item.getAttribute("aria-label"),
+  [...item.children].filter((each) => each.matches(".frame, .name, .value, .share")).map(
+    (each) => `${each.tagName} ${each.getAttribute("class")} ${each.getAttribute("width")}`),
+])
+"""
+
+
+def test_other_colours_keep_what_is_drawn_and_are_those_of_a_new_drawing(
+    opened_gpt2: Opened,
+) -> None:
+    page = opened_gpt2.page
+    ways, graphs = page.locator("#drawing select.way"), page.locator("#drawing select.graph")
+    shown = graphs.input_value()
+    ways.select_option("kernel")
+    page.locator("#drawing button.unfold").click()
+    page.evaluate("document.querySelector('#drawing svg').isTheFirst = true")
+    ways.select_option("dtype")
+    changed = page.evaluate(DRAWN_COLOURS)
+    assert page.evaluate("document.querySelector('#drawing svg').isTheFirst") is True
+    page.locator("#drawing button.smaller").click()
+    page.locator("#drawing button.larger").click()
+    assert page.evaluate("document.querySelector('#drawing svg').isTheFirst") is None
+    assert page.evaluate(DRAWN_COLOURS) == changed
+    assert graphs.input_value() == shown
+    ways.select_option("kernel")
+    assert page.evaluate(DRAWN_COLOURS) != changed
+
+
 def test_pictures_are_drawn_when_they_are_near(opened: Opened) -> None:
     page = opened.page
     for name in ("step_memory", "flame"):

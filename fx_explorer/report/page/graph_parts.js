@@ -124,8 +124,7 @@ class Part {
     if (this.isPile && !this.isOpen) {
       for (const shift of [6, 3]) group.append(svgElement("rect", { class: "sheet", x: shift, y: shift, width: this.width, height: this.height, rx: 4 }));
     }
-    const style = this.isBox ? "" : drawing.styleOf(this.slot);
-    group.append(svgElement("rect", { class: `frame ${style}`, width: this.width.toFixed(1), height: this.height.toFixed(1), rx: this.isBox ? 5 : 3 }));
+    group.append(svgElement("rect", { class: "frame", width: this.width.toFixed(1), height: this.height.toFixed(1), rx: this.isBox ? 5 : 3 }));
     if (this.isOpen) {
       group.append(svgElement("text", { x: PAD_PX, y: 17, class: "name" }, `▾ ${shortened(this.title, 2 * MOST_LETTERS)}`));
       if (this.isPile) this.drawSteps(group);
@@ -133,10 +132,10 @@ class Part {
       for (const part of this.inReadingOrder) part.draw(group);
       for (const port of this.ports) if (port) group.append(svgElement("circle", { class: "port", cx: port.x, cy: port.y, r: 3 }));
     } else {
-      const letters = style ? "inked" : "";
-      group.append(svgElement("text", { x: PAD_PX, y: 15, class: `name ${letters}` }, shortened(this.title, MOST_LETTERS)));
-      group.append(svgElement("text", { x: PAD_PX, y: 29, class: `value ${letters}` }, shortened(this.subtitle, MOST_LETTERS)));
+      group.append(svgElement("text", { x: PAD_PX, y: 15, class: "name" }, shortened(this.title, MOST_LETTERS)));
+      group.append(svgElement("text", { x: PAD_PX, y: 29, class: "value" }, shortened(this.subtitle, MOST_LETTERS)));
       if (this.isBox) this.drawShares(group);
+      else this.colour(group);
     }
     group.drawnPart = this;
     into.append(group);
@@ -159,8 +158,18 @@ class Part {
     group.append(svgElement("text", { class: "value", x: this.width - 100, y: 17 }, shortened(text, 12)));
   }
 
+  // The colour of an operation, on which letters are dark in any theme.
+  colour(group) {
+    const style = this.drawing.styleOf(this.slot);
+    for (const element of group.children) {
+      if (element.matches(".frame")) element.setAttribute("class", style ? `frame ${style}` : "frame");
+      else element.classList.toggle("inked", Boolean(style));
+    }
+  }
+
   // The colours in a closed box, as long as each has operations there.
   drawShares(group) {
+    for (const share of [...group.children]) if (share.matches(".share")) share.remove();
     const way = this.drawing.way;
     if (!way) return;
     const counts = new Map();

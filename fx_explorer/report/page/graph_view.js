@@ -18,7 +18,7 @@ class Drawing {
     this.scale = 1;
     for (const [number, graph] of data.graphs.entries()) this.select.add(new Option(graph.title, number));
     this.select.addEventListener("change", () => this.show(Number(this.select.value)));
-    this.ways.addEventListener("change", () => { this.wayName = this.ways.value; this.draw(); });
+    this.ways.addEventListener("change", () => { this.wayName = this.ways.value; this.recolour(); });
     this.canvas.addEventListener("click", (event) => this.click(event));
     this.canvas.addEventListener("keydown", (event) => this.key_(event));
     this.canvas.addEventListener("focusin", (event) => this.focus(event.target.closest("[role=treeitem]")));
@@ -101,6 +101,16 @@ class Drawing {
     if (again) again.focus({ preventScroll: true });
     this.drawKey();
     this.follow();
+  }
+
+  // Colours what is drawn by something else: nothing changes its place.
+  recolour() {
+    for (const item of this.items) {
+      const part = item.drawnPart;
+      if (!part.isBox) part.colour(item);
+      else if (!part.isOpen) part.drawShares(item);
+    }
+    this.drawKey();
   }
 
   drawKey() {
@@ -234,13 +244,16 @@ class Drawing {
   // The way to an operation: the boxes around it, and which of several layers.
   reveal(slot) {
     let part = this.rootPart();
+    let isDrawn = true;
     while (part.isBox) {
+      const layer = part.isPile ? Math.floor((slot - part.slot) / part.inside.operations) : 0;
+      if (!this.open.has(part.key) || part.shown !== layer) isDrawn = false;
       this.open.add(part.key);
-      if (part.isPile) this.layer.set(part.key, Math.floor((slot - part.slot) / part.inside.operations));
+      if (part.isPile) this.layer.set(part.key, layer);
       part.made = null;
       part = part.parts.find((inner) => inner.slot <= slot && slot < inner.slot + inner.operations);
     }
-    this.draw();
+    if (!isDrawn) this.draw();
     const item = this.items.find((each) => !each.drawnPart.isBox && each.drawnPart.slot === slot);
     if (!item) return;
     this.focusWithoutLeaving(item);
@@ -259,10 +272,12 @@ class Drawing {
     if (!this.matches || this.wanted !== wanted) {
       const { graph, texts } = this;
       this.wanted = wanted;
-      const hits = texts.map((text) => text.toLowerCase().includes(wanted));
+      this.smallTexts = this.smallTexts || texts.map((text) => text.toLowerCase());
+      graph.smallNames = graph.smallNames || graph.names.map((name) => name.toLowerCase());
+      const hits = this.smallTexts.map((text) => text.includes(wanted));
       this.matches = [];
       for (let slot = 0; slot < graph.names.length; slot += 1) {
-        const isHit = hits[graph.labels[slot]] || hits[graph.values[slot]] || hits[graph.modules[slot]] || graph.names[slot].toLowerCase().includes(wanted);
+        const isHit = hits[graph.labels[slot]] || hits[graph.values[slot]] || hits[graph.modules[slot]] || graph.smallNames[slot].includes(wanted);
         if (isHit) this.matches.push(slot);
       }
       this.at = 0;

@@ -15,7 +15,10 @@ import pytest
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.place import TargetPlace, locate
+from fx_explorer.readers.torch_trace.records import Damage, records
 from tests.worker.capturing import capture
+
+TRACES = Path(__file__).parents[1] / "data" / "torch_trace"
 
 TRACE = b'V1122 07:00:00.000000 1 torch/_logging/structured.py:28] {"str": ["/m.py", 0]}\n'
 
@@ -68,6 +71,18 @@ def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(
     assert "--as-python" in str(refused.value)
     assert refused.value.exit_code == 2
     assert place(tmp_path / name, as_python=True).file == tmp_path / name
+
+
+def test_torchs_program_of_a_graph_is_python_under_tlparses_name(tmp_path: Path) -> None:
+    log = gzip.decompress((TRACES / "h200_user_triton.log.gz").read_bytes())
+    of_log = filter(None, records([log], Damage()))
+    program = next(record.payload for record in of_log if record.name == "fx_graph_runnable")
+    file = tmp_path / "fx_graph_runnable_12.txt"
+    file.write_text(program)
+    assert place(file).file == file
+    file.write_text(program.replace("class Repro(torch.nn.Module)", "class Other"))
+    with pytest.raises(TargetError, match="not a Python file by its name"):
+        place(file)
 
 
 @pytest.mark.parametrize("name", BINARY)

@@ -66,7 +66,7 @@ def is_exported(file: Path) -> bool:
 def check_is_python(file: Path, *, as_python: bool) -> None:
     """Raise TargetError for a file that is not Python by its name, unless the user says that it is
     (``as_python``), and for a file that Python could not read under any name. Without a suffix its
-    first line may say that it is Python.
+    first line may say that it is Python, and a ``.txt`` may be a program that torch wrote.
     """
     kind = kind_of_file(file)
     if kind.kind == "broken_archive":
@@ -89,7 +89,29 @@ def _is_called_python(file: Path) -> bool:
         return True
     with file.open("rb") as opened:
         first_line = opened.readline(200)
-    return not file.suffix and first_line.startswith(b"#!") and b"python" in first_line
+    if not file.suffix:
+        return first_line.startswith(b"#!") and b"python" in first_line
+    return file.suffix == ".txt" and _is_written_by_torch(file)
+
+
+_OF_TORCHS_PROGRAM = (
+    b"\nfrom torch._dynamo.testing import rand_strided\n",
+    b"\nclass Repro(torch.nn.Module):\n",
+)
+"""Lines of every program that torch writes for a graph (torch/_dynamo/repro/after_aot.py,
+``generate_compiler_repro_string``).
+"""
+
+_MOST_BEFORE_THE_CLASS = 1 << 20
+
+
+def _is_written_by_torch(file: Path) -> bool:
+    """Return whether a text is torch's program that runs a graph: tlparse calls these
+    ``fx_graph_runnable_12.txt``.
+    """
+    with file.open("rb") as opened:
+        beginning = opened.read(_MOST_BEFORE_THE_CLASS)
+    return all(line in beginning for line in _OF_TORCHS_PROGRAM)
 
 
 def _no_python_by_name(file: Path, kind: FileKind) -> TargetError:

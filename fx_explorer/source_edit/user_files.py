@@ -14,6 +14,7 @@ from pathlib import Path
 from fx_explorer.errors import UsageError
 from fx_explorer.model import SourceFile
 from fx_explorer.model.bounded_matching import unified_diff
+from fx_explorer.model.secret_arguments import LEFT_OUT, without_known_keys
 from fx_explorer.session import SessionReader
 
 
@@ -89,18 +90,34 @@ def changed_on_disk(edit: FileEdit) -> str:
     except UsageError as error:
         return str(error)
     if not line:
-        return ""
+        return _has_key(edit)
     return (
         f"{edit.path} has changed since it was captured, first in line {line}: capture again, "
         "and fix the file as it is now."
     )
 
 
+def _has_key(edit: FileEdit) -> str:
+    """Return that a file has a key, which is not in the session; empty where it has none."""
+    pairs = zip(edit.before.split("\n"), read(edit.path).text.split("\n"), strict=False)
+    for number, (captured, now) in enumerate(pairs, 1):
+        if captured != now:
+            return (
+                f"{edit.path} has a key in line {number}, which no session stores: the edit would "
+                "write the file without it. Read the key from the environment and capture again, "
+                "or copy the diff."
+            )
+    return ""
+
+
 def first_changed_line(path: str, captured: str) -> int:
     """Return the first line, from 1, in which a file is no longer the text that was captured; 0
-    when it still is. Raises UsageError when it cannot be read or decoded.
+    when it still is. Keys, which a session does not store, are not compared. Raises UsageError when
+    it cannot be read or decoded.
     """
     now, then = read(path).text, _ended(captured)
+    if LEFT_OUT in then:
+        now = without_known_keys(now)
     if now == then:
         return 0
     pairs = zip(then.split("\n"), now.split("\n"), strict=False)

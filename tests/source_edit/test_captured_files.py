@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.model import SourceFile
+from fx_explorer.model.secret_arguments import without_known_keys
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.source_edit.user_files import CapturedFile, FilesNow, captured_files
+from fx_explorer.source_edit.user_files import (
+    CapturedFile,
+    FileEdit,
+    FilesNow,
+    captured_files,
+    changed_on_disk,
+)
 
 TEXT = "a = 1\nb = 2\nc = 3\n"
 
@@ -31,6 +38,20 @@ def test_a_changed_file_is_told_with_the_first_line_that_differs(file: Path) -> 
     file.write_text(TEXT.replace("b = 2", "b = 22"))
     (changed,) = files.changed()
     assert (changed.file.id, changed.line) == (7, 2)
+
+
+def test_a_file_with_a_key_is_as_it_was_and_no_edit_writes_it_without_the_key(file: Path) -> None:
+    text = TEXT.replace("b = 2", "b = 'AKIAABCD1234EFGH5678'")
+    file.write_text(text)
+    captured = without_known_keys(text)
+    assert captured != text
+    assert now(file, captured).changed() == ()
+    edit = FileEdit(str(file), captured, captured.replace("a = 1", "a = 7"))
+    assert "has a key in line 2, which no session stores" in changed_on_disk(edit)
+    file.write_text(text.replace("c = 3", "c = 4"))
+    assert "has changed since it was captured, first in line 3" in changed_on_disk(edit)
+    file.write_text(captured)  # a program may have these very words
+    assert changed_on_disk(edit) == ""
 
 
 def test_a_touched_file_is_as_it_was(file: Path) -> None:

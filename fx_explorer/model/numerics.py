@@ -22,11 +22,12 @@ of 32 bits are not rounded to TF32.
 """
 
 NumericsWork = Literal[
-    "reference", "compare", "locate", "decompositions", "random", "bisect", "minify"
+    "reference", "compare", "locate", "decompositions", "writes", "random", "bisect", "minify"
 ]
 """What a process does. ``reference``: run the program in eager mode and in float64. ``compare``:
 run it compiled, and compare its results. ``locate``: compare the graphs of one compiled call, pass
 after pass and node after node. ``decompositions``: compare each operator with its decomposition.
+``writes``: compare each write into a tensor with and without functionalization.
 ``random``: list the operators that draw random numbers. ``bisect``: torch's CompilerBisector.
 ``minify``: write the smallest program that still differs.
 """

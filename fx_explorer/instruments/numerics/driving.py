@@ -228,6 +228,8 @@ class NumericsDriver:
         finding = None
         if stage == "decomposition":
             finding = await self._located("decompositions")
+        elif stage == "aot":
+            finding = await self._located("writes")
         elif stage == "code" and self._plan.request.backend == "inductor":
             finding = await self._located("locate")
         if finding is None:

@@ -52,6 +52,7 @@ def _answer(task: NumericsTask, say: Say) -> dict[str, Any]:
         "compare": _compare,
         "locate": _locate,
         "decompositions": _decompositions,
+        "writes": _writes,
         "random": _random,
         "bisect": _bisect,
         "minify": _minify,
@@ -170,6 +171,15 @@ def _decompositions(task: NumericsTask, say: Say) -> dict[str, Any]:
     _, plain, state = _program(task, say)
     say("comparing each operator with its decomposition")
     finding, not_compared = wrong_decomposition(plain, plain.function, state, task.task.request)
+    return {"finding": asdict(finding) if finding else None, "not_compared": not_compared}
+
+
+def _writes(task: NumericsTask, say: Say) -> dict[str, Any]:
+    from fx_explorer.instruments.numerics.measure.functionalization import wrong_write
+
+    _, plain, state = _program(task, say)
+    say("comparing each write into a tensor with its functionalization")
+    finding, not_compared = wrong_write(plain, plain.function, state, task.task.request)
     return {"finding": asdict(finding) if finding else None, "not_compared": not_compared}
 
 

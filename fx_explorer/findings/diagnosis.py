@@ -81,6 +81,8 @@ class Diagnosis:
     """Modules that run in eager mode beside compiled code; None where they were not looked for."""
     built: BuiltResults | None = None
     is_built_compared: bool = False
+    given_up_since: str = ""
+    """Why further runs of the program were given up, as a clause; empty where all were made."""
 
     @classmethod
     def of(cls, reader: SessionReader) -> Diagnosis:
@@ -119,6 +121,7 @@ class Diagnosis:
             )
         except asyncio.TimeoutError:
             tell(f"not all was compared: {used_up}")
+            self.given_up_since = used_up
             return False
         return tried == len(wanted)
 
@@ -186,7 +189,7 @@ class Diagnosis:
         if self.numerics:
             tried.append("wrong results")
             since += numerics_findings(self.numerics)
-        self.search = self.search.after_trials(tried)
+        self.search = self.search.after_trials(tried, self.given_up_since)
         again = {finding.kind for finding in since}
         earlier = [finding for finding in self.findings if finding.kind not in again]
         with_results = with_trials(earlier, self.before, self.trials)

@@ -111,6 +111,10 @@ KINDS: tuple[FindingKind, ...] = (
 )
 
 
+BY_RUNS = ("compile caches", "without torch.compile", "eager calls")
+"""Names of the kinds for which ``diagnose --try`` runs a script in other ways."""
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """What was looked for in a session."""
@@ -118,12 +122,19 @@ class Search:
     looked_for: tuple[str, ...]
     not_looked_for: tuple[str, ...]
     """What the session cannot show, because it lacks what it takes, or as nothing was tried."""
+    given_up: tuple[str, ...] = ()
+    """Those of ``not_looked_for`` for which the time did not suffice."""
+    given_up_since: str = ""
+    """Why these were given up, as a clause."""
 
     @property
     def description(self) -> str:
         sentence = f"Looked for: {', '.join(self.looked_for)}."
-        if self.not_looked_for:
-            sentence += f" Not looked for: {', '.join(self.not_looked_for)}."
+        if self.given_up:
+            sentence += f" Not looked for, since {self.given_up_since}: {', '.join(self.given_up)}."
+        others = [name for name in self.not_looked_for if name not in self.given_up]
+        if others:
+            sentence += f" Not looked for: {', '.join(others)}."
         return sentence
 
     @property
@@ -136,11 +147,17 @@ class Search:
             sentence += f", not for {counted(len(self.not_looked_for), 'other')}"
         return sentence
 
-    def after_trials(self, tried: Collection[str]) -> Search:
-        """Return the search with the kinds of these names, which were tried since."""
+    def after_trials(self, tried: Collection[str], given_up_since: str = "") -> Search:
+        """Return the search with the kinds of these names, which were tried since.
+        ``given_up_since`` says why further runs of the program were given up.
+        """
         since = [kind.looked_for for kind in KINDS if kind.name in tried]
         left = tuple(name for name in self.not_looked_for if name not in since)
-        return Search((*self.looked_for, *since), left)
+        given_up: tuple[str, ...] = ()
+        if given_up_since:
+            of_runs = [kind.looked_for for kind in KINDS if kind.name in BY_RUNS]
+            given_up = tuple(name for name in left if name in of_runs)
+        return Search((*self.looked_for, *since), left, given_up, given_up_since)
 
 
 def search(reader: SessionReader) -> Search:

@@ -85,6 +85,18 @@ def test_the_summary_of_a_search_counts_its_kinds() -> None:
     assert search.after_trials(["slow kernels"]).summary == "Looked for 3 kinds of problems"
 
 
+def test_what_the_budget_did_not_suffice_for_is_told_apart() -> None:
+    of_runs = "faults of compile caches"
+    search = Search(("graph breaks",), (of_runs, "slow kernels"))
+    given_up = search.after_trials([], "the 40 s of --budget are used up")
+    assert given_up.description == (
+        f"Looked for: graph breaks. Not looked for, since the 40 s of --budget are used up: "
+        f"{of_runs}. Not looked for: slow kernels."
+    )
+    in_time = search.after_trials(["compile caches"], "the 40 s of --budget are used up")
+    assert "since" not in in_time.description
+
+
 def test_nothing_is_found_in_a_healthy_program(
     tmp_path: Path, warm_python: str, capture_environment: dict[str, str], captured
 ) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import logging
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.errors import UsageError
+from fx_explorer.overview.checks import Check
 from fx_explorer.overview.conditions import CONDITIONS
 
 FLAGS = ("no_skipped_frames", "no_fallbacks")
@@ -50,6 +53,7 @@ class Recorded:
         ``no_fallbacks=True``, ``expect_fused=("layer_norm", "gelu")``, ``baseline="net.json"``,
         ``own="src"`` … Raises UsageError for one that is unknown.
         """
+        __tracebackhide__ = True  # what pytest shows ends with the user's own line
         failures = failures_of(self.session, conditions)
         if failures:
             raise NotAsExpected("\n".join([*failures, f"session: fx-explorer {self.session}"]))
@@ -60,25 +64,48 @@ def recorded(session: str | Path = "", *, build: bool = True) -> Iterator[Record
     """Record what torch.compile does in the block. What was compiled before is forgotten first
     (``torch.compiler.reset``), so that it is compiled in the block and can be judged.
 
-    ``session`` is the file to write, a temporary one without it. ``build=False`` generates the code
+    ``session`` is the file to write, a temporary one without it. Raises UsageError where torch
+    cannot be imported. ``build=False`` generates the code
     and builds none: compiled functions then run eagerly.
     """
-    import torch
+    try:
+        import torch
 
-    from fx_explorer.capture.recorder import record
-
+        from fx_explorer.capture.recorder import record
+    except ImportError as error:
+        raise UsageError(f"what torch.compile does cannot be recorded: {error}") from None
     if session:
         path = Path(session)
         path.unlink(missing_ok=True)
     else:
         path = Path(tempfile.mkdtemp(prefix="fx-explorer-test-")) / "test.fxs"
     torch.compiler.reset()
-    with record(path, build=build):
+    with _without_trace_in_log(), record(path, build=build):
         yield Recorded(path)
+
+
+@contextlib.contextmanager
+def _without_trace_in_log() -> Iterator[None]:
+    """Keep torch's structured trace out of the log that pytest shows of a failed test: it is
+    thousands of empty lines. pytest 9.1 and newer listens to every logger (``catching_logs`` in
+    _pytest/logging.py), and torch writes the trace where somebody listens.
+    """
+    log = logging.getLogger("torch.__trace")
+    of_pytest = [
+        handler for handler in log.handlers if type(handler).__module__.startswith("_pytest.")
+    ]
+    for handler in of_pytest:
+        log.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in of_pytest:
+            log.addHandler(handler)
 
 
 def failures_of(session: Path, conditions: dict[str, Any]) -> list[str]:
     """Return a text for each condition that a session does not meet."""
+    from fx_explorer.analysis.documents import place_of_path
     from fx_explorer.findings.every_kind import findings
     from fx_explorer.overview.baseline import compare, measure
     from fx_explorer.overview.baseline_file import read_baseline
@@ -104,19 +131,42 @@ def failures_of(session: Path, conditions: dict[str, Any]) -> list[str]:
             else:
                 differences = compare(read_baseline(file), now)
                 judged += [difference.check for difference in differences]
-        failed = [relative_to(check, Path.cwd()) for check in judged if not check.is_met]
-        places = {(part.file, part.line) for check in judged for part in check.findings}
-        texts = [_description(check.description, check.allowed_by) for check in failed]
-        for finding in findings(reader):
-            place = finding.place
-            if failed and place and (place.document.title, place.line + 1) in places:
-                texts += [f"{finding.text}", *(f"  {line}" for line in finding.detail.splitlines())]
+        texts = []
+        lines: set[tuple[int, int]] = set()
+        for check in judged:
+            if check.is_met:
+                continue
+            texts.append(_description(relative_to(check, Path.cwd())))
+            for part in check.findings:
+                if place := place_of_path(reader, part.file, part.line):
+                    lines.add((place.document.id, place.line))
+        for finding in findings(reader) if texts else ():
+            if finding.place and (finding.place.document.id, finding.place.line) in lines:
+                texts += [finding.text, *(f"  {line}" for line in finding.detail.splitlines())]
         return texts
 
 
-def _description(text: str, allowed_by: str) -> str:
-    """Return a failure without the option of the command that allows it."""
-    return text.replace(f" (if that is meant: --{allowed_by})", "") if allowed_by else text
+NOTHING = (
+    "nothing was compiled, so nothing could be judged: torch.compile was not called, or what it "
+    "returned was not (if that is meant: expect_graphs=0)"
+)
+
+
+def _description(check: Check) -> str:
+    """Return a failure in the words of a test: conditions are arguments, not options."""
+    if check.allowed_by == "allow-nothing":
+        return NOTHING
+    text = check.description.replace(f" (if that is meant: --{check.allowed_by})", "")
+    return _OPTION.sub(_as_argument, text)
+
+
+_OPTION = re.compile(r"\(--([a-z][a-z-]*)(?: (\d+))?\)")
+"""An option of ``fx-explorer check`` in a failure: ``(--max-graph-breaks 0)``."""
+
+
+def _as_argument(option: re.Match[str]) -> str:
+    name, number = option.groups()
+    return f"({name.replace('-', '_')}={number or True})"
 
 
 def checked_conditions(conditions: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
@@ -148,6 +198,7 @@ def checked_conditions(conditions: dict[str, Any]) -> tuple[dict[str, int], dict
 
 def assert_no_graph_breaks(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Compile and call ``fn``, and return its result. Raises NotAsExpected for a graph break."""
+    __tracebackhide__ = True
     with recorded() as what:
         result = _compiled(fn)(*args, **kwargs)
     what.check(max_graph_breaks=0)
@@ -158,6 +209,7 @@ def assert_no_recompiles(fn: Callable[..., Any], *calls: Sequence[Any]) -> None:
     """Compile ``fn`` and call it with each of ``calls``, tuples of arguments. Raises NotAsExpected
     where it is compiled again.
     """
+    __tracebackhide__ = True
     with recorded() as what:
         compiled = _compiled(fn)
         for arguments in calls:
@@ -171,6 +223,7 @@ def assert_fused(
     """Compile and call ``fn``, and return its result. Raises NotAsExpected where no generated
     kernel computes both ``operators``, such as ``("layer_norm", "gelu")``.
     """
+    __tracebackhide__ = True
     with recorded() as what:
         result = _compiled(fn)(*args, **kwargs)
     what.check(expect_fused=operators)
@@ -188,6 +241,7 @@ def assert_not_worse(
     """Compile and call ``fn``, and return its result. Raises NotAsExpected where a figure is worse
     than in the file ``baseline``, which ``update`` writes.
     """
+    __tracebackhide__ = True
     with recorded() as what:
         result = _compiled(fn)(*args, **kwargs)
     what.check(baseline=baseline, update=update, own=own)
@@ -204,6 +258,7 @@ def assert_same_code(
     """Compile and call ``fn``, and return its result. Raises NotAsExpected where the kernels that
     are generated differ from those in the file ``baseline``, which ``update`` writes.
     """
+    __tracebackhide__ = True
     import difflib
 
     with recorded() as what:
@@ -238,6 +293,7 @@ def assert_close_to_eager(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     Inductor draws random numbers of its own in what was given to torch.compile before, unless
     ``fallback_random`` is set there.
     """
+    __tracebackhide__ = True
     import torch
 
     torch.compiler.reset()

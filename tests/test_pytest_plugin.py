@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import stat
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.model import Compilation
+from fx_explorer.session import SessionReader
 from tests.shared_files import ROOT
 
 PROJECT = """
@@ -85,6 +88,24 @@ def test_fixture(fx_capture):
     assert recorded.session.exists()
     with pytest.raises(NotAsExpected, match="test_project.py:24: .*0 allowed"):
         recorded.check(max_graph_breaks=0)
+
+
+def helper(x):
+    return x + 1 if x.sum() > 0 else x - 1
+
+
+def calls_helper(x):
+    return helper(x * 2).cos()
+
+
+def test_of_an_assertion():
+    assert_no_graph_breaks(torch.compile(calls_helper, backend="eager"), torch.ones(3))
+
+
+@pytest.mark.fx(max_graph_breaks=0)
+def test_that_is_skipped():
+    compiled(torch.ones(3))
+    pytest.skip("not here")
 
 
 class TestUnit(unittest.TestCase):
@@ -173,20 +194,111 @@ def test_each_test_ends_as_it_should(ran: str) -> None:
         "test_that_raises": "FAILED",
         "test_fixture": "PASSED",
         "TestUnit::test_unit": "FAILED",
+        "test_of_an_assertion": "FAILED",
         "test_assertions": "PASSED",
         "test_close_to_eager": "PASSED",
     }, ran
 
 
 def test_a_failure_reads_as_a_check(ran: str) -> None:
-    assert "test_project.py:24: graph breaks hit 1 time, 0 allowed (--max-graph-breaks 0)" in ran
-    assert "nothing was compiled" in ran
+    assert "test_project.py:24: graph breaks hit 1 time, 0 allowed (max_graph_breaks=0)" in ran
+    assert "\n  torch's hint: " in ran, "what to do"
+    assert "\nnothing was compiled, so nothing could be judged: " in ran
+    assert "in assert_no_graph_breaks" not in ran, "the traceback ends with the user's line"
+    assert "During handling" not in ran
+    failures = ran.partition("= PASSES =")[0]
+    assert "torch.__trace" not in failures, "torch's trace is no log of the test"
     assert "there is no condition 'max_graph_brakes'" in ran
     assert "ValueError: its own" in ran
     assert "PluggyTeardownRaisedWarning" not in ran
     sessions = re.findall(r"session: fx-explorer (\S+\.fxs)", ran)
-    assert len(set(sessions)) == 4
-    assert all(Path(session).is_file() for session in sessions)
+    assert len(set(sessions)) == 5
+    for session in sessions:
+        assert stat.S_IMODE(Path(session).stat().st_mode) == 0o600
+    beside = [session for session in sessions if ".pytest_cache" in session]
+    assert len(set(beside)) == 4
+    # Those of tests that hold, and of a skipped one, are gone; test_fixture keeps its own.
+    assert len(list(Path(beside[0]).parent.glob("*.fxs"))) == 4 + 2
+
+
+IN_WORKERS = """
+import os
+import pytest
+import torch
+
+
+@pytest.mark.fx(max_graph_breaks=0, build=False)
+@pytest.mark.parametrize("size", [2, 3])
+def test_sizes(size):
+    torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(size))
+
+
+@pytest.mark.fx(max_graph_breaks=0, build=False)
+def test_that_dies():
+    torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(3))
+    os.abort()
+"""
+
+
+def test_a_worker_of_xdist_that_dies_leaves_a_session_which_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_workers.py").write_text(IN_WORKERS)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *PLUGIN, "-n", "2", "-q", "-rA", "test_workers.py"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert re.search(r"1 failed, 2 passed", ended.stdout), ended.stdout
+    crashed = r"crashed while running 'test_workers.py::test_that_dies'\nsession: fx-explorer (\S+)"
+    named = re.search(crashed, ended.stdout)
+    assert named, ended.stdout
+    with SessionReader(named[1]) as reader:
+        assert [row.status for row in reader.rows(Compilation)] == ["ok"]
+
+
+WITHOUT_TORCH = """
+import sys
+
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
+sys.meta_path.insert(0, Refused())
+"""
+
+TESTS_WITHOUT_TORCH = """
+import pytest
+
+
+def test_without_us():
+    pass
+
+
+@pytest.mark.fx(max_graph_breaks=0)
+def test_marked():
+    pass
+
+
+def test_fixture(fx_capture):
+    with fx_capture():
+        pass
+"""
+
+
+def test_without_torch_only_a_test_that_needs_it_fails_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(WITHOUT_TORCH)
+    (tmp_path / "test_it.py").write_text(TESTS_WITHOUT_TORCH)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:xdist", "-q", "test_it.py"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert "2 failed, 1 passed" in ended.stdout, ended.stdout
+    reason = "what torch.compile does cannot be recorded: No module named 'torch'"
+    assert f"\n{reason}\n" in ended.stdout
+    assert f"UsageError: {reason}" in ended.stdout
 
 
 def test_the_plugin_imports_nothing_until_it_is_used() -> None:

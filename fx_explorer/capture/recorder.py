@@ -413,7 +413,7 @@ def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
     """
     try:
         os.close(
-            os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         )  # follows no link, not even a dangling one
     except FileExistsError:
         raise FileExistsError(

@@ -142,6 +142,8 @@ class _Run:
             if is_session(arguments.target):
                 return await asyncio.to_thread(_judged, Path(arguments.target), entry, judge)
             progress.print_message(f"capturing {entry.name}")
+            if self._jobs > 1:
+                progress.end()  # several live lines would overwrite each other
             captured = await captured_quietly(
                 arguments, session, progress, fork_server(), self._until
             )

@@ -84,13 +84,12 @@ PLANTED = {
         SCALED,
         "        self.calls += 1\n        x = x * self.calls\n",
         r"Model\.forward.* self\.calls",
-        line="    def forward(self, x):",
     ),
     "lost fusion": Planted(
         ("model.py", "--no-train", "--expect-fused", "mul", "sum"),
         SCALED,
         "        x = (x * 2).sort(1).values\n",
-        r"mul in \S+; sum in \S+",
+        r"_fused_\w*sum",
         line="-",
     ),
     "fallback": Planted(
@@ -128,7 +127,7 @@ PLANTED = {
         ("model.py", "--fullgraph", "--max-graph-breaks", "0"),
         SCALED,
         f"        print(x.shape)\n{SCALED}",
-        "raised .*Unsupported",
+        r"raised .*print\(x\.shape\)",
         line="-",
     ),
     "guards": Planted(

@@ -112,6 +112,7 @@ ROWS: dict[str, Json] = {
         "status": TEXT,
         "error": TEXT,
         "backend": TEXT,
+        "attempts": described(COUNT, "how often Dynamo began, with restarts"),
         "variant_of": TEXT,
         "restart_reasons": TEXTS,
         "operations": described(COUNT, "calls in Dynamo's graph"),
@@ -150,6 +151,7 @@ ROWS: dict[str, Json] = {
         **NODE,
         "takes": described(TEXTS, "nodes of the same graph"),
         "used_by": described(TEXTS, "nodes of the same graph"),
+        "stack": described(TEXTS, "the lines of the user's stack, outermost first"),
         "comes_from": described(TEXTS, "nodes of the stage before, with how that is known"),
         "became": described(TEXTS, "nodes of the next stage, with how that is known"),
         "kernels": TEXTS,
@@ -188,6 +190,7 @@ ROWS: dict[str, Json] = {
         "line": COUNT,
         "text": TEXT,
         "document": TEXT,
+        "number": described(TEXT, "what code takes in place of a name"),
         "language": TEXT,
         "lines": COUNT,
     },
@@ -296,11 +299,15 @@ def _rows(name: str, report: Json) -> Json:
         return {"type": "object", "properties": ROWS[name], "additionalProperties": False}
     if name in OF_REPORT:
         row: Json = loosened(report["properties"][OF_REPORT[name]]["items"])
+        if name == "recompiles":
+            refused = described(FLAG, "at the recompile limit: it was not compiled")
+            row["properties"]["is_refused"] = refused
         return row
     if name in ("caches", "cuda_graphs"):
         key = {"caches": "answers", "cuda_graphs": "graphs"}[name]
         return _of_list(report["properties"][name]["properties"][key]["items"])
-    return {"type": "object", "additionalProperties": TEXT}
+    properties = {"depth": described(COUNT, "in a tree: 0 for the outermost")}
+    return {"type": "object", "properties": properties, "additionalProperties": TEXT}
 
 
 def _of_list(items: Any) -> Json:

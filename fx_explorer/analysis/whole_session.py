@@ -259,7 +259,9 @@ def _skipped_records(reader: SessionReader) -> int:
 
 def went_on(reader: SessionReader) -> bool:
     """Return whether the program ran to its end. If compiling raised, the program has then caught
-    the error, or torch was told to ignore it (``suppress_errors``).
+    the error, or torch was told to ignore it (``suppress_errors``). A log does not say it.
     """
     outcome = reader.meta("outcome")
+    if is_log(reader):
+        return False
     return outcome is not None and model.Outcome.from_json(outcome).went_well

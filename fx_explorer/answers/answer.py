@@ -161,15 +161,18 @@ def _check_fields(answer: Answer, rows: Sequence[Json], wanted: Sequence[str]) -
 
 
 def _with_fields(row: Json, fields: Sequence[str]) -> Json:
-    return {name: row[name] for name in fields if name in row and _has_value(row[name])}
+    kept = {name: row[name] for name in fields if name in row and _has_value(row[name])}
+    if kept.get("line") == 0:
+        del kept["line"]  # lines count from 1: 0 is none
+    return kept
 
 
 # Cutting an answer to its length.
 
-TEXT_LENGTHS = (6_000, 2_000, 800, 400, 200, 100)
+TEXT_LENGTHS = (1_000_000, 100_000, 30_000, 10_000, 6_000, 2_000, 800, 400, 200, 100)
 """Lengths to which long texts are shortened, one after the other, until the answer fits."""
 
-LIST_LENGTHS = (200, 60, 25, 12, 6, 3)
+LIST_LENGTHS = (10_000, 2_000, 500, 200, 200, 60, 25, 12, 6, 3)
 """Lengths to which long lists are shortened in the same steps."""
 
 

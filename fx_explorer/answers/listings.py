@@ -4,17 +4,24 @@ saved for the backward … Where the JSON report has an object for a thing, it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
-from fx_explorer.analysis.documents import Document, Place, documents, graph_document
+from fx_explorer.analysis.documents import (
+    ARTIFACT_TITLES,
+    Document,
+    Place,
+    documents,
+    graph_document,
+)
 from fx_explorer.analysis.function_versions import versions
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming import function_of, plain_function
 from fx_explorer.analysis.other_variants import other_variants
-from fx_explorer.analysis.whole_session import not_in_text
+from fx_explorer.analysis.whole_session import is_log, not_in_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.findings.every_kind import findings, search
@@ -80,7 +87,6 @@ def describe_session(reader: SessionReader, name: str) -> dict[str, str]:
     """Return what every answer says of its session: its name, the program, torch, the device."""
     environment = reader.meta("environment") or {}
     program = reader.meta("target") or {}
-    outcome = reader.meta("outcome") or {}
     return {
         "session": name,
         "program": str(program.get("file") or program.get("name") or ""),
@@ -91,8 +97,16 @@ def describe_session(reader: SessionReader, name: str) -> dict[str, str]:
             or environment.get("device")
             or ""
         ),
-        "ended": str(outcome.get("kind") or "not recorded"),
+        "ended": _ending(reader),
     }
+
+
+def _ending(reader: SessionReader) -> str:
+    """Return how the program ended; a log says nothing of it."""
+    if is_log(reader):
+        return "not recorded: a log does not say how the program ended, or whether it is complete"
+    outcome = reader.meta("outcome") or {}
+    return str(outcome.get("kind") or "not recorded")
 
 
 # What happened, and what is wrong.
@@ -162,9 +176,14 @@ def of_findings(reader: SessionReader) -> Answer:
 
 def of_breaks(reader: SessionReader) -> Answer:
     breaks = distinct_breaks(reader)
-    section = section_of(reader, "breaks")
+    hits = sum(distinct.count for distinct in breaks)
+    if breaks:
+        answer = section_of(reader, "breaks").answer
+        text = f"{counted(len(breaks), 'place')} with a graph break, hit {hits} times. {answer}"
+    else:
+        text = "No graph break was recorded."
     return Answer(
-        text=section.answer or "No graph break was recorded.",
+        text=text,
         rows=[graph_break(reader, distinct) for distinct in breaks],
         known_from="Dynamo's own records of graph breaks",
         fields=(
@@ -181,7 +200,10 @@ def of_eager_functions(reader: SessionReader) -> Answer:
     if functions:
         text = f"{counted(len(functions), 'function')} left to eager mode as a whole."
     else:
-        text = "No function was left to eager mode as a whole."
+        text = (
+            "Dynamo skipped no function as a whole. A function that is called at a graph break, "
+            "or disabled, is named by breaks."
+        )
     return Answer(
         text=text,
         rows=[fallback(distinct) for distinct in functions],
@@ -221,6 +243,15 @@ def _call_rows(call: FunctionCall) -> Iterator[Json]:
         pending += [(inner, depth + 1) for inner in reversed(each.calls)]
 
 
+_STATES = {
+    "ok": "completed",
+    "broke": "completed up to a graph break",
+    "skipped": "left to eager mode",
+    "failed": "failed",
+}
+"""Status of a compilation → what became of it, in words."""
+
+
 def of_compilations(reader: SessionReader) -> Answer:
     rows: list[Json] = []
     for row in reader.rows(model.Compilation):
@@ -236,6 +267,7 @@ def of_compilations(reader: SessionReader) -> Answer:
                 "status": row.status,
                 "error": row.error,
                 "backend": row.backend,
+                "attempts": row.attempts,
                 "variant_of": row.variant_of or None,
                 "restart_reasons": list(row.restart_reasons),
                 "operations": sum(graph.call_count for graph in captured),
@@ -248,8 +280,14 @@ def of_compilations(reader: SessionReader) -> Answer:
                 "missing_stages": row.missing_stages or {},
             }
         )
-    given_up = len([row for row in rows if row["status"] == "restarted"])
-    text = f"{counted(len(rows) - given_up, 'compilation')}: {_totals(reader)}."
+    states = Counter(row["status"] for row in rows)
+    given_up = states.pop("restarted", 0)
+    text = f"{counted(sum(states.values()), 'compilation')}: {_totals(reader)}."
+    if states:
+        how_many = listed(
+            [f"{count} {_STATES.get(state, state)}" for state, count in states.items()]
+        )
+        text += f" Of them {how_many}."
     if given_up:
         text += f" {counted(given_up, 'attempt')} that Dynamo started again are listed, too."
     return Answer(
@@ -270,9 +308,17 @@ def _totals(reader: SessionReader) -> str:
 def of_recompiles(reader: SessionReader) -> Answer:
     every_recompile = recompiles(reader)
     rows = [recompile(explained) for explained in every_recompile]
-    limits = [limit_hit(hit) for hit in limit_hits(reader)]
-    count = len({explained.compilation for explained in every_recompile})
-    if count:
+    hits = limit_hits(reader)
+    limits = [limit_hit(hit) for hit in hits]
+    refused = {hit.compilation for hit in hits}
+    compiled = {explained.compilation for explained in every_recompile} - refused
+    count = len(compiled)
+    for row in rows:
+        row["is_refused"] = True if row["compilation"] in refused else None
+        change = row["change"]
+        if isinstance(change, dict) and change["old"] and not change["new"]:
+            change["new"] = "not recorded"
+    if every_recompile:
         causes = len([explained for explained in every_recompile if explained.is_cause])
         text = (
             f"{counted(count, 'recompile')}. A row is a guard that failed: {causes} of "
@@ -281,14 +327,17 @@ def of_recompiles(reader: SessionReader) -> Answer:
     else:
         text = "Nothing was compiled again."
     if limits:
-        text += f" The recompile limit was hit {counted(len(limits), 'time')}."
+        text += (
+            f" The recompile limit was hit {counted(len(limits), 'time')}: a call that is_refused "
+            "was not compiled, and runs in eager mode."
+        )
     rows.sort(key=lambda row: not row["is_cause"])
     return Answer(
         text=text,
         rows=rows,
         known_from="the guards that torch reported as failed; called_from is the user's line",
         figures={"limits": limits},
-        next=["guards --match NAME", "sizes", "findings"] if count else ["guards"],
+        next=["guards --match NAME", "sizes", "findings"] if every_recompile else ["guards"],
     )
 
 
@@ -469,13 +518,44 @@ _ROWS_OF_MEMORY = ("verdict", "held_at_peak")
 
 def of_options(reader: SessionReader) -> Answer:
     rows = [compile_option(option) for option in explained_options(reader)]
+    texts = [each for each in documents(reader) if _has_options(each)]
+    if rows:
+        text = f"{counted(len(rows), 'option')} of torch.compile in force in this capture."
+    elif texts:
+        text = "No option is listed by itself; the text of the settings was recorded: see next."
+    else:
+        text = "No option was recorded."
     return Answer(
-        text=f"{counted(len(rows), 'option')} of torch.compile in force in this capture.",
+        text=text,
         rows=rows,
         known_from="torch's configuration when the graphs were compiled",
         fields=("name", "in_force", "default", "does"),
-        next=["options --match NAME --fields all"],
+        next=["options --match NAME --fields all"] if rows else _code_questions(texts),
     )
+
+
+def _has_options(document: Document) -> bool:
+    """Return whether a text is of settings, as torch wrote them."""
+    titles = (ARTIFACT_TITLES["config"], ARTIFACT_TITLES["compile_options"])
+    return document.title in titles or "settings" in document.title
+
+
+def _code_questions(texts: Sequence[Document]) -> list[str]:
+    """Return the questions that show some texts."""
+    return [f"code {text_number(text)} --match NAME" for text in texts[:3]]
+
+
+def text_number(document: Document) -> str:
+    """Return what stands for a text where several have one name: ``7`` for a graph, ``text7``."""
+    return (
+        str(document.id)
+        if document.kind == "graph"
+        else f"{_TEXT_KINDS[document.kind]}{document.id}"
+    )
+
+
+_TEXT_KINDS = {"source": "file", "artifact": "text", "code": "text", "table": "text"}
+"""Kind of a document → what its number begins with."""
 
 
 def of_caches(reader: SessionReader) -> Answer:
@@ -496,6 +576,8 @@ def of_caches(reader: SessionReader) -> Answer:
 
 def of_cuda_graphs(reader: SessionReader) -> Answer:
     graphs = cuda_graphs_of_report(reader)
+    if graphs is None and is_log(reader):
+        return Answer("This log says nothing of CUDA graphs.", known_from=_CUDA_GRAPHS)
     if graphs is None:
         return Answer("No CUDA graph was asked for.", known_from=_CUDA_GRAPHS)
     rows = graphs.pop("graphs")
@@ -515,6 +597,8 @@ def of_failures(reader: SessionReader) -> Answer:
     failed = failures(reader)
     if failed:
         text = f"{counted(len(failed), 'failure')}."
+    elif is_log(reader):
+        text = "No failed compilation is in the log; it says nothing of the program besides."
     else:
         text = "Nothing failed."
     return Answer(
@@ -580,6 +664,7 @@ def of_documents(reader: SessionReader) -> Answer:
     rows: list[Json] = [
         {
             "document": document_name(document),
+            "number": text_number(document),
             "language": document.language,
             "lines": document.line_count,
         }
@@ -598,8 +683,9 @@ def of_section(reader: SessionReader, name: str) -> Answer:
     section = section_of(reader, name)
     titles = [field_name(column.title) for column in section.columns]
     rows: list[Json] = []
+    is_tree = any(row.depth for row in section.rows)
     for row in section.rows:
-        cells: Json = {}
+        cells: Json = {"depth": row.depth} if is_tree else {}
         for title, cell in zip(titles, row.cells, strict=True):
             if cell.bar is None:
                 cells[title] = cell.text.strip().lstrip("▾▸ ")
@@ -607,7 +693,7 @@ def of_section(reader: SessionReader, name: str) -> Answer:
         cells["detail"] = row.detail
         rows.append(cells)
     has_details = len(rows) == 1
-    fields = () if has_details else (*titles, "at")
+    fields = () if has_details else ("depth", *titles, "at")
     return Answer(section.answer, rows, section.origin, fields, next=_NEXT.get(name, ()))
 
 

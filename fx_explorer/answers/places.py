@@ -16,7 +16,7 @@ from fx_explorer.analysis.documents import (
     documents,
     lines_of,
     place_of_kernel,
-    source_documents,
+    source_document,
     text_of,
 )
 from fx_explorer.analysis.graph_texts import graph_text
@@ -33,6 +33,7 @@ from fx_explorer.answers.listings import (
     of_documents,
     of_kernels,
     place_text,
+    text_number,
 )
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
@@ -65,7 +66,8 @@ def of_line(reader: SessionReader, where: str) -> Answer:
     saved for the backward, guards. Raises UsageError for a line that the session does not have.
     """
     place = source_place(reader, where)
-    text = lines_of(reader, place.document)[place.line].strip()
+    lines = lines_of(reader, place.document)
+    text = lines[place.line].strip() if lines else ""
     path = reader.get(model.SourceFile, place.document.id).path
     number = place.line + 1
     events = line_events(reader, place.document).get(place.line, ())
@@ -95,19 +97,27 @@ def source_place(reader: SessionReader, where: str) -> Place:
     match = _PLACE.fullmatch(where)
     if match is None or match["first"] is None:
         raise UsageError(f"a line is given as FILE:NUMBER, for example model.py:12, not {where!r}")
-    sources = source_documents(reader)
-    fitting = [document for document in sources if _is_file(reader, document, match["name"])]
     number = int(match["first"])
+    sources = _sources(reader)
+    fitting = [document for document in sources if _is_file(reader, document, match["name"])]
     if not fitting:
-        names = ", ".join(document.title for document in sources[:SUGGESTED])
+        names = ", ".join(dict.fromkeys(document.title for document in sources[:SUGGESTED]))
         raise UsageError(
             f"the session has no source file {match['name']!r}; it has: {names or 'none'}"
         )
     for document in fitting:
-        if 1 <= number <= document.line_count:
+        # A log has the lines of nodes, and not the texts of files.
+        if number >= 1 and (number <= document.line_count or not document.line_count):
             return Place(document, number - 1)
     title, count = fitting[0].title, fitting[0].line_count
     raise UsageError(f"{title} has {counted(count, 'line')}, so there is no line {number}")
+
+
+def _sources(reader: SessionReader) -> list[Document]:
+    """Return the source files, the user's own first; also those whose text was not recorded."""
+    files = reader.rows(model.SourceFile)
+    files.sort(key=lambda file: (not file.text, not file.is_user))
+    return [source_document(file) for file in files]
 
 
 def _is_file(reader: SessionReader, document: Document, name: str) -> bool:
@@ -224,7 +234,7 @@ def _nodes_of_line(reader: SessionReader, place: Place) -> list[Json]:
 
 def _line_sentence(name: str, code: str, kernels: Sequence[Json], nodes: Sequence[Json]) -> str:
     if not nodes:
-        return f"No graph node comes from {name}: {code}"
+        return f"No graph node comes from {name}: {code}".removesuffix(": ")
     text = f"{name} has nodes in {counted(len(nodes), 'graph')} (all stages and compilations)"
     if not kernels:
         return f"{text}; no kernel is known to compute them."
@@ -386,10 +396,20 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         **_node_row(reader, node),
         "takes": _names(reader, reader.producers(node.id)),
         "used_by": _names(reader, reader.users(node.id)),
+        "stack": _stack(reader, node),
         "comes_from": links["from"],
         "became": links["became"],
         "kernels": list(kernels),
     }
+
+
+def _stack(reader: SessionReader, node: model.Node) -> list[str]:
+    """Return the lines of the user's stack, outermost first, where it has several."""
+    stacks = reader.by_ids(model.Stack, [node.stack]) if node.stack else []
+    frames = stacks[0].frames if stacks else ()
+    if len(frames) < 2:
+        return []
+    return [f"{frame.file}:{frame.line} in {frame.function}" for frame in frames]
 
 
 def _names(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
@@ -505,16 +525,15 @@ def _text_called(reader: SessionReader, name: str) -> Document:
         for document in every_document
         if document.kind == "source" and _is_file(reader, document, name)
     ]
-    graphs = [document for document in every_document if document.kind == "graph"]
-    by_number = [document for document in graphs if str(document.id) == name.strip()]
+    by_number = [each for each in every_document if text_number(each) == name.strip()]
     fitting = files or by_number or _called(every_document, name)
     if len(fitting) == 1 or (fitting and _are_one_text(fitting)):
         return fitting[0]
     shown = fitting or every_document
-    names = list(dict.fromkeys(document_name(document) for document in shown))
+    names = [f"{text_number(document)} {document_name(document)}" for document in shown]
     more = f"; {len(names) - SUGGESTED} more" if len(names) > SUGGESTED else ""
     if fitting:
-        what = f"{name!r} fits {len(fitting)} texts; give more of the name of one"
+        what = f"{name!r} fits {len(fitting)} texts; give the number of one"
     else:
         what = f"no text is called {name!r}; there are"
     raise UsageError(f"{what}: {'; '.join(names[:SUGGESTED])}{more}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,11 @@ def test_logs_are_answered_too(
         answer = ask(log, name)
         validator.validate(answer)
         assert answer["session"] == str(log)
+
+
+def test_a_log_does_not_say_how_the_program_ended(ask: Ask) -> None:
+    log = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    assert ask(log, "overview")["ended"].startswith("not recorded: a log does not say")
 
 
 def test_rows_are_those_of_the_json_report(session: Path, ask: Ask) -> None:
@@ -253,6 +259,42 @@ def test_what_changed_between_two_captures(captured: Captured, ask: Ask, tmp_pat
     operators = {row["name"]: row for row in answer["rows"] if row["what"] == "operator"}
     assert operators["sum"]["after"] == "1"
     assert operators["sum"]["at"].endswith("net.py:5")
+
+
+def test_a_call_that_was_refused_at_the_limit_is_no_recompile(
+    fx_explorer: list[str], capture_environment: dict[str, str], ask: Ask, tmp_path: Path
+) -> None:
+    program, session = tmp_path / "limit.py", tmp_path / "limit.fxs"
+    program.write_text(
+        "import torch\n"
+        "torch._dynamo.config.recompile_limit = 2\n"
+        "@torch.compile(backend='eager', dynamic=False)\n"
+        "def f(x, n):\n"
+        "    return x.cos() * n\n"
+        "for n in (4, 7, 10):\n"
+        "    f(torch.ones(3), n)\n"
+    )
+    command = [*fx_explorer, "run", "-o", str(session), str(program)]
+    subprocess.run(command, env=capture_environment, timeout=200, check=True)
+    answer = ask(session, "recompiles", "--fields", "all")
+    assert answer["answer"].startswith("1 recompile.")
+    assert "limit was hit 1 time" in answer["answer"]
+    refused = [row["compilation"] for row in answer["rows"] if row.get("is_refused")]
+    assert refused == [answer["figures"]["limits"][0]["compilation"]]
+
+
+def test_a_line_of_a_log_has_its_kernels_without_the_text_of_the_file(ask: Ask) -> None:
+    log = DATA / "torch_trace" / "h200_gpt_block_train.log.gz"
+    answer = ask(log, "line", "trace_zoo.py:15", "--limit", "100")
+    kernels = [row["name"] for row in answer["rows"] if row["what"] == "kernel"]
+    assert "triton_poi_fused_gelu_view_2" in kernels
+
+
+def test_texts_of_one_name_are_told_apart_by_their_numbers(session: Path, ask: Ask) -> None:
+    for row in ask(session, "code", "--limit", "400", "--characters", "1000000")["rows"]:
+        if row["lines"]:
+            answer = ask(session, "code", row["number"], "--limit", "1")
+            assert answer["answer"].startswith(f"{row['document']}: ")
 
 
 def test_pages_are_read_when_they_are_asked_for() -> None:

@@ -78,7 +78,8 @@ def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
         return text_figure(what, _text(left), _text(right), remark=f"not compared: {unseen}")
     amount, other_amount = _amount(left), _amount(right)
     if known is None or known.kind == "text":
-        return text_figure(what, str(amount), str(other_amount))
+        texts = [str(value.amount) if value else "none" for value in (left, right)]
+        return text_figure(what, *texts)
     if known.kind == "size":
         return size_figure(what, int(amount), int(other_amount), wanted=known.wanted)
     return count_figure(what, int(amount), int(other_amount), wanted=known.wanted)

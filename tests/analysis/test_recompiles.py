@@ -192,6 +192,37 @@ def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written:
     assert limit_hits(written(write)) == []
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("L['n'] == 3", "n was 2 and now is 3"),
+        (
+            "___check_type_id(L['n'], 1396)",
+            "n is no longer 2, which the compiled code was made for",
+        ),
+    ],
+)
+def test_a_new_value_that_was_not_recorded_is_what_the_new_code_was_made_for(
+    written: Written, code: str, expected: str
+) -> None:
+    """A log has only the guard that failed; the new version's own guard has its value, unless it is
+    for all of them.
+    """
+
+    def write(writer: SessionWriter) -> None:
+        first, again = (
+            writer.add(model.Compilation(0, f"0/{i}", 0, i, "f", "/p/m.py", 1, status="ok"))
+            for i in range(2)
+        )
+        for owner, text in ((first, "L['n'] == 2"), (again, code)):
+            check = model.GuardCheck(0, owner, 0, 0, "EQUALS_MATCH", "L['n']", "argument", text)
+            writer.add(check)
+        writer.add(model.Recompile(0, again, "0/0", "0/0: n == 2", "n == 2", "", 0))
+
+    (recompile,) = recompiles(written(write))
+    assert recompile.description == expected
+
+
 def operations(*calls: tuple[str, str, str]) -> list[model.Node]:
     """(name, target, arguments) of each node; targets of inputs are empty."""
     return [

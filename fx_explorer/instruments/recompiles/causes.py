@@ -382,6 +382,26 @@ def _grouped(
     return groups
 
 
+_EQUAL_TO = re.compile(r" == (?P<value>[^=]+)$")
+"""Matches the value in torch's guard on an equal number or text: ``L['n'] == 3``."""
+
+
+def _value_compiled_for(
+    reader: SessionReader, compilation: model.Compilation | None, change: GuardChange
+) -> str:
+    """Return the value that a compilation is for, by its own guard: a log has it of a value that
+    made torch compile again. Empty where no guard says it.
+    """
+    if compilation is None:
+        return ""
+    for check in reader.rows(model.GuardCheck, compilation=compilation.id):
+        if check.source and plain_code(check.source, compilation) == change.name:
+            match = _EQUAL_TO.search(bounded(check.code))
+            if match:
+                return match["value"].strip()
+    return ""
+
+
 def _explained(
     reader: SessionReader, session: _Compilations, row: model.Recompile
 ) -> ExplainedRecompile:
@@ -402,6 +422,12 @@ def _explained(
         row.new,
         before or function,
     )
+    if not change.new and change.kind in ("number", "value"):
+        new = _value_compiled_for(reader, compilation, change)
+        if new and new != change.old:
+            change = change_of(
+                row.guard or row.reason, row.source, change.old, new, before or function
+            )
     change = with_arguments(reader, change, row.reason, function)
     if row.line:
         file, line = (row.file, row.line)

@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 
-from fx_explorer.instruments.bench.measure.agreement import is_near_exact
-from fx_explorer.instruments.bench.measure.calls import arguments_in_dtype, convert_network
 from fx_explorer.instruments.fixes.measure import near
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
 from fx_explorer.instruments.fixes.measure.uncompiled import (
@@ -67,6 +65,9 @@ def _float64_result(
 ) -> dict[str, Any]:
     if "problem" in before:
         return before
+    # Imported here, since it loads the compiler, which a virtual GPU must precede.
+    from fx_explorer.instruments.bench.measure.calls import arguments_in_dtype, convert_network
+
     loading.install_texts(request.overlay)
     draws: list[bool] = []
     try:
@@ -129,6 +130,8 @@ class Float64Judge:
         """Return the result in float64 that belongs to one of eager mode; None where there is none,
         or where it may come from other random numbers.
         """
+        from fx_explorer.instruments.bench.measure.agreement import is_near_exact  # as above
+
         exact = self.results.get(value)
         if exact is None or exact.shape != eager.shape:
             return None

@@ -87,7 +87,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         raise UsageError(f"{name} takes what it is about: {question.usage}")
     if about and not question.takes:
         raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
-    from fx_explorer.answers import places
+    from fx_explorer.answers import of_line, of_node, of_text
 
     if name == "diff":
         from fx_explorer.answers.differences import of_difference
@@ -95,12 +95,12 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         with open_other(about) as other:
             return of_difference(reader, other)
     one_thing: dict[str, Callable[[SessionReader, str], Answer]] = {
-        "nodes": places.of_nodes,
-        "node": places.of_node,
-        "line": places.of_line,
-        "kernel": places.of_kernel,
-        "code": places.of_code,
-        "find": places.of_search,
+        "nodes": of_node.of_nodes,
+        "node": of_node.of_node,
+        "line": of_line.of_line,
+        "kernel": of_text.of_kernel,
+        "code": of_text.of_code,
+        "find": of_text.of_search,
     }
     if name in one_thing:
         return one_thing[name](reader, about)
@@ -109,36 +109,36 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
 
 def ask_whole(reader: SessionReader, name: str) -> Answer:
     """Return the answer to a question that takes nothing after its name."""
-    from fx_explorer.answers import listings
+    from fx_explorer.answers import compiled, generated, others
 
     whole: dict[str, Callable[[SessionReader], Answer]] = {
-        "overview": listings.of_overview,
-        "findings": listings.of_findings,
-        "breaks": listings.of_breaks,
-        "eager": listings.of_eager_functions,
-        "calls": listings.of_calls,
-        "compilations": listings.of_compilations,
-        "recompiles": listings.of_recompiles,
-        "guards": listings.of_guards,
-        "sizes": listings.of_sizes,
-        "graphs": listings.of_graphs,
-        "kernels": listings.of_kernels,
-        "stages": listings.of_stages,
-        "memory": listings.of_saved_tensors,
-        "step_memory": listings.of_step_memory,
-        "caches": listings.of_caches,
-        "cuda_graphs": listings.of_cuda_graphs,
-        "options": listings.of_options,
-        "failures": listings.of_failures,
-        "children": listings.of_child_processes,
-        "variants": listings.of_variants,
-        "front_ends": listings.of_front_ends,
-        "study": listings.of_study,
-        "memory_snapshot": listings.of_memory_snapshot,
+        "overview": compiled.of_overview,
+        "findings": compiled.of_findings,
+        "breaks": compiled.of_breaks,
+        "eager": compiled.of_eager_functions,
+        "calls": compiled.of_calls,
+        "compilations": compiled.of_compilations,
+        "recompiles": compiled.of_recompiles,
+        "guards": compiled.of_guards,
+        "sizes": compiled.of_sizes,
+        "graphs": generated.of_graphs,
+        "kernels": generated.of_kernels,
+        "stages": generated.of_stages,
+        "memory": generated.of_saved_tensors,
+        "step_memory": generated.of_step_memory,
+        "caches": others.of_caches,
+        "cuda_graphs": others.of_cuda_graphs,
+        "options": others.of_options,
+        "failures": others.of_failures,
+        "children": others.of_child_processes,
+        "variants": others.of_variants,
+        "front_ends": others.of_front_ends,
+        "study": others.of_study,
+        "memory_snapshot": others.of_memory_snapshot,
     }
     if name in whole:
         return whole[name](reader)
-    return listings.of_section(reader, name)
+    return others.of_section(reader, name)
 
 
 def find_question(name: str) -> Question:

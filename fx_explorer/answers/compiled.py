@@ -1,0 +1,312 @@
+"""Answers about what was compiled: what happened, what is wrong, breaks, recompiles, guards, sizes.
+
+Where the JSON report has an object for a thing, it is the row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.measured_times import call_time
+from fx_explorer.analysis.naming import function_of, plain_function
+from fx_explorer.analysis.whole_session import not_in_text
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.answers.answer import Answer, Json
+from fx_explorer.answers.naming import place_text
+from fx_explorer.answers.others import of_section
+from fx_explorer.findings.every_kind import findings, search
+from fx_explorer.findings.report import finding_object
+from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, distinct_fallbacks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.compile_time.timing import stage_times
+from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
+from fx_explorer.instruments.guards.symbols import symbols
+from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
+from fx_explorer.overview.overview import overview
+from fx_explorer.report.compilation_entries import total_figures
+from fx_explorer.report.heading import answer as first_line_of_report
+from fx_explorer.report.instrument_entries import (
+    fallback,
+    graph_break,
+    limit_hit,
+    measured_call,
+    recompile,
+)
+from fx_explorer.report.json_report import (
+    environment,
+    symbol,
+    target,
+)
+from fx_explorer.report.sections import section_of
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import check_count
+
+_WORST_FIRST = ("problem", "notice", "changed", "running", "good")
+
+
+def of_overview(reader: SessionReader) -> Answer:
+    facts = overview(reader)
+    shown = [fact for fact in facts if fact.topic != "next"]
+    shown.sort(key=lambda fact: _WORST_FIRST.index(fact.severity))
+    rows: list[Json] = [
+        {
+            "severity": fact.severity,
+            "text": fact.text,
+            "detail": fact.detail,
+            "cost": fact.cost,
+            "at": place_text(reader, fact.place),
+        }
+        for fact in shown
+    ]
+    return Answer(
+        text=first_line_of_report(findings(reader), facts),
+        rows=rows,
+        known_from="what was recorded while the program ran, and the findings made of it",
+        figures={
+            "totals": total_figures(reader),
+            "target": target(reader),
+            "environment": environment(reader),
+            "not_in_text": not_in_text(reader),
+        },
+        next=["findings", *_recorded(reader)],
+    )
+
+
+def _recorded(reader: SessionReader) -> list[str]:
+    """Return the questions to which the session has something to say."""
+    is_recorded = {
+        "breaks": reader.has(model.GraphBreak),
+        "recompiles": bool(recompiles(reader)),
+        "guards": reader.has(model.GuardCheck),
+        "kernels": reader.has(model.Kernel),
+        "profile": reader.has(model.Profile),
+        "failures": reader.has(model.Failure),
+    }
+    return [name for name, is_there in is_recorded.items() if is_there]
+
+
+def of_findings(reader: SessionReader) -> Answer:
+    every_finding = findings(reader)
+    places = [finding.place for finding in every_finding if finding.place]
+    of_source = [place for place in places if place.document.kind == "source"]
+    questions = [f"line {place_text(reader, place)}" for place in of_source[:3]]
+    looked = search(reader)
+    return Answer(
+        text=first_line_of_report(every_finding, overview(reader)),
+        rows=[finding_object(finding) for finding in every_finding],
+        known_from="the rows of the session; a remedy says whether it was tried in the program",
+        figures={
+            "looked_for": list(looked.looked_for),
+            "not_looked_for": list(looked.not_looked_for),
+        },
+        next=list(dict.fromkeys(questions)),
+    )
+
+
+def of_breaks(reader: SessionReader) -> Answer:
+    breaks = distinct_breaks(reader)
+    hits = sum(distinct.count for distinct in breaks)
+    if breaks:
+        answer = section_of(reader, "breaks").answer
+        text = f"{counted(len(breaks), 'place')} with a graph break, hit {hits} times. {answer}"
+    else:
+        text = "No graph break was recorded."
+    return Answer(
+        text=text,
+        rows=[graph_break(reader, distinct) for distinct in breaks],
+        known_from="Dynamo's own records of graph breaks",
+        fields=(
+            "reason", "file", "line", "code", "count", "explanation", "hints", "id", "chain",
+            "compilations", "goes_on_in", "eager_rests",
+        ),
+        figures={"measured_call": measured_call(call_time(reader))},
+        next=["findings", "eager", "calls"] if breaks else ["findings"],
+    )  # fmt: skip
+
+
+def of_eager_functions(reader: SessionReader) -> Answer:
+    functions = distinct_fallbacks(reader)
+    if functions:
+        text = f"{counted(len(functions), 'function')} left to eager mode as a whole."
+    else:
+        text = (
+            "Dynamo skipped no function as a whole. A function that is called at a graph break, "
+            "or disabled, is named by breaks."
+        )
+    return Answer(
+        text=text,
+        rows=[fallback(distinct) for distinct in functions],
+        known_from="Dynamo's own records of frames that it skipped",
+        next=["breaks", "calls"],
+    )
+
+
+def of_calls(reader: SessionReader) -> Answer:
+    rows: list[Json] = []
+    for tree in call_trees(reader):
+        rows.extend(_call_rows(tree))
+    return Answer(
+        text=f"torch.compile looked at {counted(len(rows), 'function')}; a function that Python "
+        "calls between the graphs of another stands below it.",
+        rows=rows,
+        known_from="Dynamo's frames, and the lines that called them",
+        next=["compilations", "breaks"],
+    )
+
+
+def _call_rows(call: FunctionCall) -> Iterator[Json]:
+    pending = [(call, 0)]
+    while pending:
+        each, depth = pending.pop()
+        yield {
+            "function": plain_function(each.function),
+            "depth": depth,
+            "file": each.file,
+            "line": each.line,
+            "called_at": each.called_at or None,
+            "compilations": [row.name for row in each.compilations],
+            "graphs": len(each.graphs),
+            "breaks": [f"{hit.reason}" for hit in each.breaks],
+            "runs_in_eager_mode": each.runs_in_eager,
+        }
+        pending += [(inner, depth + 1) for inner in reversed(each.calls)]
+
+
+_STATES = {
+    "ok": "completed",
+    "broke": "completed up to a graph break",
+    "skipped": "left to eager mode",
+    "failed": "failed",
+}
+"""Status of a compilation → what became of it, in words."""
+
+
+def of_compilations(reader: SessionReader) -> Answer:
+    rows: list[Json] = []
+    for row in reader.rows(model.Compilation):
+        times = stage_times(reader, row.id)
+        graphs = reader.rows(model.Graph, compilation=row.id)
+        captured = [graph for graph in graphs if graph.stage == "dynamo" and not graph.parent]
+        rows.append(
+            {
+                "compilation": row.name,
+                "function": function_of(row),
+                "file": row.file,
+                "line": row.line,
+                "status": row.status,
+                "error": row.error,
+                "backend": row.backend,
+                "attempts": row.attempts,
+                "variant_of": row.variant_of or None,
+                "restart_reasons": list(row.restart_reasons),
+                "operations": sum(graph.call_count for graph in captured),
+                "guards": check_count(reader, row.id),
+                "kernels": reader.count(model.Kernel, compilation=row.id),
+                "compile_s": round(times.total_s, 3),
+                "seconds": {
+                    stage or "other": round(spent, 3) for stage, spent in times.by_stage.items()
+                },
+                "missing_stages": row.missing_stages or {},
+            }
+        )
+    states = Counter(row["status"] for row in rows)
+    given_up = states.pop("restarted", 0)
+    text = f"{counted(sum(states.values()), 'compilation')}: {_totals(reader)}."
+    if states:
+        how_many = listed(
+            [f"{count} {_STATES.get(state, state)}" for state, count in states.items()]
+        )
+        text += f" Of them {how_many}."
+    if given_up:
+        text += f" {counted(given_up, 'attempt')} that Dynamo started again are listed, too."
+    return Answer(
+        text=text,
+        rows=rows,
+        known_from="torch's own compile ids and timed phases",
+        figures={"totals": total_figures(reader)},
+        next=["recompiles", "graphs", "flame"],
+    )
+
+
+def _totals(reader: SessionReader) -> str:
+    totals = total_figures(reader)
+    nouns = {"graphs": "graph", "graph_breaks": "graph break", "recompiles": "recompile"}
+    return listed([counted(int(str(totals[name])), noun) for name, noun in nouns.items()])
+
+
+def of_recompiles(reader: SessionReader) -> Answer:
+    every_recompile = recompiles(reader)
+    rows = [recompile(explained) for explained in every_recompile]
+    hits = limit_hits(reader)
+    limits = [limit_hit(hit) for hit in hits]
+    refused = {hit.compilation for hit in hits}
+    compiled = {explained.compilation for explained in every_recompile} - refused
+    count = len(compiled)
+    for row in rows:
+        row["is_refused"] = True if row["compilation"] in refused else None
+        change = row["change"]
+        if isinstance(change, dict) and change["old"] and not change["new"]:
+            change["new"] = "not recorded"
+    if every_recompile:
+        causes = len([explained for explained in every_recompile if explained.is_cause])
+        text = (
+            f"{counted(count, 'recompile')}. A row is a guard that failed: {causes} of "
+            f"{len(rows)} are the cause (the nearest earlier version), the others failed as well."
+        )
+    else:
+        text = "Nothing was compiled again."
+    if limits:
+        text += (
+            f" The recompile limit was hit {counted(len(limits), 'time')}: a call that is_refused "
+            "was not compiled, and runs in eager mode."
+        )
+    rows.sort(key=lambda row: not row["is_cause"])
+    return Answer(
+        text=text,
+        rows=rows,
+        known_from="the guards that torch reported as failed; called_from is the user's line",
+        figures={"limits": limits},
+        next=["guards --match NAME", "sizes", "findings"] if every_recompile else ["guards"],
+    )
+
+
+def of_guards(reader: SessionReader) -> Answer:
+    section = section_of(reader, "guards")
+    checks = explained_checks(reader)
+    if not checks:
+        return of_section(reader, "guards")
+    rows: list[Json] = []
+    for explained in checks:
+        check = explained.check
+        rows.append(
+            {
+                "compilation": explained.compilation,
+                "guards_on": explained.name,
+                "must_stay": explained.asks,
+                "fails_when": CHANCE_WORDS.get(explained.chance, explained.chance),
+                "why": explained.why,
+                "asked_for_by": f"{check.file}:{check.line}" if check.file else "",
+                "kind": explained.guard_kind or check.kind,
+                "cost_ns": round(check.cost_ns) if check.cost_ns >= 0 else None,
+                "source": check.source,
+                "code": check.code,
+            }
+        )
+    return Answer(
+        text=section.answer,
+        rows=rows,
+        known_from="torch's guard manager, one row per check; costs are measured per check",
+        fields=("compilation", "guards_on", "must_stay", "fails_when", "asked_for_by", "cost_ns"),
+        next=["guards --match NAME", "recompiles"],
+    )
+
+
+def of_sizes(reader: SessionReader) -> Answer:
+    return Answer(
+        text=section_of(reader, "sizes").answer,
+        rows=[symbol(explained) for explained in symbols(reader)],
+        known_from="torch's ShapeEnv and its structured records",
+        next=["recompiles", "guards"],
+    )

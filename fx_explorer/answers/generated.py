@@ -1,0 +1,141 @@
+"""Answers about graphs, stages, kernels and memory."""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.function_versions import versions
+from fx_explorer.analysis.lineage import graphs_in_use
+from fx_explorer.answers.answer import Answer, Json
+from fx_explorer.answers.naming import document_name, graph_documents
+from fx_explorer.answers.others import of_section
+from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
+from fx_explorer.instruments.kernels.report import kernel_cost
+from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
+from fx_explorer.report.json_report import (
+    stages_of_report,
+)
+from fx_explorer.report.sections import section_of
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import frequent_targets
+
+
+def of_graphs(reader: SessionReader) -> Answer:
+    used = graphs_in_use(reader)
+    frequent = frequent_targets(reader)
+    rows: list[Json] = []
+    for document in graph_documents(reader):
+        graph = reader.get(model.Graph, document.id)
+        operations = dict(frequent.get(graph.id, []))
+        rows.append(
+            {
+                "graph": document_name(document),
+                "number": graph.id,
+                "stage": graph.stage,
+                "direction": graph.direction,
+                "nodes": graph.node_count,
+                "calls": graph.call_count,
+                "operations": operations,
+                "in_use": used is None or graph.id in used,
+            }
+        )
+    return Answer(
+        text=section_of(reader, "graphs").answer,
+        rows=rows,
+        known_from="FX graph modules, read while they were compiled",
+        fields=("graph", "number", "nodes", "calls", "operations"),
+        next=[f"nodes {rows[0]['number']}", "stages"] if rows else [],
+    )
+
+
+def of_stages(reader: SessionReader) -> Answer:
+    rows = stages_of_report(reader)
+    if rows is None:
+        return of_section(reader, "stages")
+    return Answer(
+        text=section_of(reader, "stages").answer,
+        rows=rows,
+        known_from="the graphs and the IR recorded between the stages, and the links between them",
+        fields=("compilation", "stage", "direction", "before", "after", "sentence"),
+        next=["graphs"],
+    )
+
+
+def kernel_row(reader: SessionReader, cost: KernelCost) -> Json:
+    """Return a kernel with the lines and nodes that it computes, its bytes and its time."""
+    kernel = cost.use.kernel
+    figures = kernel_cost(cost)
+    version = cost.version
+    return {
+        "kernel": kernel.name,
+        "compilation": version.name if version else "",
+        "direction": kernel.direction,
+        "language": "library call" if kernel.language == "extern" else kernel.language,
+        "lines": [f"{file}:{line}" for file, line in cost.lines],
+        "modules": figures["modules"],
+        "computes": list(cost.use.nodes),
+        "calls": figures["calls"],
+        "bytes": figures["bytes"],
+        "seconds": figures["seconds"],
+        "seconds_are": figures["seconds_are"],
+        "version": version.description if version else "",
+        "code_lines": cost.use.line_count or None,
+    }
+
+
+def of_kernels(reader: SessionReader) -> Answer:
+    costs = kernel_costs(reader)
+    if any(cost.time_s for cost in costs):
+        costs.sort(key=lambda cost: -cost.time_s)
+    rows = [kernel_row(reader, cost) for cost in costs]
+    questions = [f"kernel {rows[0]['kernel']}"] if rows else []
+    of_each = versions(reader)
+    return Answer(
+        text=section_of(reader, "kernels").answer,
+        rows=rows,
+        known_from="Inductor's output code and scheduler; seconds_are says where a time is from",
+        fields=(
+            "kernel", "compilation", "direction", "language", "lines", "computes", "calls",
+            "bytes", "seconds", "seconds_are",
+        ),
+        figures={"kernels": len(rows), "compilations": len(of_each)},
+        next=questions,
+    )  # fmt: skip
+
+
+def of_saved_tensors(reader: SessionReader) -> Answer:
+    rows: list[Json] = list(saved_tensors(reader))
+    rows.sort(key=lambda row: -int(str(row["bytes"] or 0)))
+    if not rows:
+        return of_section(reader, "memory")
+    return Answer(
+        text=section_of(reader, "memory").answer,
+        rows=rows,
+        known_from="outputs of the forward graph that are inputs of the backward graph; why is "
+        "the partitioner's own reason; consumers are backward nodes that need it",
+        fields=(
+            "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "producer",
+            "why", "consumers", "compilation",
+        ),
+        next=["step_memory", "node NAME"],
+    )  # fmt: skip
+
+
+def of_step_memory(reader: SessionReader) -> Answer:
+    memory = memory_of_report(reader)
+    if memory is None:
+        return of_section(reader, "step_memory")
+    figures = {name: value for name, value in memory.items() if name not in _ROWS_OF_MEMORY}
+    verdict = memory.get("verdict")
+    sentences = verdict if isinstance(verdict, list) else []
+    held = memory.get("held_at_peak")
+    return Answer(
+        text=" ".join(map(str, sentences)),
+        rows=held if isinstance(held, list) else [],
+        known_from="predicted from the wrappers around the kernels, read statement by statement; "
+        "nothing was measured. The rows are the biggest tensors at the peak.",
+        figures=figures,
+        next=["memory"],
+    )
+
+
+_ROWS_OF_MEMORY = ("verdict", "held_at_peak")

@@ -1,0 +1,168 @@
+"""Answers about the nodes of a graph, and about one node: what it came from, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    document_of,
+)
+from fx_explorer.analysis.input_names import InputNames
+from fx_explorer.analysis.link_explanations import Explanation, explain
+from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.words import counted, listed, value_text
+from fx_explorer.answers.answer import Answer, Json, Pages
+from fx_explorer.answers.naming import (
+    SUGGESTED,
+    document_name,
+    documents_called,
+    graph_documents,
+)
+from fx_explorer.errors import UsageError
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernels_of_each
+from fx_explorer.session.queries.nodes import nodes_beginning
+
+
+def of_nodes(reader: SessionReader, name: str) -> Answer:
+    """Return the nodes of a graph, in order. Raises UsageError unless one graph is meant."""
+    document = _graph_called(reader, name)
+    graph = reader.get(model.Graph, document.id)
+    inputs = InputNames(reader)
+
+    def read(start: int, stop: int) -> list[Json]:
+        ids = range(graph.first_node + start, graph.first_node + stop)
+        nodes = sorted(reader.by_ids(model.Node, ids), key=lambda node: node.id)
+        own_names = inputs.of([node for node in nodes if node.op == "placeholder"])
+        rows = []
+        for node in nodes:
+            row = _node_row(reader, node)
+            own = own_names.get(node.id)
+            if own and own.name != node.name:
+                row["your_name"] = own.name
+            rows.append(row)
+        return rows
+
+    title = document_name(document)
+    calls = counted(graph.call_count, "operation")
+    return Answer(
+        text=f"{title} has {counted(graph.node_count, 'node')}, {calls}.",
+        rows=Pages(graph.node_count, read),
+        known_from="the FX graph, read while it was compiled",
+        fields=("name", "your_name", "target", "arguments", "value", "at", "module"),
+        next=[f"node NAME --match {graph.id}", f"code {document.id}"],
+    )
+
+
+def _node_row(reader: SessionReader, node: model.Node) -> Json:
+    at = ""
+    if node.file:
+        path = reader.get(model.SourceFile, node.file).path
+        at = f"{path}:{node.line}"
+    return {
+        "name": node.name,
+        "op": node.op,
+        "target": node.target,
+        "arguments": node.arguments,
+        "value": value_text(node),
+        "stride": list(node.stride or ()),
+        "device": node.device,
+        "at": at,
+        "module": node.module,
+        "module_type": node.module_type,
+        "annotations": node.annotations or {},
+        "is_view": node.is_view or None,
+    }
+
+
+def _graph_called(reader: SessionReader, name: str) -> Document:
+    """Return the graph of this number, or with these words in its name. Raises UsageError unless
+    there is one.
+    """
+    graphs = graph_documents(reader)
+    fitting = documents_called(graphs, name)
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = fitting or graphs
+    listed_graphs = "; ".join(f"{graph.id} {document_name(graph)}" for graph in shown[:SUGGESTED])
+    more = f"; {len(shown) - SUGGESTED} more" if len(shown) > SUGGESTED else ""
+    if fitting:
+        what = f"{name!r} fits {len(fitting)} graphs; give the number of one"
+    else:
+        what = f"no graph is called {name!r}; there are"
+    raise UsageError(f"{what}: {listed_graphs or 'none'}{more}")
+
+
+def of_node(reader: SessionReader, name: str) -> Answer:
+    """Return each node of this name: its value, where it comes from, what became of it, who uses
+    it. Raises UsageError where no graph has it.
+    """
+    nodes = reader.rows(model.Node, name=name)
+    if not nodes:
+        near = nodes_beginning(reader, name[:4].casefold(), SUGGESTED)
+        names = dict.fromkeys(node.name for node in reader.by_ids(model.Node, near))
+        also = f"; there are {', '.join(names)}" if names else ""
+        raise UsageError(f"no graph has a node {name!r}{also}. find TEXT searches all names")
+    rows = [_whole_node(reader, node) for node in nodes]
+    first = rows[0]
+    text = f"{name} is in {counted(len(rows), 'graph')}"
+    if first["at"]:
+        text += f"; from {first['at']}"
+    kernels = list(dict.fromkeys(kernel for row in rows for kernel in row["kernels"]))
+    if kernels:
+        text += f"; computed by {listed(kernels, 3)}"
+    return Answer(
+        text=f"{text}.",
+        rows=rows,
+        known_from="each link says how it is known: (…) after the name",
+        next=[f"kernel {kernels[0]}"] if kernels else ["graphs"],
+    )
+
+
+def _whole_node(reader: SessionReader, node: model.Node) -> Json:
+    document = document_of(reader, "graph", node.graph)
+    place = Place(document, node.position)
+    links: dict[str, list[str]] = {"from": [], "became": [], "kernel": [], "source": []}
+    for explanation in explain(reader, place):
+        links[explanation.relation].append(_link_text(explanation))
+    below = Selection(reader, place).below
+    kernels = dict.fromkeys(
+        kernel.name
+        for kernel in reader.by_ids(
+            model.Kernel,
+            sorted({k for ids in kernels_of_each(reader, below).values() for k in ids}),
+        )
+    )
+    return {
+        "graph": document_name(document),
+        "number": node.graph,
+        **_node_row(reader, node),
+        "takes": _names(reader, reader.producers(node.id)),
+        "used_by": _names(reader, reader.users(node.id)),
+        "stack": _stack(reader, node),
+        "comes_from": links["from"],
+        "became": links["became"],
+        "kernels": list(kernels),
+    }
+
+
+def _stack(reader: SessionReader, node: model.Node) -> list[str]:
+    """Return the lines of the user's stack, outermost first, where it has several."""
+    stacks = reader.by_ids(model.Stack, [node.stack]) if node.stack else []
+    frames = stacks[0].frames if stacks else ()
+    if len(frames) < 2:
+        return []
+    return [f"{frame.file}:{frame.line} in {frame.function}" for frame in frames]
+
+
+def _names(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
+    return [node.name for node in reader.by_ids(model.Node, nodes)]
+
+
+def _link_text(explanation: Explanation) -> str:
+    """Return ``add_3 in [0/0] Forward graph (the same node, …)``."""
+    where = document_name(explanation.place.document)
+    return f"{explanation.name} in {where} ({explanation.text})"

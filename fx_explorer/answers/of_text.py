@@ -1,0 +1,180 @@
+"""Answers about a kernel, about the lines of a text, and a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    documents,
+    lines_of,
+    place_of_kernel,
+    text_of,
+)
+from fx_explorer.analysis.graph_texts import graph_text
+from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.answers.answer import Answer, Json, Pages
+from fx_explorer.answers.generated import kernel_row, of_kernels
+from fx_explorer.answers.naming import (
+    PLACE,
+    SUGGESTED,
+    document_name,
+    documents_called,
+    is_file,
+    place_text,
+    text_number,
+)
+from fx_explorer.answers.others import of_documents
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.kernels.costs import kernel_costs
+from fx_explorer.overview.find import find
+from fx_explorer.report.compilation_entries import (
+    kernel_configs,
+    kernel_estimate,
+    kernel_launches,
+)
+from fx_explorer.session import SessionReader
+
+
+def of_kernel(reader: SessionReader, name: str) -> Answer:
+    """Return each kernel of this name, its configurations, launches and estimate, and its code.
+    Raises UsageError where there is none.
+    """
+    kernels = reader.rows(model.Kernel, name=name) or [
+        kernel for kernel in reader.rows(model.Kernel) if name.casefold() in kernel.name.casefold()
+    ]
+    if not kernels:
+        names = dict.fromkeys(row["kernel"] for row in of_kernels(reader).rows)
+        shown = ", ".join(list(names)[:SUGGESTED])
+        raise UsageError(f"no kernel is called {name!r}; there are: {shown or 'none'}")
+    gpu = session_gpu(reader)
+    costs = {cost.use.kernel.id: cost for cost in kernel_costs(reader)}
+    rows = []
+    for kernel in kernels:
+        row: Json = {"kernel": kernel.name}
+        if kernel.id in costs:
+            row = kernel_row(reader, costs[kernel.id])
+        place = place_of_kernel(reader, kernel)
+        row["code_at"] = place_text(reader, place)
+        row["configurations"] = kernel_configs(reader, kernel, gpu)
+        row["launches"] = kernel_launches(reader, kernel)
+        row["estimate"] = kernel_estimate(reader, kernel, gpu)
+        row["code"] = _code_of(reader, kernel, place)
+        rows.append(row)
+    first = rows[0]
+    lines = listed(first.get("lines", []), 3)
+    text = f"{kernels[0].name}"
+    if first.get("computes"):
+        text += f" computes {listed(first['computes'], 6)}"
+    if lines:
+        text += f" of {lines}"
+    if len(rows) > 1:
+        text += f"; {counted(len(rows), 'kernel')} of this name"
+    return Answer(
+        text=f"{text}.",
+        rows=rows,
+        known_from="Inductor's scheduler and output code; seconds_are says where a time is from",
+        next=[f"code {kernels[0].name}", *[f"line {at}" for at in first.get("lines", [])[:1]]],
+    )
+
+
+def _code_of(reader: SessionReader, kernel: model.Kernel, place: Place | None) -> str:
+    """Return the code of a kernel; of a library call, the line that makes it."""
+    if place is None:
+        return ""
+    if kernel.artifact:
+        return text_of(reader, place.document)
+    return lines_of(reader, place.document)[place.line].strip()
+
+
+# Texts, and a search.
+
+
+def of_code(reader: SessionReader, what: str) -> Answer:
+    """Return the lines of a source file, of a graph as Python, or of code that torch wrote; without
+    a name, the list of them. Raises UsageError where not one text is meant.
+    """
+    if not what:
+        return of_documents(reader)
+    match = PLACE.fullmatch(what)
+    name = match["name"] if match else what
+    document = _text_called(reader, name)
+    if document.kind == "graph":
+        lines = graph_text(reader, "code", document.id).text.split("\n")
+    else:
+        lines = list(lines_of(reader, document))
+    first, last = 1, len(lines)
+    if match and match["first"]:
+        first = int(match["first"])
+        last = int(match["last"] or last)
+    chosen = range(max(1, first), min(last, len(lines)) + 1)
+
+    def read(start: int, stop: int) -> list[Json]:
+        return [{"line": number, "text": lines[number - 1]} for number in chosen[start:stop]]
+
+    title = document_name(document)
+    return Answer(
+        text=f"{title}: {counted(len(lines), 'line')} of {document.language}.",
+        rows=Pages(len(chosen), read),
+        known_from=_origin_of_text(document),
+        next=[f"line {document.title}:NUMBER"] if document.kind == "source" else [],
+    )
+
+
+def _origin_of_text(document: Document) -> str:
+    if document.kind == "source":
+        return "the file as it was when it was captured"
+    if document.kind == "graph":
+        return "the recorded graph, written as Python"
+    return "the text that torch wrote"
+
+
+def _text_called(reader: SessionReader, name: str) -> Document:
+    every_document = documents(reader)
+    files = [
+        document
+        for document in every_document
+        if document.kind == "source" and is_file(reader, document, name)
+    ]
+    by_number = [each for each in every_document if text_number(each) == name.strip()]
+    fitting = files or by_number or documents_called(every_document, name)
+    if len(fitting) == 1 or (fitting and _are_one_text(fitting)):
+        return fitting[0]
+    shown = fitting or every_document
+    names = [f"{text_number(document)} {document_name(document)}" for document in shown]
+    more = f"; {len(names) - SUGGESTED} more" if len(names) > SUGGESTED else ""
+    if fitting:
+        what = f"{name!r} fits {len(fitting)} texts; give the number of one"
+    else:
+        what = f"no text is called {name!r}; there are"
+    raise UsageError(f"{what}: {'; '.join(names[:SUGGESTED])}{more}")
+
+
+def _are_one_text(fitting: Sequence[Document]) -> bool:
+    """Return whether they are kernels of one name: those of other versions have the same code."""
+    return len({document.title for document in fitting}) == 1 and fitting[0].stage == "kernel"
+
+
+def of_search(reader: SessionReader, typed: str) -> Answer:
+    """Return nodes, kernels, lines and breaks that have all the words."""
+    if not typed.strip():
+        raise UsageError("find takes the text to search for: find relu")
+    matches = find(reader, typed)
+    rows: list[Json] = [
+        {
+            "what": match.kind,
+            "text": match.text,
+            "detail": match.detail,
+            "at": place_text(reader, match.place),
+        }
+        for match in matches
+    ]
+    return Answer(
+        text=f"{counted(len(rows), 'place')} with {typed!r}: nodes, kernels, lines and breaks.",
+        rows=rows,
+        known_from="names and lines of the session",
+        next=["node NAME", "kernel NAME", "line FILE:NUMBER"] if rows else [],
+    )

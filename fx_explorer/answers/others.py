@@ -1,0 +1,221 @@
+"""Answers about options, caches, failures, processes, and the views of the app as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fx_explorer.analysis.cuda_graphs import cuda_graphs
+from fx_explorer.analysis.documents import (
+    ARTIFACT_TITLES,
+    Document,
+    documents,
+)
+from fx_explorer.analysis.other_variants import other_variants
+from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.words import counted
+from fx_explorer.answers.answer import Answer, Json
+from fx_explorer.answers.naming import document_name, place_text, text_number
+from fx_explorer.instruments.compile_time.cache_report import caches_of_report
+from fx_explorer.instruments.memory.snapshot_figures import figures_of
+from fx_explorer.instruments.memory.snapshot_report import snapshot_object
+from fx_explorer.instruments.options.explained_options import explained_options
+from fx_explorer.instruments.options.report import compile_option
+from fx_explorer.model.study import META, parts_as_json, parts_from_json
+from fx_explorer.overview.child_processes import children
+from fx_explorer.overview.ending import failures
+from fx_explorer.report.compilation_entries import other_variant
+from fx_explorer.report.instrument_entries import (
+    front_ends,
+)
+from fx_explorer.report.json_report import (
+    child_process,
+    cuda_graphs_of_report,
+    failure,
+)
+from fx_explorer.report.sections import section_of
+from fx_explorer.session import SessionReader
+
+
+def of_options(reader: SessionReader) -> Answer:
+    rows = [compile_option(option) for option in explained_options(reader)]
+    texts = [each for each in documents(reader) if _has_options(each)]
+    if rows:
+        text = f"{counted(len(rows), 'option')} of torch.compile in force in this capture."
+    elif texts:
+        text = "No option is listed by itself; the text of the settings was recorded: see next."
+    else:
+        text = "No option was recorded."
+    return Answer(
+        text=text,
+        rows=rows,
+        known_from="torch's configuration when the graphs were compiled",
+        fields=("name", "in_force", "default", "does"),
+        next=["options --match NAME --fields all"] if rows else _code_questions(texts),
+    )
+
+
+def _has_options(document: Document) -> bool:
+    """Return whether a text is of settings, as torch wrote them."""
+    titles = (ARTIFACT_TITLES["config"], ARTIFACT_TITLES["compile_options"])
+    return document.title in titles or "settings" in document.title
+
+
+def _code_questions(texts: Sequence[Document]) -> list[str]:
+    """Return the questions that show some texts."""
+    return [f"code {text_number(text)} --match NAME" for text in texts[:3]]
+
+
+def of_caches(reader: SessionReader) -> Answer:
+    caches = caches_of_report(reader)
+    answers = caches["answers"]
+    rows = answers if isinstance(answers, list) else []
+    if rows:
+        text = f"{counted(len(rows), 'look-up')} in torch's compile caches."
+    else:
+        text = "No look-up in a compile cache was recorded."
+    return Answer(
+        text=text,
+        rows=rows,
+        known_from="torch's own records of its caches",
+        figures={"warm_start": caches["warm_start"]},
+    )
+
+
+def of_cuda_graphs(reader: SessionReader) -> Answer:
+    graphs = cuda_graphs_of_report(reader)
+    if graphs is None and is_log(reader):
+        return Answer("This log says nothing of CUDA graphs.", known_from=_CUDA_GRAPHS)
+    if graphs is None:
+        return Answer("No CUDA graph was asked for.", known_from=_CUDA_GRAPHS)
+    rows = graphs.pop("graphs")
+    states = [graph.state for graph in cuda_graphs(reader).graphs]
+    return Answer(
+        text=f"CUDA graphs were asked for; {counted(len(states), 'graph')} of torch.compile.",
+        rows=rows if isinstance(rows, list) else [],
+        known_from=_CUDA_GRAPHS,
+        figures=graphs,
+    )
+
+
+_CUDA_GRAPHS = "torch's own checks and records of CUDA graphs"
+
+
+def of_failures(reader: SessionReader) -> Answer:
+    failed = failures(reader)
+    if failed:
+        text = f"{counted(len(failed), 'failure')}."
+    elif is_log(reader):
+        text = "No failed compilation is in the log; it says nothing of the program besides."
+    else:
+        text = "Nothing failed."
+    return Answer(
+        text=text,
+        rows=[failure(explained) for explained in failed],
+        known_from="exceptions, as they were raised",
+        fields=("compilation", "where", "stage", "kind", "message"),
+        figures={"outcome": reader.meta("outcome")},
+        next=["failures --fields all --limit 1", "console"] if failed else ["console"],
+    )
+
+
+def of_child_processes(reader: SessionReader) -> Answer:
+    processes = children(reader).everyone
+    return Answer(
+        text=f"{counted(len(processes), 'child process')} of the program.",
+        rows=[child_process(process) for process in processes],
+        known_from="the program's own calls that start processes",
+    )
+
+
+def of_variants(reader: SessionReader) -> Answer:
+    rows = [other_variant(reader, variant) for variant in other_variants(reader)]
+    return Answer(
+        text=f"{counted(len(rows), 'other variant')} of compilations, made by stepping.",
+        rows=rows,
+        known_from="compilations that were continued with something changed",
+    )
+
+
+def of_front_ends(reader: SessionReader) -> Answer:
+    rows = front_ends(reader)
+    return Answer(
+        text=f"{counted(len(rows), 'front end')} beside Dynamo (--frontend asks them).",
+        rows=rows,
+        known_from="each front end, run on the same target",
+    )
+
+
+def of_study(reader: SessionReader) -> Answer:
+    rows = parts_as_json(parts_from_json(reader.meta(META) or []))
+    return Answer(
+        text=f"{counted(len(rows), 'part')} of a study (fx-explorer study makes one).",
+        rows=rows,
+        known_from="what each part printed at its end",
+        next=["findings", "bench", "numerics", "ledger"] if rows else [],
+    )
+
+
+def of_memory_snapshot(reader: SessionReader) -> Answer:
+    figures = figures_of(reader)
+    if figures is None:
+        return Answer("The session has no CUDA memory snapshot.", known_from=_SNAPSHOT)
+    content = snapshot_object(reader, figures)
+    return Answer("A CUDA memory snapshot.", known_from=_SNAPSHOT, figures=content)
+
+
+_SNAPSHOT = "torch.cuda.memory._snapshot"
+
+
+def of_documents(reader: SessionReader) -> Answer:
+    """Return what ``code`` can show."""
+    rows: list[Json] = [
+        {
+            "document": document_name(document),
+            "number": text_number(document),
+            "language": document.language,
+            "lines": document.line_count,
+        }
+        for document in documents(reader)
+    ]
+    return Answer(
+        text=f"{counted(len(rows), 'text')}: source files, graphs, and code that torch wrote.",
+        rows=rows,
+        known_from="texts that were recorded; source files as they were when they were captured",
+        next=["code NAME", "code NAME:LINE"],
+    )
+
+
+def of_section(reader: SessionReader, name: str) -> Answer:
+    """Return a view of the app: its answer, and its rows by the titles of its columns."""
+    section = section_of(reader, name)
+    titles = [field_name(column.title) for column in section.columns]
+    rows: list[Json] = []
+    is_tree = any(row.depth for row in section.rows)
+    for row in section.rows:
+        cells: Json = {"depth": row.depth} if is_tree else {}
+        for title, cell in zip(titles, row.cells, strict=True):
+            if cell.bar is None:
+                cells[title] = cell.text.strip().lstrip("▾▸ ")
+        cells["at"] = place_text(reader, row.place)
+        cells["detail"] = row.detail
+        rows.append(cells)
+    has_details = len(rows) == 1
+    fields = () if has_details else ("depth", *titles, "at")
+    return Answer(section.answer, rows, section.origin, fields, next=_NEXT.get(name, ()))
+
+
+_NEXT = {
+    "flame": ("compilations", "caches"),
+    "modules": ("kernels", "memory"),
+    "ledger": ("kernels", "guards"),
+    "profile": ("kernels", "ledger"),
+}
+"""View → what to ask next."""
+
+
+def field_name(title: str) -> str:
+    """Return the title of a column as the name of a field: ``your line`` is ``your_line``."""
+    if title == "#":
+        return "number"
+    words = title.replace("≈", "").replace("%", "percent").split()
+    return "_".join(words)

@@ -132,7 +132,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "capture",
         "run",
         "report",
-        "ask",
         "graph",
         "kernel",
         "options",

@@ -54,8 +54,11 @@ def _epilog() -> str:
     return EXAMPLES + "\n".join(lines) + "\n" + NOTES
 
 
+EPILOG = _epilog()
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _epilog()
+    parser.epilog = EPILOG
     add_target_argument(parser)
     parser.add_argument(
         "question", metavar="QUESTION", nargs="?", default="overview", help="default: overview"

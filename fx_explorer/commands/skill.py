@@ -23,8 +23,10 @@ SIGN = b"name: fx-explorer"
 EPILOG = """\
 examples:
   fx-explorer skill                              print it
-  fx-explorer skill --install .claude/skills     as .claude/skills/fx-explorer/SKILL.md
+  fx-explorer skill --install .claude/skills     for this project
   fx-explorer skill --install ~/.agents/skills   for all of your projects
+
+The file is fx-explorer/SKILL.md in that folder.
 """
 
 

@@ -146,6 +146,8 @@ def test_a_packed_log_and_a_session_in_an_archive_are_opened(
     (tmp_path / "alone.fxs").write_bytes(session)
     _zip(tmp_path / "session.zip", {"x/model.fxs": session, "x/notes.md": b"hello"})
     assert reported("session.zip") == reported("alone.fxs")
+    (tmp_path / "alone.fxs.gz").write_bytes(gzip.compress(session))
+    assert reported("alone.fxs.gz") == reported("alone.fxs")
 
 
 def test_a_debug_directory_in_an_archive_is_opened(reported: Reported) -> None:
@@ -248,6 +250,14 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2000])
 
 
+def _bomb_for_a_session(path: Path) -> None:
+    path.write_bytes(gzip.compress(b"SQLite format 3\0" + bytes(300 << 20)))
+
+
+def _cut_session(path: Path) -> None:
+    path.write_bytes((DATA / "screens" / "whole.fxs.gz").read_bytes()[:-2000])
+
+
 def _encrypted(path: Path) -> None:
     """Set the flag that encrypted members have, as zipfile cannot encrypt."""
     _zip(path, {"train.log": b"V"})
@@ -285,6 +295,8 @@ def _two_sessions(path: Path) -> None:
         (_outside_in_zip, 5, "names a file outside itself"),
         (_absolute, 5, "names a file outside itself"),
         (_cut, 5, "is damaged or cut off"),
+        (_bomb_for_a_session, 5, "unpacks to far more than its own size"),
+        (_cut_session, 5, "is damaged or cut off"),
         (_encrypted, 5, "is encrypted"),
         (_only_others, 2, "with 2 files, and none that fx-explorer opens"),
         (_nested, 2, "inner.zip"),

@@ -139,6 +139,7 @@ _OF_PACKED = "Look at the log or session in it with: fx-explorer {file}"
 
 _OTHER_ZIP = FileKind("packed", "a zip archive", _OF_PACKED)
 _TAR = FileKind("packed", "a tar archive", _OF_PACKED)
+_PACKED_SESSION = FileKind("packed", "a session packed with gzip", _OF_PACKED)
 
 _PAGE = FileKind("page", "a page of fx-explorer", "Look at it with: fx-explorer {file}")
 
@@ -251,6 +252,8 @@ def _binary(start: bytes) -> FileKind:
 
 def _kind_inside(start: bytes) -> FileKind | None:
     """Return the kind of a file packed with gzip that is opened as it is; None for any other."""
+    if start.startswith(SQLITE_HEADER):
+        return _PACKED_SESSION
     if _SNAPSHOT.match(start):
         return _MEMORY_SNAPSHOT
     if _TRACE.match(start):

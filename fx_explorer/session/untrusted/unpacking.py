@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import bz2
 import errno
+import gzip
 import lzma
 import tarfile
 import tempfile
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.session.untrusted.packed import opened
@@ -33,6 +34,9 @@ LONGEST_NAME = 200
 """Bytes of a file's name; the beginning of a longer one is cut off."""
 
 _STEP = 1 << 20
+
+_BEGINNING = 4096
+"""Bytes of an archive that tell what is packed in it."""
 
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
@@ -135,6 +139,8 @@ def _names(archive: Path, room: _Room) -> list[str]:
                 room.take_file()
                 names.append(_posix(entry.filename))
         return names
+    if _is_one_file(archive):
+        return [archive.stem]
     with tarfile.open(archive, "r|*") as tar:
         for member in tar:
             room.take_bytes(member.size)
@@ -154,12 +160,23 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     if zipfile.is_zipfile(archive):
         yield from _files_of_zip(archive)
         return
+    if _is_one_file(archive):
+        with gzip.open(archive) as file:
+            yield archive.stem, cast("IO[bytes]", file)
+        return
     # As a stream: what stands after the limit is never read.
     with tarfile.open(archive, "r|*") as tar:
         for member in tar:
             content = tar.extractfile(member) if member.isreg() else None
             if content is not None:
                 yield member.name, content
+
+
+def _is_one_file(archive: Path) -> bool:
+    """Return whether this is one file packed with gzip, and no archive of several."""
+    with archive.open("rb") as file:
+        start = file.read(_BEGINNING)
+    return start.startswith(b"\x1f\x8b") and not is_tar(unpacked_start(start))
 
 
 def _files_of_zip(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -1,6 +1,6 @@
-"""Writes docs/reference/config-schema.json and docs/reference/check-schema.json: the JSON Schemas of
-the configuration file and of [tool.fx-explorer.check] in pyproject.toml, for editors that check TOML
-as it is written.
+"""Writes docs/reference/config-schema.json and docs/reference/check-schema.json: the JSON Schemas
+of the configuration file and of [tool.fx-explorer.check] in pyproject.toml, for editors that check
+TOML as it is written.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _drive(bisect: Bisect, try_step: Try, folder: Path, keep: Path | None) -> No
 
 
 def _checked_bad(bisect: Bisect, tried: Tried) -> Tried:
-    """Return what came of the last step as bad. Raises UsageError where it is not."""
+    """Return the result of the last step, which must be bad. Raises UsageError if it is not."""
     step = bisect.steps[-1]
     if tried.side is None:
         raise UsageError(f"the program cannot be judged at {step.shown}: {tried.why}")

@@ -17,8 +17,8 @@ examples:
   fx-explorer mcp . --allow-run       programs in the folder may be captured, too
 
 A client starts it by itself, for example: claude mcp add fx-explorer -- fx-explorer mcp /path
-It reads files and writes nothing. With --allow-run it runs the program that a client names, and
-keeps the sessions in a folder of its own until it ends.
+It writes nothing into PATH. With --allow-run it runs the program that a client names; the session
+lies in a folder of its own until it ends, and in the history, as every capture does.
 """
 
 

@@ -5,8 +5,11 @@ a real client; the skill; all commands as data.
 from __future__ import annotations
 
 import gzip
+import importlib
 import importlib.util
 import json
+import re
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +20,8 @@ import pytest
 import yaml
 
 from fx_explorer.answers.questions import QUESTIONS
-from fx_explorer.cli import COMMANDS, main
+from fx_explorer.cli import COMMANDS, EPILOG, main, module_of
+from fx_explorer.command_line.help_text import HelpParser
 from fx_explorer.commands import mcp as mcp_command
 from fx_explorer.commands.skill import skill_text
 from tests.conftest import ROOT
@@ -150,17 +154,28 @@ def test_the_skill_has_the_head_that_agents_read() -> None:
     assert len(body.split("\n")) < 500
 
 
-def test_the_skill_names_only_questions_and_commands_that_exist() -> None:
+def skill_commands() -> list[str]:
+    """Return every command line that the skill names."""
+    lines = re.findall(r"`(fx-explorer [a-z][^`]*)`", skill_text())
+    blocks = re.findall(r"^(fx-explorer [a-z].*)$", skill_text(), re.MULTILINE)
+    return [*lines, *[line.partition("#")[0].strip() for line in blocks]]
+
+
+@pytest.mark.parametrize("line", skill_commands())
+def test_each_command_of_the_skill_is_a_command_line_that_can_be_read(line: str) -> None:
+    _, name, *words = shlex.split(line.replace("[ABOUT]", ""))
+    parser = HelpParser("fx-explorer", exit_on_error=False)
+    importlib.import_module(module_of(name)).add_arguments(parser)
+    parser.parse_args(words[: words.index("--")] if "--" in words else words)
+
+
+def test_the_skill_asks_only_questions_that_exist() -> None:
     names = {question.name for question in QUESTIONS}
     table = skill_text().split("| the question | ask |")[1].split("\n\n")[0]
     for line in table.splitlines()[2:]:
         for asked in line.rsplit("|", 2)[1].split("`")[1::2]:
             word = asked.split()[0]
             assert word in names or word == "fx-explorer", line
-    for part in skill_text().split("fx-explorer ")[1:]:
-        word = part.split()[0].strip("`.,:")
-        if word.isalpha() and part[0].islower():
-            assert word in COMMANDS, word
 
 
 def test_the_skill_is_installed_and_replaces_only_itself(
@@ -200,4 +215,5 @@ def test_the_specification_has_every_command_with_its_options(
         for name in command["shared_options"]:
             assert name in content["shared_options"]
     assert {each["name"] for each in content["questions"]} == {each.name for each in QUESTIONS}
+    assert {*re.findall(r"\d+", EPILOG.split("exit codes:")[1])} >= {*content["exit_codes"]}
     assert main(["--spec", "more"]) == 2

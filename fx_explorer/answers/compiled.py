@@ -180,7 +180,7 @@ _STATES = {
     "skipped": "left to eager mode",
     "failed": "failed",
 }
-"""Status of a compilation → what became of it, in words."""
+"""Status of a compilation → how it ended, in words."""
 
 
 def of_compilations(reader: SessionReader) -> Answer:

@@ -59,11 +59,9 @@ def _ending(reader: SessionReader) -> str:
 
 def text_number(document: Document) -> str:
     """Return what stands for a text where several have one name: ``7`` for a graph, ``text7``."""
-    return (
-        str(document.id)
-        if document.kind == "graph"
-        else f"{_TEXT_KINDS[document.kind]}{document.id}"
-    )
+    if document.kind == "graph":
+        return str(document.id)
+    return f"{_TEXT_KINDS[document.kind]}{document.id}"
 
 
 _TEXT_KINDS = {"source": "file", "artifact": "text", "code": "text", "table": "text"}
@@ -85,6 +83,7 @@ PLACE = re.compile(r"(?P<name>.*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)
 
 
 def is_file(reader: SessionReader, document: Document, name: str) -> bool:
+    """Return whether a name is that of a source file: its path, or the end of it."""
     path = reader.get(model.SourceFile, document.id).path
     if name in (path, document.title):
         return True

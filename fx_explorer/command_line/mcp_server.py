@@ -75,13 +75,23 @@ class Allowed:
         inside = [each.resolve() for each in candidates if self.has(each.resolve())]
         for candidate in inside:
             if candidate.exists():
+                self._check_links(candidate)
                 return candidate
         shown = ", ".join(map(str, self.roots))
         if not inside:
             raise UsageError(f"{name} is outside of what this server was given: {shown}")
         raise UsageError(f"there is no file {name!r} in {shown}; list_files names those there are")
 
+    def _check_links(self, folder: Path) -> None:
+        """Raise UsageError for a folder of logs with a link that leads outside."""
+        for path in folder.rglob("*"):  # nothing for a file
+            if path.is_symlink() and not self.has(path.resolve()):
+                raise UsageError(
+                    f"{path} is a link that leads outside of what this server was given"
+                )
+
     def folders(self) -> Iterator[Path]:
+        """Yield the folders in which a name without a path is looked for."""
         for root in self.roots:
             yield root if root.is_dir() else root.parent
 

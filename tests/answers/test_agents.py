@@ -50,6 +50,8 @@ def folder(tmp_path: Path) -> Path:
     (folder / "model.py").write_text(PROGRAM)
     (tmp_path / "outside.fxs").write_bytes(b"not for the client")
     (folder / "link.fxs").symlink_to(tmp_path / "outside.fxs")
+    (folder / "logs").mkdir()
+    (folder / "logs" / "raw.log").symlink_to(tmp_path / "outside.fxs")
     return folder
 
 
@@ -92,6 +94,9 @@ async def test_a_client_asks_and_is_refused_what_is_outside(folder: Path) -> Non
             failed, text = await call(connected, "ask", file=file)
             assert failed
             assert "is outside of what this server was given" in text
+        failed, text = await call(connected, "ask", file="logs")
+        assert failed
+        assert "is a link that leads outside" in text
         failed, text = await call(connected, "ask", file="none.fxs")
         assert failed
         assert "there is no file 'none.fxs'" in text

@@ -1,16 +1,19 @@
-"""Settings that were asked for and do nothing in this program: CUDA graphs where no graph is on a
-GPU, and freezing where every graph is compiled for training.
+"""Settings that were asked for and do nothing in this program: options that were set where torch
+does not read them, CUDA graphs where no graph is on a GPU, and freezing where every graph is
+compiled for training.
 """
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.findings import devices_of_nodes
@@ -24,7 +27,10 @@ FREEZING = "freezing"
 
 
 def find_settings_without_effect(reader: SessionReader) -> Iterator[Finding]:
-    """Yield CUDA graphs that were asked for on a CPU, and freezing in training."""
+    """Yield options that torch does not read, CUDA graphs that were asked for on a CPU, and
+    freezing in training.
+    """
+    yield from _misplaced(reader)
     asks_for_graphs = _cuda_graphs_setting(reader)
     if asks_for_graphs and _is_on_cpu_only(reader):
         yield _finding(
@@ -44,6 +50,67 @@ def find_settings_without_effect(reader: SessionReader) -> Iterator[Finding]:
             "freezes only what it compiles while gradients are switched off.",
             Remedy("For inference, call the compiled model within torch.no_grad()."),
         )
+
+
+def _misplaced(reader: SessionReader) -> Iterator[Finding]:
+    """Yield the options that a line of the user's sets on a module that has none of that name."""
+    lines = SourceLines(reader)
+    options: dict[tuple[str, str, str], list[str]] = {}
+    for package, name, value, option in reader.meta("misplaced_settings") or ():
+        options.setdefault((package, name, value), []).append(option)
+    for (package, name, value), full_names in options.items():
+        place = _assignment(reader, lines, package, name)
+        if place:
+            yield _misplaced_setting(reader, lines, place, (package, name, value), full_names)
+
+
+def _misplaced_setting(
+    reader: SessionReader,
+    lines: SourceLines,
+    place: tuple[str, int],
+    setting: tuple[str, str, str],
+    full_names: Sequence[str],
+) -> Finding:
+    package, name, value = setting
+    wanted = [f"torch._{option.replace('.', '.config.', 1)}" for option in full_names]
+    remedies = [
+        Remedy(f"Set {option} = {_as_python(value)} before the first call.") for option in wanted
+    ]
+    return Finding(
+        kind="setting without effect",
+        text=f"{package}.{name} is no option of torch's: setting it changes nothing.",
+        urgency="not compiled",
+        topic="backend",
+        place=place_of_path(reader, *place),
+        view="source",
+        evidence=(f"{in_file(*place)}: {lines.code(*place)}",),
+        explanation=(
+            "Python makes a new attribute of the module, and no error. The option of this name is "
+            f"{' or '.join(wanted)}."
+        ),
+        remedies=tuple(remedies),
+    )
+
+
+def _as_python(value: str) -> str:
+    return repr(json.loads(value))
+
+
+def _assignment(
+    reader: SessionReader, lines: SourceLines, package: str, name: str
+) -> tuple[str, int] | None:
+    """Return the user's first line that sets an attribute of this name, on what ends as the package
+    does if there is one.
+    """
+    places = []
+    for file in reader.rows(model.SourceFile):
+        tree = lines.tree(file.path) if file.is_user else None
+        for node in ast.walk(tree) if tree else ():
+            is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            if is_set and node.attr == name:
+                is_of_package = ast.unparse(node.value) == package
+                places.append((not is_of_package, file.path, node.lineno))
+    return min(places)[1:] if places else None
 
 
 def _finding(

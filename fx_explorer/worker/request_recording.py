@@ -125,6 +125,7 @@ class RequestRecording:
         self._finish_stepping()
         if self.recording:
             self._note_never_called(self.recording)
+            self._note_misplaced_settings(self.recording)
         if self.recording and self.recording.library_calls:
             from fx_explorer.instruments.kernels.measure.workspaces import add_workspaces
 
@@ -144,6 +145,15 @@ class RequestRecording:
                     entries.append([name, place.file, place.line, unused])
         if entries:
             self._progress.writer.set_meta("never_called", entries)
+
+    def _note_misplaced_settings(self, recording: Recording) -> None:
+        """Store which options of the compiler the program set where torch does not read them."""
+        from fx_explorer.capture.misplaced_settings import misplaced_settings
+
+        with recording.noting("options that were set where torch does not read them"):
+            misplaced = misplaced_settings()
+            if misplaced:
+                self._progress.writer.set_meta("misplaced_settings", misplaced)
 
     def why_nothing_compiled(self, ended: Outcome) -> str:
         """Return why the program compiled nothing, as far as it is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,53 @@ def test_what_asks_for_cuda_graphs_only(
         writer.add(model.Node(0, 1, 0, "add", "call_function", "aten.add", "", device=device))
 
     assert len(without_effect(written(write))) == number
+
+
+MISPLACED = """
+import torch
+import torch._dynamo as dynamo
+
+dynamo.activation_memory_budget = 0.5
+dynamo.config.recompile_limit = 9
+torch._functorch.config.activation_memory_budget = 0.9
+torch.backends.cudnn.deterministic = True
+torch.my_own_name = 3
+
+
+class Budget:
+    pass
+
+
+budget = Budget()
+budget.max_autotune = True
+
+
+@torch.compile(backend="aot_eager")
+def step(x):
+    return x.sin()
+
+
+step(torch.ones(2))
+"""
+
+
+def test_an_option_that_is_set_where_torch_does_not_read_it(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "misplaced.py"
+    file.write_text(MISPLACED)
+    (finding,) = without_effect(reader(captured(file)))
+    assert finding.text.startswith("torch._dynamo.activation_memory_budget is no option of torch")
+    assert finding.severity == "problem"
+    assert finding.place is not None
+    assert finding.place.line + 1 == 5
+    (remedy,) = finding.remedies
+    option = "torch._functorch.config.activation_memory_budget"
+    assert remedy.text == f"Set {option} = 0.5 before the first call."
+    assert remedy.kind == "setting"
+
+
+def test_a_place_where_torch_reads_it_is_none(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "right.py"
+    file.write_text(MISPLACED.replace("dynamo.activation_memory_budget = 0.5", ""))
+    assert not without_effect(reader(captured(file)))

@@ -4,6 +4,7 @@ or thrown away. And programs of which nothing was compiled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fx_explorer import model
@@ -129,10 +130,24 @@ def _call_it(name: str, unused: str) -> str:
             "self = torch.compile(self) "
             "only gives the local name another meaning."
         )
+    parameter = _REBOUND.search(unused)
+    if parameter:
+        name = parameter["name"]
+        return (
+            f"Return {name} there, and use what is returned: {name} = torch.compile({name}) only "
+            f"gives the local name another meaning, and what {parameter['function']} was called "
+            f"with stays as it is. Or, of a module, {name}.compile(): it compiles in place."
+        )
     return (
         f"Call what torch.compile returned in place of {name}, or compile a module in place with "
         "module.compile()."
     )
+
+
+_REBOUND = re.compile(
+    r"the local name (?P<name>\w{1,200}), a parameter of (?P<function>\w{1,200}), and never called"
+)
+"""Matches the reason where a function binds the result to its own parameter."""
 
 
 def _entries(reader: SessionReader) -> Iterator[tuple[str, str, int, str]]:

@@ -124,7 +124,12 @@ def nothing_compiled(
             "torch.compiler.disable used?)"
         )
     names = top_level_names(place.file)
-    defined_names = [name for name in names if names[name] in (ast.ClassDef, ast.FunctionDef)]
+    backends = _backends(place.file)
+    defined_names = [
+        name
+        for name in names
+        if names[name] in (ast.ClassDef, ast.FunctionDef) and name not in backends
+    ]
     usual_names = [name for name in ("model", "get_model") if name in names]
     given_names = [name for name in given if name in names]
     # Without doubles, in this order.
@@ -147,6 +152,19 @@ def nothing_compiled(
         f"{shown} {ran} and compiled nothing: {why}. {defined}To compile a model or function of "
         f"it: fx-explorer {example}, or set example_inputs at the top level of the file."
     )
+
+
+def _backends(file: Path) -> set[str]:
+    """Return the names that a file gives as ``backend=``: they compile, and are not compiled."""
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    backends = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "backend":
+            backends.add(ast.unparse(node.value))
+    return backends
 
 
 def _maker_of_inputs(file: Path, functions: Sequence[str]) -> str:

@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
+import sys
+from typing import TypeGuard
 
 import torch
 
 from fx_explorer.capture.recording.sources import CallSite
+from fx_explorer.program.place import is_users_file
 
 
 def result_never_called(place: CallSite) -> str:
@@ -36,20 +40,63 @@ def result_never_called(place: CallSite) -> str:
     if not isinstance(statement, ast.Assign) or not _is_compile_call(statement.value):
         return ""
     target = statement.targets[0]
-    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+    if len(statement.targets) != 1:
         return ""
-    # Attributes of a class are reached through its objects.
-    if isinstance(scope, ast.ClassDef) or _is_handed_on(scope, target.id, statement):
+    if isinstance(target, ast.Attribute):
+        return _attribute_never_read(tree, target)
+    if not isinstance(target, ast.Name) or isinstance(scope, ast.ClassDef):
+        return ""  # attributes of a class are reached through its objects
+    return _name_never_called(tree, scope, statement, target.id)
+
+
+def _name_never_called(tree: ast.Module, scope: ast.AST, binding: ast.stmt, name: str) -> str:
+    """Return that the result is bound to a name that is nowhere called or passed on; empty where it
+    is.
+    """
+    if _is_handed_on(scope, name, binding):
         return ""
     kind = "the name" if scope is tree else "the local name"
-    methods = _methods_called(scope, target.id) if target.id != "self" else []
+    methods = _methods_called(scope, name) if name != "self" else []
     if methods:
         method, line = methods[0]
         return (
-            f"whose result is bound to {kind} {target.id}; line {line} calls {target.id}.{method}, "
+            f"whose result is bound to {kind} {name}; line {line} calls {name}.{method}, "
             "a method of the original module, which runs in eager mode"
         )
-    return f"whose result is bound to {kind} {target.id} and never called"
+    parameter = f", a parameter of {scope.name}," if _is_parameter(scope, name) else ""
+    return f"whose result is bound to {kind} {name}{parameter} and never called"
+
+
+def _is_parameter(scope: ast.AST, name: str) -> TypeGuard[ast.FunctionDef]:
+    """Return whether the scope is a function, and the name one of its parameters but ``self``."""
+    if not isinstance(scope, ast.FunctionDef) or name == "self":
+        return False
+    return any(isinstance(node, ast.arg) and node.arg == name for node in ast.walk(scope.args))
+
+
+def _attribute_never_read(tree: ast.Module, target: ast.Attribute) -> str:
+    """Return that the result is bound to an attribute that no file of the user's reads; empty where
+    one does, or where the attribute replaces the method that was compiled: a framework may call it.
+    """
+    attribute = target.attr
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == attribute and node is not target:
+            return ""
+    if attribute in dir(torch.nn.Module) or _is_named_in(attribute):
+        return ""
+    return f"whose result is bound to the attribute {ast.unparse(target)} and never called"
+
+
+def _is_named_in(attribute: str) -> bool:
+    """Return whether a file of the user's reads an attribute, or has its name as a string."""
+    reads = re.compile(rf"""\.{attribute}\b(?!\s*=[^=])|["']{attribute}["']""")
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py") or not is_users_file(file):
+            continue
+        if reads.search("".join(linecache.getlines(file))):
+            return True
+    return False
 
 
 IN_PLACE = "compiled in place"

@@ -125,3 +125,47 @@ def test_a_break_is_why_nothing_of_a_module_was_compiled(tmp_path: Path, capture
     file.write_text(BROKEN_IN_PLACE)
     rows = findings(reader(captured(file, "--allow-nothing")))
     assert [row.kind for row in rows] == ["graph break"]
+
+
+HELPERS = """
+import torch
+
+class Net(torch.nn.Linear):
+    pass
+
+class Kept:
+    def __init__(self):
+        self.fast = torch.compile(self.step, backend="eager")
+
+    def step(self, x):
+        return x + 1
+
+def prepare(net):
+    net = torch.compile(net, backend="eager")
+    net.eval()
+
+model = Net(2, 2)
+prepare(model)
+model(torch.ones(1, 2))
+Kept().step(torch.ones(2))
+"""
+
+
+def test_a_parameter_that_is_bound_anew_and_an_attribute_that_nobody_reads(
+    tmp_path: Path, captured, reader
+) -> None:
+    file = tmp_path / "helpers.py"
+    file.write_text(HELPERS)
+    rows = findings(reader(captured(file, "--allow-nothing")))
+    assert [row.kind for row in rows] == ["never called"] * 2
+    by_line = {row.place.line + 1: row for row in rows if row.place}
+    assert "bound to the attribute self.fast and never called" in by_line[9].text
+    assert "Return net there, and use what is returned" in by_line[15].detail
+
+
+def test_a_result_that_is_returned_or_read_has_none(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "used.py"
+    used = HELPERS.replace("    net.eval()", "    return net")
+    file.write_text(used.replace("Kept().step(", "Kept().fast("))
+    kinds = {row.kind for row in findings(reader(captured(file, "--allow-nothing")))}
+    assert "never called" not in kinds

@@ -450,6 +450,17 @@ def test_what_was_given_to_compile_is_suggested_and_not_the_files_first_function
     assert "silent.py:backend" not in message
 
 
+def test_a_backend_is_not_suggested_as_what_to_compile(tmp_path: Path) -> None:
+    file = tmp_path / "tabular.py"
+    file.write_text(
+        "import torch\ndef show(gm, inputs): return gm\ndef bar(a): return a\n"
+        "def make(): return torch.compile(bar, backend=show)\n"
+    )
+    place = TargetPlace("tabular.py", file, is_script=True)
+    message = nothing_compiled(place, Outcome("finished"), "")
+    assert "fx-explorer tabular.py:bar --inputs 'a'" in message
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
@@ -459,12 +470,21 @@ def test_what_was_given_to_compile_is_suggested_and_not_the_files_first_function
         ("a = torch.compile(f)\na.forward(1)\n", 1, ""),
         ("a = torch.compile(f)\ndef g(): return a(1)\n", 1, ""),
         ("a = torch.compile(backend='eager')\n", 1, ""),
-        ("self.a = torch.compile(f)\n", 1, ""),
+        ("self.ATTR = torch.compile(f)\n", 1, "bound to the attribute self.ATTR and never called"),
+        ("self.ATTR = torch.compile(f)\nself.ATTR(1)\n", 1, ""),
+        ("self.ATTR = torch.compile(f)\ndef g(b): return b.ATTR(1)\n", 1, ""),
+        ("b.ATTR = torch.compile(b.ATTR)\n", 1, ""),
+        ("b.forward = torch.compile(f)\n", 1, ""),
         ("class A:\n    a = torch.compile(f)\n", 2, ""),
         (
             "def load(self):\n    self = torch.compile(self)\n    self.eval()\n",
             2,
             "bound to the local name self and never called",
+        ),
+        (
+            "def load(f):\n    f = torch.compile(f)\n",
+            2,
+            "bound to the local name f, a parameter of load, and never called",
         ),
         ("def load(f):\n    f = torch.compile(f)\n    return f\n", 2, ""),
         (
@@ -485,8 +505,10 @@ def test_a_result_of_compile_that_the_source_never_calls_is_told(
     text: str, line: int, reason: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "lazy.py"
-    file.write_text(text)
-    assert result_never_called(CallSite(str(file), line)).removeprefix("whose result is ") == reason
+    attribute = "hurried" * 2  # in no file of the tests: an attribute that one reads is called
+    file.write_text(text.replace("ATTR", attribute))
+    unused = result_never_called(CallSite(str(file), line)).replace(attribute, "ATTR")
+    assert unused.removeprefix("whose result is ") == reason
 
 
 class Listening(SilentJob):

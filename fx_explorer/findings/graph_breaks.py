@@ -4,7 +4,7 @@ and cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fx_explorer import model
@@ -21,6 +21,12 @@ from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.kept_trials import tried_fixes
 from fx_explorer.findings.known_errors import as_remedy, option_in
+from fx_explorer.findings.local_classes import (
+    CLASS_DEFINED,
+    BreakAndFinding,
+    breaks_of_class,
+    local_class_at,
+)
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.transformers_breaks import (
     ALWAYS_COMPUTED,
@@ -50,12 +56,12 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     in_vain: list[DistinctBreak] = []
     around: list[DistinctBreak] = []
     optimizers: list[DistinctBreak] = []
-    of_package: dict[str, list[Finding]] = {}
+    of_lines: list[DistinctBreak] = []
     of_backend: dict[str, list[DistinctBreak]] = {}
     for graph_break in distinct_breaks(reader):
+        wrapper = graph_break.elsewhere
         if is_of_hooks(graph_break.file):
             continue
-        wrapper = graph_break.elsewhere
         if isinstance(wrapper, BreakInWrapper):
             of_wrapper = around if wrapper.compiles_inside else in_vain
             of_wrapper.append(graph_break)
@@ -64,14 +70,8 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
         elif is_of_optimizer(graph_break):
             optimizers.append(graph_break)
         else:
-            finding = _finding(reader, lines, graph_break)
-            setting = next(remedies_in_transformers(reader, lines, graph_break), None)
-            if setting:
-                of_package.setdefault(setting.text, []).append(finding)
-            else:
-                yield finding
-    for findings in of_package.values():
-        yield _as_one(findings)
+            of_lines.append(graph_break)
+    yield from _of_lines(reader, lines, of_lines)
     for graph_breaks in of_backend.values():
         yield failed_backend(reader, graph_breaks)
     if in_vain:
@@ -80,6 +80,30 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
         yield steps_of_optimizers(optimizers)
     if around:
         yield _around(around)
+
+
+def _of_lines(
+    reader: SessionReader, lines: SourceLines, graph_breaks: Sequence[DistinctBreak]
+) -> Iterator[Finding]:
+    """Yield the finding of each line; those that go with one setting of a package, or with one
+    class, as one.
+    """
+    of_package: dict[str, list[Finding]] = {}
+    of_class: dict[tuple[str, int], list[BreakAndFinding]] = {}
+    for graph_break in graph_breaks:
+        finding = _finding(reader, lines, graph_break)
+        setting = next(remedies_in_transformers(reader, lines, graph_break), None)
+        local_class = local_class_at(lines, graph_break)
+        if local_class:
+            of_class.setdefault(local_class, []).append((graph_break, finding))
+        elif setting:
+            of_package.setdefault(setting.text, []).append(finding)
+        else:
+            yield finding
+    for findings in of_package.values():
+        yield _as_one(findings)
+    for of_one_class in of_class.values():
+        yield from breaks_of_class(of_one_class)
 
 
 def _as_one(findings: list[Finding]) -> Finding:
@@ -265,7 +289,7 @@ _IMPORT = (
 
 IMPORT_FAILS = "GB0069"
 
-_WHAT_TO_DO = {"GB0075": (_OUTSIDE,), "GB8977": (_OUTSIDE,), IMPORT_FAILS: (_IMPORT,)}
+_WHAT_TO_DO = {**dict.fromkeys(CLASS_DEFINED, (_OUTSIDE,)), IMPORT_FAILS: (_IMPORT,)}
 """torch's id of a break → what to do, where torch's own hint does not say it."""
 
 

@@ -11,6 +11,7 @@ from fx_explorer.findings.finding import Remedy
 from fx_explorer.findings.frameworks import FrameworkCaller
 from fx_explorer.findings.growing_containers import fill_outside, is_filled_inside
 from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.findings.unrolled_loops import unrolled_loops
 from fx_explorer.instruments.recompiles.causes import SHARED, ExplainedRecompile
 from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE, NO_REMEDY, NOT_TRIED
 from fx_explorer.session import SessionReader
@@ -51,12 +52,61 @@ def group_remedies(
         return ()  # a package gives the argument
     if last.change.kind == "relation" and DUCK_SIZING in last.reason:
         return (*_what_can_be_done(last.remedy), _without_duck_shape(reader))
+    if steers(group):
+        return (_outside(last),)
     is_number = last.change.kind == "number" and not last.is_another_object
     # Of a module's integers torch's own option makes dynamic ones; dynamic=True leaves them.
     if len(group) > 1 and is_number and "allow_unspec_int_on_nn_module" not in last.reason:
         kept = _LEARNING_RATE if _is_learning_rate(last) else _as_a_tensor(last)
         return (kept, Remedy(_DYNAMIC, changes=_MADE_DYNAMIC))
     return tuple(_what_can_be_done(last.remedy))
+
+
+def steers(group: Sequence[ExplainedRecompile]) -> bool:
+    """Return whether the code decides by a number: each version, compiled for its value, has other
+    operations than the nearest one before.
+    """
+    for recompile in group:
+        # Of a number that is dynamic, the graph has the arithmetic as well.
+        is_dynamic = "torch made it dynamic" in recompile.remedy
+        is_compiled_in = recompile.change.kind == "number" and not is_dynamic
+        if not is_compiled_in or not _OTHER_OPERATIONS.match(recompile.graphs):
+            return False
+    return not group[0].is_another_object
+
+
+_OTHER_OPERATIONS = re.compile(r"\d[\d,]* operations? (?:more|fewer)")
+"""Matches how graphs with another number of operations differ (analysis/diff.py)."""
+
+
+def is_of_a_loop(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> bool:
+    """Return whether a number is that of the iterations of a loop that was unrolled for each of its
+    values: the finding of the loop says so, and what to do.
+    """
+    values = {group[0].change.old, *(recompile.change.new for recompile in group)}
+    iterations: dict[tuple[str, int], set[str]] = {}
+    for loop in unrolled_loops(reader) if steers(group) else ():
+        if loop.compilation.function == group[0].function:
+            of_loop = iterations.setdefault((loop.file, loop.line), set())
+            of_loop.add(str(loop.iterations))
+            if values <= of_loop:
+                return True
+    return False
+
+
+def why_it_steers(recompile: ExplainedRecompile) -> str:
+    """Return why no option makes one graph for all values."""
+    return (
+        f"The code decides by {recompile.change.name}, as in a branch or the length of a loop: "
+        "each value that changes the operations is another graph, also with dynamic=True."
+    )
+
+
+def _outside(recompile: ExplainedRecompile) -> Remedy:
+    return Remedy(
+        f"Where it takes many values, keep what decides by {recompile.change.name} outside of the "
+        "compiled function, and compile what it calls."
+    )
 
 
 def alternates(group: Sequence[ExplainedRecompile]) -> bool:

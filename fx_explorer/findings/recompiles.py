@@ -16,7 +16,14 @@ from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
 from fx_explorer.findings.growing_containers import GROWS, is_filled_inside
-from fx_explorer.findings.recompile_remedies import SIZES, alternates, group_remedies
+from fx_explorer.findings.recompile_remedies import (
+    SIZES,
+    alternates,
+    group_remedies,
+    is_of_a_loop,
+    steers,
+    why_it_steers,
+)
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.transformers_breaks import installs_hooks
 from fx_explorer.instruments.recompiles.causes import (
@@ -59,7 +66,9 @@ def find_recompiles(reader: SessionReader) -> Iterator[Finding]:
     groups = [
         group
         for group in recompile_groups(reader)
-        if group[0].function not in at_limit and group[0].compilation not in of_hooks
+        if group[0].function not in at_limit
+        and group[0].compilation not in of_hooks
+        and not is_of_a_loop(reader, group)
     ]
     for together in _of_one_call(groups):
         if len(together) == 1:
@@ -265,6 +274,8 @@ def _why(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> str:
     """Return why it is compiled again, or why that may stay; empty where the remedies say it."""
     if is_filled_inside(SourceLines(reader), group):
         return GROWS
+    if steers(group):
+        return why_it_steers(group[0])
     return _why_it_may_stay(group)
 
 
@@ -277,6 +288,7 @@ def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
         return NO_MORE
     why, stays, _ = text.partition(BOTH_STAY)
     if stays:
-        stay = "Both compilations stay in use: with only these values nothing is to be done."
+        which = "Both" if len(group) == 1 else "All"
+        stay = f"{which} compilations stay in use: with only these values nothing is to be done."
         return f"{why}{stay}"
     return ""

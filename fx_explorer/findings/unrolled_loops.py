@@ -25,6 +25,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compile_seconds
 from fx_explorer.session.queries.findings import modules_of_stacks, repeated_operations
+from fx_explorer.session.reader import answered_once
 
 LEAST_ITERATIONS = 16
 """Number of iterations from which on a loop is a finding: below it, compiling the step by itself
@@ -51,6 +52,7 @@ class UnrolledLoop:
     is_while: bool
 
 
+@answered_once
 def unrolled_loops(reader: SessionReader) -> list[UnrolledLoop]:
     """Return the unrolled loops of all graphs that Dynamo made, those with most operations
     first.

@@ -399,3 +399,35 @@ def test_an_argument_that_a_package_gives_has_no_remedy_of_the_users(tmp_path: P
     assert of_inner
     assert "dtype" in of_inner[0].text
     assert not of_inner[0].remedies
+
+
+def chained(x: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        x = x.sin() + x.cos() * x - x.tanh()
+    return x
+
+
+def test_a_number_that_the_code_decides_by_is_no_tensor_to_be(tmp_path: Path) -> None:
+    x = torch.ones(4)
+    (finding,) = of_kind(calls(chained, [(x, 3), (x, 5), (x, 7)], tmp_path), "recompile")
+    assert "The code decides by times" in finding.explanation
+    (remedy,) = finding.remedies
+    assert remedy.text.startswith("Where it takes many values, keep what decides by times outside")
+
+
+def scaled(x: torch.Tensor, times: int) -> torch.Tensor:
+    return x * torch.full((2,), times)
+
+
+def test_a_number_that_is_only_computed_with_does_not_steer(tmp_path: Path) -> None:
+    x = torch.ones(2)
+    for finding in of_kind(calls(scaled, [(x, 3), (x, 5), (x, 7)], tmp_path), "recompile"):
+        assert "decides by" not in finding.explanation
+
+
+def test_the_recompiles_of_an_unrolled_loop_are_told_with_the_loop(tmp_path: Path) -> None:
+    x = torch.ones(4)
+    reader = calls(chained, [(x, 25), (x, 30)], tmp_path)
+    assert not of_kind(reader, "recompile")
+    (loop,) = of_kind(reader, "unrolled loop")
+    assert "It was compiled for several numbers of iterations: 25, 30." in loop.evidence

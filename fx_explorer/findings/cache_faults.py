@@ -30,6 +30,8 @@ class BuiltRun:
     """``finished``, or the first line of its error."""
     recompiles: int
     printed: tuple[str, ...]
+    is_known: bool = True
+    """Whether it came to an end of its own; a run that was stopped shows nothing."""
 
 
 async def compare_caches(
@@ -41,6 +43,8 @@ async def compare_caches(
     """
     with_caches = await run_built(request, worker, use_caches=True)
     again = await run_built(request, worker, use_caches=False)
+    if not (with_caches.is_known and without.is_known and again.is_known):
+        return None
     if without.ended != again.ended or without.recompiles != again.recompiles:
         return None
     differing = []
@@ -67,7 +71,7 @@ async def run_built(request: CaptureRequest, worker: TrialWorker, *, use_caches:
     ended: str = again.outcome.kind
     if ended != "finished":
         ended = first_line(again.outcome.message) or ended
-    return BuiltRun(ended, recompiles, printed)
+    return BuiltRun(ended, recompiles, printed, again.outcome.is_of_program)
 
 
 def _observed(reader: SessionReader) -> tuple[int, tuple[str, ...]]:

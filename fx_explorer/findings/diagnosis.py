@@ -132,6 +132,8 @@ class Diagnosis:
         assert self.request is not None
         if budget_s < LEAST_FOR_NUMERICS_S or why_not_measured(self.request):
             return
+        if self._failed_compiling:
+            return  # there are no results, and the finding of the error says why
         tell("comparing the results with those of eager mode")
         try:
             self.numerics = await compare_with_eager(self.request, worker=worker, budget_s=budget_s)
@@ -154,7 +156,9 @@ class Diagnosis:
             tell("running the program as it is, with torch's compile caches, and without")
             built = await run_built(request, worker, use_caches=False)
             self.compared = await compare_caches(request, built, worker)
-            await self._compare_built(request, ProgramRun(built.ended, built.printed), worker, tell)
+            if built.is_known:
+                as_it_ran = ProgramRun(built.ended, built.printed)
+                await self._compare_built(request, as_it_ran, worker, tell)
 
     async def _compare_built(
         self, request: CaptureRequest, built: ProgramRun, worker: TrialWorker, tell: Told

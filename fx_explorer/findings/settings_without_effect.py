@@ -106,8 +106,9 @@ def _assignment(
     for file in reader.rows(model.SourceFile):
         tree = lines.tree(file.path) if file.is_user else None
         for node in ast.walk(tree) if tree else ():
-            is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            if is_set and node.attr == name:
+            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+                continue
+            if node.attr == name:
                 is_of_package = ast.unparse(node.value) == package
                 places.append((not is_of_package, file.path, node.lineno))
     return min(places)[1:] if places else None

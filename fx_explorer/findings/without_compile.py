@@ -103,11 +103,13 @@ class WithoutCompile:
 
 
 def run_of(reader: SessionReader) -> ProgramRun | None:
-    """Return what the program of a session did; None while it runs."""
+    """Return what the program of a session did; None where that is not known: it runs, or was
+    stopped.
+    """
     recorded = reader.meta("outcome")
-    if recorded is None:
+    outcome = model.Outcome.from_json(recorded) if recorded else None
+    if outcome is None or not outcome.is_of_program:
         return None
-    outcome = model.Outcome.from_json(recorded)
     ended: str = outcome.kind
     if ended != "finished":
         ended = first_line(outcome.message) or ended

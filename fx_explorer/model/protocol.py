@@ -204,6 +204,13 @@ class Outcome:
         """Return whether the program ended by itself, without reporting an error."""
         return self.kind == "finished" or (self.kind == "exited" and self.exit_code == 0)
 
+    @property
+    def is_of_program(self) -> bool:
+        """Return whether the program itself ended so, and it was not stopped from outside, or lost
+        by a fault of the recorder's.
+        """
+        return self.kind in ("finished", "raised", "exited", "killed")
+
     def to_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)
 

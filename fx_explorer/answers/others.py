@@ -112,7 +112,7 @@ def of_failures(reader: SessionReader) -> Answer:
         text=text,
         rows=[failure(explained) for explained in failed],
         known_from="exceptions, as they were raised",
-        fields=("compilation", "where", "stage", "kind", "message"),
+        fields=("compilation", "where", "stage", "kind", "message", "file", "line"),
         figures={"outcome": reader.meta("outcome")},
         next=["failures --fields all --limit 1", "console"] if failed else ["console"],
     )

@@ -31,6 +31,7 @@ from fx_explorer.findings.tracebacks import (
     IN_DYNAMO,
     CompilerTraceback,
     TracebackFrame,
+    is_of_torch,
     parse_compiler_traceback,
 )
 from fx_explorer.instruments.recompiles.causes import reached_limit
@@ -38,6 +39,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.file_names import file_name, in_file
 from fx_explorer.torch_texts import bounded
+from fx_explorer.torch_texts.reports import OF_BACKWARD
 
 LONGEST_ERROR = 400
 """Maximum number of characters of an error's message in a sentence; the traceback has the rest."""
@@ -51,7 +53,10 @@ def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
     lines = SourceLines(reader)
     by_cause: dict[str, list[_Failed]] = {}
     for compilation in first_variants(reader):
-        if compilation.status not in ("failed", "skipped") or reached_limit(compilation):
+        is_compiled = compilation.status not in ("failed", "skipped")
+        if is_compiled and not _has_failed_backward(reader, compilation):
+            continue
+        if reached_limit(compilation):
             continue
         if compilation.id not in skipped:
             finding = _failed(reader, lines, compilation)
@@ -64,6 +69,11 @@ def find_compiler_errors(reader: SessionReader) -> Iterator[Finding]:
         by_cause.setdefault(cause, []).append(_Failed(finding, compilation))
     for failed in by_cause.values():
         yield _of_one_cause(failed)
+
+
+def _has_failed_backward(reader: SessionReader, compilation: model.Compilation) -> bool:
+    failures = reader.rows(model.Failure, compilation=compilation.id, where="compiler")
+    return any(failure.message.startswith(OF_BACKWARD) for failure in failures)
 
 
 MOST_FUNCTIONS = 4
@@ -115,31 +125,31 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
     traceback = parse_compiler_traceback(text)
     error = _shortened(traceback.error or compilation.error)
     known = known_error(f"{compilation.error}\n{error}\n{text}")
+    if known and known.fault == "torch" and _raised_by_user(lines, traceback):
+        known = None
     user_line = _user_line(lines, traceback) or _line_of_failing_guard(reader)
+    call = None if name or user_line else _call(lines, traceback)
     evidence = [f"{error}." if not error.endswith((".", "?", "!")) else error]
-    if user_line:
-        evidence += _where(lines, traceback, user_line)
-    elif traceback.raised_at and lines.is_users(traceback.raised_at.file):
-        raised_at = traceback.raised_at
-        evidence.append(
-            f"It was raised at {in_file(raised_at.file, raised_at.line)}: {raised_at.code}"
-        )
-    elif traceback.stage:
-        evidence.append("torch names no line of the program.")
+    evidence += _where(lines, traceback, user_line, call)
     explanation = _unexplained(traceback)
     if known:
         explanation = " ".join(
             part for part in (FAULT_WORDS[known.fault], known.explanation) if part
         )
     stage = f" {traceback.stage}" if traceback.stage else ""
-    has_continued = went_on(reader)
+    is_backward = compilation.status not in ("failed", "skipped")
+    has_continued = went_on(reader) and not is_backward
     is_suppressed = _is_suppressed(reader, compilation)
     goes_on = ", and the program continued" if has_continued else ""
+    if is_backward:
+        name = f"The backward of {name or NAMELESS[0].lower() + NAMELESS[1:]}"
     if is_suppressed:
         goes_on = ", and it runs in eager mode, as suppress_errors is set"
     place = place_of_path(reader, compilation.file, compilation.line)
     if user_line:
         place = place_of_path(reader, user_line.file, user_line.line) or place
+    elif call:
+        place = place_of_path(reader, call.file, call.line)
     remedies = []
     if known:
         remedies += [as_remedy(text) for text in known.remedies]
@@ -148,7 +158,7 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         remedies.append(_IN_EAGER_MODE)
     return Finding(
         kind="compiler error",
-        text=f"{name} could not be compiled: an error was raised{stage}{goes_on}.",
+        text=(f"{name or NAMELESS} could not be compiled: an error was raised{stage}{goes_on}."),
         urgency="not compiled" if has_continued else "failed",
         severity="notice" if has_continued else "problem",
         topic="run",
@@ -158,6 +168,21 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
         explanation=explanation,
         remedies=tuple(remedies),
     )
+
+
+NAMELESS = "A function whose name is not in this text"
+"""What failed, in a text with a traceback without Dynamo's frames."""
+
+
+def _call(lines: SourceLines, traceback: CompilerTraceback) -> TracebackFrame | None:
+    """Return the user's line that called the compiled function."""
+    of_user = None
+    for frame in traceback.frames:
+        if is_of_torch(frame.file):
+            break
+        if lines.is_users(frame.file):
+            of_user = frame
+    return of_user
 
 
 BREAK_AS_ERROR = "Unsupported"
@@ -180,7 +205,7 @@ def _broken_whole_graph(
     error = _shortened(compilation.error)
     known = known_error(error)
     why, _, _ = error.partition(" Hint: ")
-    evidence = [*_where(lines, traceback, user_line), f"{why.replace(' Explanation:', ':')}"]
+    evidence = [*_below_user_line(traceback, user_line), f"{why.replace(' Explanation:', ':')}"]
     return Finding(
         kind="compiler error",
         text=(
@@ -264,9 +289,30 @@ def _line_of_failing_guard(reader: SessionReader) -> TracebackFrame | None:
 
 
 def _where(
-    lines: SourceLines, traceback: CompilerTraceback, user_line: TracebackFrame
+    lines: SourceLines,
+    traceback: CompilerTraceback,
+    user_line: TracebackFrame | None,
+    call: TracebackFrame | None,
 ) -> Iterator[str]:
-    """Yield the user's line, and what it calls down to where torch failed."""
+    """Yield the user's line, and what it calls down to where torch failed; without one, where it
+    was raised, and ``call``, for which it was compiled.
+    """
+    if user_line:
+        yield from _below_user_line(traceback, user_line)
+    elif traceback.raised_at and _raised_by_user(lines, traceback):
+        raised_at = traceback.raised_at
+        yield f"It was raised at {in_file(raised_at.file, raised_at.line)}: {raised_at.code}"
+    elif traceback.stage and not call:
+        yield "torch names no line of the program."
+    if call:
+        yield f"It was compiled for the call at {in_file(call.file, call.line)}: {call.code}"
+
+
+def _raised_by_user(lines: SourceLines, traceback: CompilerTraceback) -> bool:
+    return traceback.raised_at is not None and lines.is_users(traceback.raised_at.file)
+
+
+def _below_user_line(traceback: CompilerTraceback, user_line: TracebackFrame) -> Iterator[str]:
     yield f"It happened in {in_file(user_line.file, user_line.line)}: {user_line.code}"
     if user_line not in traceback.user_frames:
         return

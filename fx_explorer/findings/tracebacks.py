@@ -31,7 +31,10 @@ IN_AOTAUTOGRAD = "while AOTAutograd traced the forward and backward"
 _STAGES = (
     (r"torch[/\\]_dynamo[/\\]guards\.py|produce_guards", "while torch wrote its guards"),
     (r"triton[/\\]", "while Triton compiled a kernel"),
-    (r"torch[/\\]_inductor[/\\](?:cpp_builder|codecache)", "while its code was built"),
+    (
+        r"torch[/\\]_inductor[/\\](?:cpp_builder|codecache|runtime|async_compile)",
+        "while its code was built",
+    ),
     (r"torch[/\\]_inductor[/\\]scheduler", "while Inductor fused operations"),
     (r"torch[/\\]_inductor[/\\]codegen", "while Inductor wrote code"),
     (r"torch[/\\]_inductor[/\\]fx_passes", "in Inductor's graph passes"),
@@ -80,6 +83,8 @@ class CompilerTraceback:
     """The file of torch that raised it, below ``torch/``; empty where another file did."""
     raised_at: TracebackFrame | None
     """The innermost frame; None where the traceback has none."""
+    frames: tuple[TracebackFrame, ...]
+    """The frames down to where it was raised, outermost first."""
     user_frames: tuple[TracebackFrame, ...]
     """The frames that Dynamo was reading, outermost first: the user's, and those of libraries that
     they call.
@@ -96,10 +101,16 @@ def parse_compiler_traceback(text: str) -> CompilerTraceback:
     frames = list(_FRAME.finditer(of_torch.partition(errors[0])[0] if errors else of_torch))
     stage = _stage(frames)
     user_frames = tuple(_frame(match) for match in _FRAME.finditer(of_user))
-    raised_at = _frame(frames[-1]) if frames else None
+    called = tuple(_frame(match) for match in frames)
+    raised_at = called[-1] if called else None
     raised_in = _OF_TORCH.search(raised_at.file) if raised_at else None
     file_of_torch = raised_in["file"] if raised_in else ""
-    return CompilerTraceback(error, stage, file_of_torch, raised_at, user_frames)
+    return CompilerTraceback(error, stage, file_of_torch, raised_at, called, user_frames)
+
+
+def is_of_torch(file: str) -> bool:
+    """Return whether a file of a traceback is one of torch's compiler."""
+    return _OF_TORCH.search(file) is not None
 
 
 def parse_frames(text: str) -> list[TracebackFrame]:

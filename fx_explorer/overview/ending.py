@@ -5,7 +5,7 @@ user's line where it failed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,10 @@ class ExplainedFailure:
     it printable before showing it.
     """
     place: Place | None
-    """The innermost line of the traceback that is the user's own."""
+    """The innermost line of the traceback that is the user's own; None without its file's text."""
+    file: str = ""
+    """The file of that line; empty where no line is the user's."""
+    line: int = 0
 
 
 def console_lines(
@@ -55,7 +58,7 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
     names = compilation_names(reader)
     user_files = {f.path: f.id for f in reader.rows(model.SourceFile) if f.is_user}
     explained = []
-    of_text: dict[int, tuple[str, Place | None]] = {}
+    of_text: dict[int, tuple[str, tuple[str, int]]] = {}
     characters = 0
     for failure in reader.rows(model.Failure):
         if failure.text not in of_text:
@@ -63,19 +66,23 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
             if characters < MOST_CHARACTERS:
                 traceback = reader.text(failure.text)[:MAX_TRACEBACK]
             characters += len(traceback)
-            of_text[failure.text] = traceback, _innermost(reader, traceback, user_files)
-        traceback, place = of_text[failure.text]
+            of_text[failure.text] = traceback, _innermost(traceback, user_files)
+        traceback, (file, line) = of_text[failure.text]
+        place = place_of_source(reader, user_files[file], line) if file else None
         compilation = names.get(failure.compilation, "")
-        explained.append(ExplainedFailure(failure, compilation, traceback, place))
+        explained.append(ExplainedFailure(failure, compilation, traceback, place, file, line))
     return explained
 
 
-def _innermost(reader: SessionReader, traceback: str, user_files: dict[str, int]) -> Place | None:
+def _innermost(traceback: str, user_files: Collection[str]) -> tuple[str, int]:
+    """Return file and line of the innermost frame in one of the user's files; ("", 0) without
+    one.
+    """
     frames = [(match["path"], int(match["line"])) for match in _FRAME.finditer(traceback)]
     for path, line in reversed(frames):
         if path in user_files:
-            return place_of_source(reader, user_files[path], line)
-    return None
+            return path, line
+    return "", 0
 
 
 LOST_ITS_NAME = (
@@ -313,11 +320,15 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     whole = "" if damages else ", all of them read"
     records = int(log.get("records", 0))
     if log.get("format") == "torch_logs":
-        text = (
-            f"{name} has {counted(records, 'message')} that torch printed: "
-            f"{_kinds_with_counts(log)}."
-        )
-        absent = [*not_in_text(reader), "times", "how compilations ended"]
+        text = f"{name} has none of torch's messages."
+        if records:
+            text = (
+                f"{name} has {counted(records, 'message')} that torch printed: "
+                f"{_kinds_with_counts(log)}."
+            )
+        raised = reader.has(model.Failure)
+        ended = "how other compilations ended" if raised else "how compilations ended"
+        absent = [*not_in_text(reader), "times", ended]
         detail = NOT_IN_TEXT.format(listed(absent, 8))
         yield Fact("run", severity, text, detail, view="source")
     elif log.get("format") == "debug_directory":

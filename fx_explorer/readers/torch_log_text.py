@@ -13,10 +13,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fx_explorer.model import Outcome
+from fx_explorer.readers.failures_of_text import TextFailures
+from fx_explorer.readers.printed_tracebacks import OtherLine
 from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
@@ -97,7 +99,25 @@ class Message:
 class Others:
     """Lines of the text that are not torch's messages."""
 
-    lines: list[str]
+    lines: list[OtherLine] = field(default_factory=list)
+    compilation: str = ""
+    """The compilation of torch's last line."""
+    is_after_error: bool = False
+    """Whether torch wrote its last line because of an error."""
+
+    def follow(self, head: re.Match[str]) -> None:
+        """Note torch's last line."""
+        self.compilation = _compilation_of(head)
+        self.is_after_error = bool(self.compilation) and bool(_BEFORE_RAISING.match(head["text"]))
+
+    def add(self, number: int, line: str) -> None:
+        self.lines.append(OtherLine(number, line, self.compilation, self.is_after_error))
+
+
+_BEFORE_RAISING = re.compile(r"on error, temporary cache dir kept at ")
+"""Matches the warning of Inductor about the error that it raises next (torch/_inductor/utils.py,
+``fresh_cache``).
+"""
 
 
 def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
@@ -115,9 +135,9 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
             if begun is not None and HIT_LIMIT in below[0]:
                 yield _message(*begun, below)
                 begun, below = None, []
-            if line.strip():
-                others.lines.append(line)
+            others.add(number, line)
             continue
+        others.follow(match)
         head = match.group(
             "rank", "hour", "minute", "second", "where", "compilation", "attempt", "artifact"
         )
@@ -150,18 +170,20 @@ def _message(line: int, first: re.Match[str], below: list[str]) -> Message:
     if first["hour"]:
         second = float(first["second"].replace(",", "."))
         seconds = int(first["hour"]) * 3600 + int(first["minute"]) * 60 + second
-    compilation = first["compilation"] or ""
-    if "/" not in compilation:
-        compilation = ""
     return Message(
         first["artifact"] or "",
-        compilation,
+        _compilation_of(first),
         int((first["attempt"] or "0")[:9]),
         int((first["rank"] or "-1")[:9]),
         seconds,
         "\n".join(below),
         line,
     )
+
+
+def _compilation_of(head: re.Match[str]) -> str:
+    name: str = head["compilation"] or ""
+    return name if "/" in name else ""
 
 
 OTHER_LINES = "Lines that torch's logging did not write"
@@ -188,7 +210,7 @@ def read_text(text: Path, session: Path) -> None:
 
     Raises SessionError for a file that cannot be read at all.
     """
-    damage, others, kinds, ranks = Damage(), Others([]), Counter[str](), set[int]()
+    damage, others, kinds, ranks = Damage(), Others(), Counter[str](), set[int]()
     with SessionWriter(session, checks_rows=True) as writer, opened(text, damage) as log:
         places = Places(writer)
         compilations = Compilations(writer, places)
@@ -199,6 +221,7 @@ def read_text(text: Path, session: Path) -> None:
             **graphs.handles(),
             **InductorRecords(writer, compilations, graphs).handles(),
         }
+        failures = TextFailures(writer, compilations, places)
         trained: set[str] = set()
         names = _Names()
         with writer.transaction():
@@ -209,11 +232,14 @@ def read_text(text: Path, session: Path) -> None:
                 kinds[message.artifact or WARNING] += 1
                 ranks.add(message.rank)
                 try:
-                    _add(message, list(as_records(message, trained)), compilations, handles)
+                    _add(
+                        message, list(as_records(message, trained)), compilations, handles, failures
+                    )
                 except MALFORMED:
                     damage.skipped += 1
                     damage.note(message.line)
-            raises = any(RAISED_AT_LIMIT in line for line in others.lines)
+            raises = any(RAISED_AT_LIMIT in line.text for line in others.lines)
+            failures.add_printed(others.lines, list(kinds))
             compilations.finish_text(raises_at_limit=raises, absent_because=NOT_IN_TEXT)
             _add_others(others, compilations)
         _add_meta(writer, text, kinds, ranks, damage, graphs.unread_lines)
@@ -246,6 +272,7 @@ def _add(
     records: list[Record],
     compilations: Compilations,
     handles: dict[str, Callable[[Record], None]],
+    failures: TextFailures,
 ) -> None:
     for record in records:
         compilations.begun_by(record)
@@ -262,6 +289,8 @@ def _add(
             message.line,
         )
         compilations.begun_by(record)
+        if failures.add_suppressed(record, message.text):
+            return
         if not record.compilation:
             compilations.begin_without_frame(record)
         title = (
@@ -271,10 +300,11 @@ def _add(
 
 
 def _add_others(others: Others, compilations: Compilations) -> None:
-    if others.lines:
+    shown_lines = [line.text for line in others.lines if line.text.strip()]
+    if shown_lines:
         record = Record("message", None, "", 0, -1, 0.0, "", 0)
         compilations.begin_without_frame(record)
-        shown = "\n".join(others.lines[:MOST_OTHER_LINES])
+        shown = "\n".join(shown_lines[:MOST_OTHER_LINES])
         compilations.add_artifact(record, "listing", "dynamo", OTHER_LINES, "text", shown)
 
 

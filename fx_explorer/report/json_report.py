@@ -216,13 +216,15 @@ def _ledger(reader: SessionReader) -> Json | None:
 
 
 def failure(explained_failure: ExplainedFailure) -> Json:
-    """Return the JSON of one failure, with its traceback."""
+    """Return the JSON of one failure, with the user's innermost line and its traceback."""
     return {
         "compilation": explained_failure.compilation or None,
         "where": explained_failure.failure.where,
         "stage": explained_failure.failure.stage,
         "kind": explained_failure.failure.kind,
         "message": explained_failure.failure.message,
+        "file": explained_failure.file or None,
+        "line": explained_failure.line or None,
         "traceback": explained_failure.traceback,
     }
 

@@ -233,6 +233,9 @@ def what_failed(reason: str) -> str:
 # Failures.
 
 
+OF_BACKWARD = "the backward could not be compiled: "
+"""What the message of a failure begins with whose forward was compiled."""
+
 _FRAME_OF_FAILURE = re.compile(
     r'^ *File "[^"\n]{0,4000}/torch/(?P<file>[\w/]{1,200}\.py)", line', re.M
 )

@@ -20,6 +20,7 @@ import functools
 import importlib
 import math
 import operator
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
@@ -54,6 +55,7 @@ from fx_explorer.capture.torch_compat.private_names import (
 from fx_explorer.capture.torch_compat.versions import release
 from fx_explorer.model import Direction, PartitionChoice, Stage
 from fx_explorer.model.rows.graph import BUDGET, Choice, Ground
+from fx_explorer.torch_texts.reports import OF_BACKWARD, failed_stage
 
 _COMPILERS: dict[str, Direction] = {
     "fw_compiler": "forward",
@@ -143,11 +145,9 @@ def _recording_compiler(
             except Exception as error:
                 if not _is_ahead_of_its_time(recording, direction, error):
                     raise
-                message = (
-                    "the backward could not be compiled: "
-                    f"{one_line(str(error) or type(error).__name__)}"
-                )
-                recording.add_failure("compiler", recording.stage, error, message)
+                message = f"{OF_BACKWARD}{one_line(str(error) or type(error).__name__)}"
+                stage = failed_stage("".join(traceback.format_exception(error)))
+                recording.add_failure("compiler", stage, error, message)
                 return NotBuilt()
 
     compile_and_record.fx_explorer_inner = compiler  # type: ignore[attr-defined]

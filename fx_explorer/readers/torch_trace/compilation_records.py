@@ -32,7 +32,7 @@ from fx_explorer.model import (
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.reports import failed_stage
+from fx_explorer.torch_texts.reports import OF_BACKWARD, failed_stage
 from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
 _CUT = "optimize_ddp_split_child"
@@ -106,6 +106,9 @@ _STAGES: tuple[Stage, ...] = (
     "kernel",
 )
 
+_STAGE_OF_ERROR: dict[str, Stage] = {"LoweringException": "post_grad", "CppCompileError": "kernel"}
+"""Error of a backward → its stage: torch writes no traceback of it into the log."""
+
 _RUNS_IN_EAGER = ("Unsupported", "UserError", "SkipFrame")
 """Kinds of failures after which Dynamo leaves the frame to Python."""
 
@@ -172,7 +175,7 @@ class Compilations:
         return {
             "dynamo_start": self._start,
             "compilation_metrics": self._end,
-            "bwd_compilation_metrics": self._metrics,
+            "bwd_compilation_metrics": self._end_of_backward,
             "aot_autograd_backward_compilation_metrics": self._metrics,
             "compilation_metrics_runtime": self._metrics,
             "bwd_compilation_metrics_runtime": self._metrics,
@@ -230,6 +233,10 @@ class Compilations:
     def end_without_frame(self) -> None:
         """Record that further records without a frame belong to another program."""
         self._states.pop("", None)
+
+    def begin_again(self, name: str) -> LogCompilation:
+        """Return a new compilation of this name, whatever other has it."""
+        return self._begin(name, self._first_s or 0.0)
 
     def _begin(self, name: str, seconds: float) -> LogCompilation:
         times = self._begun[name] = self._begun.get(name, 0) + 1
@@ -385,6 +392,19 @@ class Compilations:
         for key, name in (("pytorch_version", "torch"), ("python_version", "python")):
             if metrics.get(key):
                 self.environment[name] = str(metrics[key]).split()[0]
+
+    def _end_of_backward(self, record: Record) -> None:
+        """Store why a backward could not be compiled. The forward was compiled before."""
+        self._metrics(record)
+        metrics = record.content if isinstance(record.content, dict) else {}
+        if not metrics.get("fail_type"):
+            return
+        reason = str(metrics.get("fail_reason") or "")
+        message = f"{OF_BACKWARD}{' '.join(reason.split())}"[:400]
+        kind = str(metrics["fail_type"])
+        stage = _STAGE_OF_ERROR.get(reason.partition(":")[0])
+        text = self._writer.text(f"{kind}: {reason}")
+        self._writer.add(Failure(0, self.id(record), "compiler", stage, kind, message, text))
 
     def _metrics(self, record: Record) -> None:
         if not isinstance(record.content, dict):

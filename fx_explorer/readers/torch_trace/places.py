@@ -13,7 +13,13 @@ from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts import complete_path
 
-_LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen"
+    r"|/\w\w/c[a-z2-7]{51}\.py$"
+)
+"""Matches files of packages, and those that Inductor generated (torch/_inductor/codecache.py,
+``get_path``).
+"""
 
 _TORCH = re.compile(
     r"(?:site-packages|dist-packages)/torch/"

@@ -114,12 +114,13 @@ _PRINTED = re.compile(
     rb"|^[ >]{0,40}(?:\[rank\d{1,9}\]:\s?)?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{1,9}\] "
     rb"(?:\[[\d/_]{1,40}\] )?"
     rb"torch\._(?:dynamo|inductor|functorch|export)[\w.]{0,200}: \[[A-Z]{1,20}\]"
-    rb"|^[^\n]{0,400}torch\._dynamo hit config\.\w{1,100} \(\d{1,9}\)",
+    rb"|^[^\n]{0,400}torch\._dynamo hit config\.\w{1,100} \(\d{1,9}\)"
+    rb"|^[^\n]{0,60}torch\._(?:dynamo|inductor|functorch)\.exc\.\w{1,100}: ",
     re.M,
 )
-"""Matches a line that torch prints for TORCH_LOGS (up to 2.2 with a date), or a warning of its
-compiler; that about the recompile limit also where another logger printed it. Other text may stand
-before it, since people paste such lines.
+"""Matches a line that torch prints for TORCH_LOGS (up to 2.2 with a date), a warning of its
+compiler, or the last line of a traceback of its compiler's; the warning about the recompile limit
+also where another logger printed it. Other text may stand before it, since people paste such lines.
 """
 
 PASTED = 1 << 20

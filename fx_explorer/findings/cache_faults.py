@@ -4,7 +4,7 @@ than without. A capture records without them, so only a comparison of both shows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -12,6 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.recompiles import describe_group, recompile_groups
 from fx_explorer.model import CacheComparison, CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker, recapture, straight_through
@@ -82,11 +83,18 @@ def _observed(reader: SessionReader) -> tuple[int, tuple[str, ...]]:
 def find_cache_faults(reader: SessionReader) -> Iterator[Finding]:
     """Yield what the last comparison showed; nothing where there was none."""
     for row in reader.rows(CacheComparison)[-1:]:
-        yield from cache_findings(row)
+        yield from cache_findings(row, describe_recompiles(reader))
 
 
-def cache_findings(compared: CacheComparison) -> Iterator[Finding]:
-    """Yield a finding where the program behaves otherwise with compile caches."""
+def describe_recompiles(reader: SessionReader) -> tuple[str, ...]:
+    """Return what was compiled again and for what, a clause for each thing that varies."""
+    return tuple(describe_group(group) for group in recompile_groups(reader))
+
+
+def cache_findings(compared: CacheComparison, recompiles: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yield a finding where the program behaves otherwise with compile caches. ``recompiles`` are
+    those that a capture, which has none, saw.
+    """
     differs = bool(compared.printed_with) or compared.ended_with != compared.ended_without
     if not differs and compared.recompiles_with == compared.recompiles_without:
         return
@@ -95,6 +103,12 @@ def cache_findings(compared: CacheComparison) -> Iterator[Finding]:
         evidence.append(
             f"With caches: {counted(compared.recompiles_with, 'recompile')}; without: "
             f"{compared.recompiles_without:,}."
+        )
+    is_missed = differs and compared.recompiles_with < compared.recompiles_without
+    if is_missed and recompiles:
+        evidence.append(
+            f"Without caches {'; '.join(recompiles[:SHOWN_LINES])}. With caches it is compiled "
+            "less often: most likely the code for one value is used for others."
         )
     if compared.ended_with != compared.ended_without:
         evidence.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.findings.cache_faults import run_built
@@ -39,6 +39,8 @@ class BuiltResults:
     differing: tuple[tuple[str, str], ...]
     """(line, line of eager mode)."""
     is_right_with_aot_eager: bool
+    is_right_with_casts: bool = False
+    """Whether Inductor's code prints what eager mode does once it rounds as often as that."""
 
 
 async def compare_built(
@@ -46,9 +48,12 @@ async def compare_built(
     built: ProgramRun,
     eager: tuple[ProgramRun, ProgramRun],
     worker: TrialWorker,
+    *,
+    is_low_precision: bool = False,
 ) -> BuiltResults | None:
     """Compare what a built program prints with two runs in eager mode, and where it differs run it
-    with ``aot_eager``. None where nothing differs.
+    with ``aot_eager``, and if it has tensors of low precision with the casts of eager mode. None
+    where nothing differs.
     """
     differing = tuple(printed_otherwise(built, eager))
     if _is_about_compiling(differing):
@@ -69,7 +74,31 @@ async def compare_built(
         and other.ended == eager[0].ended
         and not list(printed_otherwise(other, eager))
     )
-    return BuiltResults(differing, is_right)
+    rounds_less = False
+    if is_right and is_low_precision:
+        settings = {**request.settings, CASTS: True}
+        cast = await run_built(replace(request, settings=settings), worker, use_caches=False)
+        as_it_ran = ProgramRun(cast.ended, cast.printed)
+        rounds_less = cast.is_known and cast.ended == eager[0].ended
+        rounds_less = rounds_less and not list(printed_otherwise(as_it_ran, eager))
+    return BuiltResults(differing, is_right, rounds_less)
+
+
+CASTS = "inductor.emulate_precision_casts"
+
+LOW_PRECISION = ("f16", "bf16")
+"""Dtypes of nodes that eager mode rounds to after each operation."""
+
+
+def has_low_precision(reader: SessionReader) -> bool:
+    """Return whether a graph of Dynamo's computes with tensors of float16 or bfloat16."""
+    for graph in reader.rows(model.Graph, stage="dynamo"):
+        if graph.call_count > MOST_CALLS:
+            continue
+        nodes = reader.rows(model.Node, graph=graph.id)
+        if any(node.dtype in LOW_PRECISION for node in nodes):
+            return True
+    return False
 
 
 _COMPILING = re.compile(r"\bcompil", re.I)
@@ -144,15 +173,12 @@ def built_findings(compared: BuiltResults, writes: Sequence[str] = ()) -> Iterat
     """Yield that built code prints other results, with the stage that makes the difference.
     ``writes`` are those into views.
     """
+    if compared.is_right_with_casts:
+        yield _rounds_less(compared)
+        return
     stage = "Inductor" if compared.is_right_with_aot_eager else "AOTAutograd"
     is_far = any(is_far_off(line, other) for line, other in compared.differing)
-    evidence = [
-        f"Compiled it prints “{line}”, in eager mode “{other}”."
-        for line, other in compared.differing[:SHOWN_LINES]
-    ]
-    more = len(compared.differing) - SHOWN_LINES
-    if more > 0:
-        evidence.append(f"{more} more lines differ.")
+    evidence = _differences(compared)
     if not compared.is_right_with_aot_eager:
         evidence += writes[:SHOWN_WRITES]
     yield Finding(
@@ -168,6 +194,47 @@ def built_findings(compared: BuiltResults, writes: Sequence[str] = ()) -> Iterat
         evidence=tuple(evidence),
         explanation=_explanation(compared, is_far=is_far),
         remedies=tuple(_remedies(compared, writes)),
+    )
+
+
+def _differences(compared: BuiltResults) -> list[str]:
+    """Return the lines that differ, the first few of them."""
+    evidence = [
+        f"Compiled it prints “{line}”, in eager mode “{other}”."
+        for line, other in compared.differing[:SHOWN_LINES]
+    ]
+    more = len(compared.differing) - SHOWN_LINES
+    if more > 0:
+        evidence.append(f"{more} more lines differ.")
+    return evidence
+
+
+def _rounds_less(compared: BuiltResults) -> Finding:
+    """Return that results differ by the rounding between operations, which is no fault."""
+    return Finding(
+        kind="wrong result",
+        text=(
+            "The program prints other results compiled than in eager mode: Inductor rounds less "
+            "often, which is no fault."
+        ),
+        urgency="minor",
+        severity="notice",
+        topic="call",
+        view="console",
+        evidence=tuple(_differences(compared)),
+        explanation=(
+            "Eager mode rounds to float16 or bfloat16 after each operation. A kernel of "
+            "Inductor's computes several operations in float32 and rounds at the end, which is "
+            "mostly more exact."
+        ),
+        remedies=(
+            Remedy(
+                "Set torch._inductor.config.emulate_precision_casts = True where results must be "
+                "those of eager mode: it rounds as eager mode does.",
+                state="tried",
+                result="it prints what eager mode prints.",
+            ),
+        ),
     )
 
 

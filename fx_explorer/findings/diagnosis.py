@@ -11,11 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
-from fx_explorer.findings.cache_faults import cache_findings, compare_caches, run_built
+from fx_explorer.findings.cache_faults import (
+    cache_findings,
+    compare_caches,
+    describe_recompiles,
+    run_built,
+)
 from fx_explorer.findings.compiled_results import (
     BuiltResults,
     built_findings,
     compare_built,
+    has_low_precision,
     writes_into_views,
 )
 from fx_explorer.findings.eager_calls import (
@@ -70,6 +76,10 @@ class Diagnosis:
     edits: CompileEdits | None
     draws_random: bool
     """Whether compiled code draws other random numbers than eager mode."""
+    recompiles: tuple[str, ...]
+    """What was compiled again and for what, as clauses."""
+    is_low_precision: bool
+    """Whether its graphs compute with float16 or bfloat16."""
     writes: tuple[str, ...]
     """Where its graphs write into views, as sentences."""
 
@@ -97,6 +107,8 @@ class Diagnosis:
             asked=line_that_asks(reader),
             edits=CompileEdits.of(reader),
             draws_random=draws_by_inductor(reader),
+            recompiles=describe_recompiles(reader),
+            is_low_precision=has_low_precision(reader),
             writes=writes_into_views(reader),
         )
 
@@ -172,7 +184,9 @@ class Diagnosis:
         if self.draws_random:
             tell("what it prints is not compared with eager mode: it draws other random numbers")
             return
-        self.built = await compare_built(request, built, without.eager, worker)
+        self.built = await compare_built(
+            request, built, without.eager, worker, is_low_precision=self.is_low_precision
+        )
         self.is_built_compared = True
 
     @property
@@ -189,7 +203,7 @@ class Diagnosis:
         tried = self._looked_for()
         if self.compared:
             tried.append("compile caches")
-            since += cache_findings(self.compared)
+            since += cache_findings(self.compared, self.recompiles)
         if self.numerics:
             tried.append("wrong results")
             since += numerics_findings(self.numerics)

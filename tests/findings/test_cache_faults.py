@@ -45,6 +45,17 @@ def test_other_results_are_wrong_and_the_way_out_was_tried(compared: CacheCompar
     assert finding.remedies[0].state == "tried"
 
 
+AGAIN = "rest of step was compiled 2 times again: n was 1, 2, 3"
+
+
+def test_the_value_that_is_compiled_less_often_with_caches_is_named() -> None:
+    wrong = replace(EQUAL, recompiles_with=1, printed_with=("3",), printed_without=("2",))
+    (finding,) = cache_findings(wrong, [AGAIN])
+    assert f"Without caches {AGAIN}." in finding.detail
+    (finding,) = cache_findings(replace(wrong, recompiles_with=2), [AGAIN])
+    assert AGAIN not in finding.detail
+
+
 async def compared_with_caches(request: CaptureRequest) -> CacheComparison | None:
     worker = TrialWorker(sys.executable)
     without = await run_built(request, worker, use_caches=False)

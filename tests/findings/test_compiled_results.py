@@ -20,6 +20,7 @@ from fx_explorer.findings.compiled_results import (
     BuiltResults,
     built_findings,
     compare_built,
+    has_low_precision,
     writes_into_views,
 )
 from fx_explorer.findings.without_compile import ProgramRun
@@ -62,6 +63,41 @@ def test_the_stage_that_makes_the_difference_is_named(
     assert "Compiled it prints “loss 3.0”, in eager mode “loss 2.0”." in finding.evidence
     assert [remedy.state for remedy in finding.remedies] == ["tried"]
     assert f'backend="{backend}"' in finding.remedies[0].text
+
+
+@pytest.mark.parametrize(("cast", "is_fault"), [("loss 2.0", False), ("loss 3.0", True)])
+def test_results_that_are_right_with_the_casts_of_eager_mode_are_no_fault(
+    monkeypatch: pytest.MonkeyPatch, cast: str, is_fault: bool
+) -> None:
+    async def run_program(request: CaptureRequest, worker: TrialWorker) -> ProgramRun:
+        return EAGER
+
+    async def run_built(
+        request: CaptureRequest, worker: TrialWorker, *, use_caches: bool
+    ) -> BuiltRun:
+        assert request.settings == {"inductor.emulate_precision_casts": True}
+        return BuiltRun("finished", 0, ("step 1", cast))
+
+    monkeypatch.setattr(compiled_results, "run_program", run_program)
+    monkeypatch.setattr(compiled_results, "run_built", run_built)
+    request = CaptureRequest("train.py", "", as_script=True)
+    ran = ProgramRun("finished", ("step 1", "loss 3.0"))
+    results = asyncio.run(compare_built(request, ran, (EAGER, EAGER), HERE, is_low_precision=True))
+    assert results is not None
+    (finding,) = built_findings(results)
+    assert (finding.severity == "problem") is is_fault
+    assert ("emulate_precision_casts" in finding.detail) is not is_fault
+
+
+@pytest.mark.parametrize(("dtype", "is_low"), [(torch.float16, True), (torch.float32, False)])
+def test_which_graphs_compute_with_low_precision(
+    dtype: torch.dtype, is_low: bool, tmp_path: Path
+) -> None:
+    def program(compile_: Compile) -> None:
+        compile_(lambda x: x.sin() + 1)(torch.ones(2, dtype=dtype))
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as reader:
+        assert has_low_precision(reader) is is_low
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,37 @@ def find_cuda_graphs(reader: SessionReader) -> Iterator[Finding]:
             yield _recordings(graph)
     for graph in unknown:
         yield from _decided(reader, graph)
+    whole = [row for row in unknown if not (row.reasons or row.mutated or row.changing)]
+    if whole:
+        yield _would_run(whole)
+
+
+def _would_run(graphs: Sequence[CudaGraph]) -> Finding:
+    """Return that graphs which did not run on a GPU would run as CUDA graphs there, and what comes
+    of it: the one thing about them that no capture without a GPU shows.
+    """
+    one = len(graphs) == 1
+    return Finding(
+        kind="CUDA graph",
+        text=(
+            f"{listed([graph.name for graph in graphs])} would run as "
+            f"{'a CUDA graph' if one else 'CUDA graphs'}: each call overwrites the results of the "
+            "call before."
+        ),
+        urgency="minor",
+        severity="notice",
+        topic="call",
+        explanation=(
+            "torch compiled for CUDA graphs and left nothing out. All calls of a CUDA graph share "
+            "memory: a result that is kept over the next call is overwritten, and torch raises an "
+            "error where it is read."
+        ),
+        remedies=(
+            Remedy("Clone what is kept from one call to the next, outside of the compiled code."),
+            Remedy("Call torch.compiler.cudagraph_mark_step_begin() before each step."),
+        ),
+        count=len(graphs),
+    )
 
 
 def _by_reason(

@@ -179,6 +179,19 @@ def test_where_nothing_ran_it_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert "not known here" in text
 
 
+def test_what_a_graph_that_would_run_does_with_its_results(tmp_path: Path) -> None:
+    handed_over = (1, "cudagraph_handed_over", HANDED_OVER)
+    with session(tmp_path / "s.fxs", handed_over) as reader:
+        (finding,) = find_cuda_graphs(reader)
+    assert finding.severity == "notice"
+    assert finding.text == (
+        "[0/0] inference would run as a CUDA graph: each call overwrites the results of the call "
+        "before."
+    )
+    with session(tmp_path / "run.fxs", handed_over, runs(1)) as reader:
+        assert not list(find_cuda_graphs(reader))
+
+
 def test_who_did_not_ask_is_told_nothing(tmp_path: Path) -> None:
     with session(tmp_path / "s.fxs", mode="default") as reader:
         assert told(reader) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import is_log, not_in_text
@@ -35,6 +35,7 @@ from fx_explorer.findings.unrolled_loops import find_unrolled_loops
 from fx_explorer.findings.wrong_results import find_wrong_results
 from fx_explorer.instruments.kernels.launched import last_profile
 from fx_explorer.instruments.numerics.figures import numerics_of
+from fx_explorer.instruments.recompiles.causes import limit_hits
 from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
 
@@ -191,7 +192,9 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
             # At a pause, and with a backend that generates no code, there are none to look at.
             return reader.count(model.Kernel) > 0
         case subject:
-            return subject not in not_in_text(reader)
+            # A log that has nothing else may have torch's warning of the limit.
+            has_limit = kind.name == "recompile limits" and bool(limit_hits(reader))
+            return has_limit or subject not in not_in_text(reader)
 
 
 def _was_tried(reader: SessionReader, name: str) -> bool:
@@ -218,7 +221,17 @@ def findings(reader: SessionReader) -> list[Finding]:
         trials = reader.rows(model.RemedyTrial)
         if trials:
             everything = with_trials(everything, before_trials(reader), trials)
+        elif is_log(reader):
+            everything = [_without_trials(finding) for finding in everything]
     return worst_first(everything)
+
+
+def _without_trials(finding: Finding) -> Finding:
+    """Return a finding whose remedies no trial can make: a log does not say how to run the
+    program.
+    """
+    remedies = tuple(replace(remedy, changes={}) for remedy in finding.remedies)
+    return replace(finding, remedies=remedies)
 
 
 def worst_first(everything: list[Finding]) -> list[Finding]:

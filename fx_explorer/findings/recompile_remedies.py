@@ -13,7 +13,13 @@ from fx_explorer.findings.growing_containers import fill_outside, is_filled_insi
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.unrolled_loops import unrolled_loops
 from fx_explorer.instruments.recompiles.causes import SHARED, ExplainedRecompile
-from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE, NO_REMEDY, NOT_TRIED
+from fx_explorer.instruments.recompiles.remedies import (
+    BOTH_STAY,
+    NO_MORE,
+    NO_REMEDY,
+    NOT_TRIED,
+    look_up_outside,
+)
 from fx_explorer.session import SessionReader
 
 SIZES = ("size", "range", "relation")
@@ -54,6 +60,8 @@ def group_remedies(
         return (*_what_can_be_done(last.remedy), _without_duck_shape(reader))
     if steers(group):
         return (_outside(last),)
+    if is_key(reader, last):
+        return (Remedy(look_up_outside(last.change)),)
     is_number = last.change.kind == "number" and not last.is_another_object
     # Of a module's integers torch's own option makes dynamic ones; dynamic=True leaves them.
     if len(group) > 1 and is_number and "allow_unspec_int_on_nn_module" not in last.reason:
@@ -75,8 +83,19 @@ def steers(group: Sequence[ExplainedRecompile]) -> bool:
     return not group[0].is_another_object
 
 
-_OTHER_OPERATIONS = re.compile(r"\d[\d,]* operations? (?:more|fewer)")
+_OTHER_OPERATIONS = re.compile(r"\d[\d,]* operations? (?:more|less)")
 """Matches how graphs with another number of operations differ (analysis/diff.py)."""
+
+
+def is_key(reader: SessionReader, recompile: ExplainedRecompile) -> bool:
+    """Return whether each object has its own float, which the line uses as a key: as a tensor it
+    finds nothing there.
+    """
+    change = recompile.change
+    if not recompile.is_another_object or change.kind != "number" or "." not in change.old:
+        return False
+    code = SourceLines(reader).code(recompile.file, recompile.line)
+    return f"[{change.name}]" in code
 
 
 def is_of_a_loop(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> bool:

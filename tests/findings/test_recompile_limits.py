@@ -4,6 +4,8 @@ limit that is proposed.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -58,3 +60,34 @@ def test_the_line_that_depends_on_it_and_the_call_are_shown(
     (finding,) = [row for row in found if row.kind == "recompile limit"]
     assert "limit.py:5: return x * {1: 2, 2: 3, 3: 4}[base]" in finding.detail
     assert "It is called from limit.py:10: compiled(torch.ones(2), base)" in finding.detail
+
+
+def test_a_float_that_is_a_key_is_no_tensor_to_be(tmp_path: Path) -> None:
+    with torch._dynamo.config.patch(recompile_limit=2):
+        reader = record(tmp_path / "s.fxs", make_one_after_the_other, backend="eager")
+    (finding,) = [row for row in findings(reader) if row.kind == "recompile limit"]
+    assert "Look up what self.base stands for outside of the compiled method" in finding.detail
+    assert "make it a tensor" not in finding.detail
+
+
+ONLY_THE_LIMIT = """\
+W0110 12:27:06.332000 158 torch/_dynamo/convert_frame.py:1551] [2/8] torch._dynamo hit \
+config.recompile_limit (8)
+W0110 12:27:06.332000 158 torch/_dynamo/convert_frame.py:1551] [2/8]    function: 'step' \
+(/home/me/opt.py:621)
+W0110 12:27:06.332000 158 torch/_dynamo/convert_frame.py:1551] [2/8]    last reason: 2/7: tensor \
+'x' size mismatch at index 1. expected 640, actual 8
+"""
+
+
+def test_a_log_has_no_trials_and_its_limit_was_looked_for(tmp_path: Path) -> None:
+    file = tmp_path / "limit.txt"
+    file.write_text(ONLY_THE_LIMIT)
+    run = subprocess.run(
+        [sys.executable, "-m", "fx_explorer", "diagnose", str(file)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "step was compiled 8 times, which is the limit" in run.stdout
+    assert "--try" not in run.stdout
+    assert "Not tried: it is" in run.stdout
+    assert "Looked for 1 kind of problems" in run.stdout

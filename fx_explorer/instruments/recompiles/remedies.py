@@ -175,6 +175,15 @@ def _no_more_with(sizes: CallSizes) -> str:
     return f"torch made it dynamic with this recompile: values with {which} do not recompile."
 
 
+def look_up_outside(change: GuardChange) -> str:
+    """Return how to avoid a recompile for each object whose attribute is a key of something."""
+    return (
+        f"Nothing changes here: each object has its own {change.name}, and the method is compiled "
+        f"for each. Look up what {change.name} stands for outside of the compiled method, in "
+        "__init__, and keep that in the object."
+    )
+
+
 def remedy_of_objects(change: GuardChange) -> str:
     """Return how to avoid a recompile for each object of a class, whose attributes differ. torch
     keeps the versions of a method with its code, which all objects share.
@@ -190,10 +199,7 @@ def remedy_of_objects(change: GuardChange) -> str:
         "for each."
     )
     if change.old.startswith(("'", '"')):
-        return (
-            f"{each} Look up what {change.name} stands for outside of the compiled method, in "
-            "__init__, and keep that in the object."
-        )
+        return look_up_outside(change)
     return (
         f"{each} Where the code only computes with it, make it a tensor (register_buffer) or pass "
         "it to the method as an argument."

@@ -128,21 +128,32 @@ def find_cuda_graphs(reader: SessionReader) -> Iterator[Finding]:
         yield from _decided(reader, graph)
     whole = [row for row in unknown if not (row.reasons or row.mutated or row.changing)]
     if whole:
-        yield _would_run(whole)
+        yield _would_run(reader, whole)
 
 
-def _would_run(graphs: Sequence[CudaGraph]) -> Finding:
+def _would_run(reader: SessionReader, graphs: Sequence[CudaGraph]) -> Finding:
     """Return that graphs which did not run on a GPU would run as CUDA graphs there, and what comes
     of it: the one thing about them that no capture without a GPU shows.
     """
     one = len(graphs) == 1
+    emulated = reader.meta("virtual_gpu") or {}
+    is_on_cpu = emulated.get("feeding") == "transplant"
+    is_moved = is_on_cpu or bool(emulated.get("puts_everything_there"))
+    evidence = []
+    if is_moved:
+        evidence.append(
+            "Here all tensors of the program were moved to the virtual GPU. One that it leaves on "
+            "the CPU keeps torch from recording what computes with it."
+        )
     return Finding(
         kind="CUDA graph",
         text=(
             f"{listed([graph.name for graph in graphs])} would run as "
-            f"{'a CUDA graph' if one else 'CUDA graphs'}: each call overwrites the results of the "
-            "call before."
+            f"{'a CUDA graph' if one else 'CUDA graphs'}"
+            f"{' with all tensors on the GPU' if is_moved else ''}: each call overwrites the "
+            "results of the call before."
         ),
+        evidence=tuple(evidence),
         urgency="minor",
         severity="notice",
         topic="call",

@@ -192,6 +192,27 @@ def test_what_a_graph_that_would_run_does_with_its_results(tmp_path: Path) -> No
         assert not list(find_cuda_graphs(reader))
 
 
+@pytest.mark.parametrize(
+    ("emulated", "is_moved"),
+    [
+        ({"feeding": "transplant", "puts_everything_there": False}, True),
+        ({"feeding": "fake", "puts_everything_there": True}, True),
+        ({"feeding": "fake", "puts_everything_there": False}, False),
+    ],
+)
+def test_that_tensors_were_moved_to_the_virtual_gpu_is_said(
+    emulated: dict[str, object], is_moved: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.fxs"
+    session(path, (1, "cudagraph_handed_over", HANDED_OVER)).close()
+    with SessionWriter(path) as writer:
+        writer.set_meta("virtual_gpu", emulated)
+    with SessionReader(path) as reader:
+        (finding,) = find_cuda_graphs(reader)
+    assert ("with all tensors on the GPU" in finding.text) is is_moved
+    assert ("were moved to the virtual GPU" in finding.detail) is is_moved
+
+
 def test_who_did_not_ask_is_told_nothing(tmp_path: Path) -> None:
     with session(tmp_path / "s.fxs", mode="default") as reader:
         assert told(reader) == []

@@ -5,9 +5,13 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.function_versions import versions
 from fx_explorer.analysis.lineage import graphs_in_use
+from fx_explorer.analysis.words import counted
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import document_name, graph_documents
 from fx_explorer.answers.others import of_section
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.fusion.figures import Unfused, unfused_pairs
+from fx_explorer.instruments.fusion.report import pairs_of_report
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
@@ -100,6 +104,36 @@ def of_kernels(reader: SessionReader) -> Answer:
         figures={"kernels": len(rows), "compilations": len(of_each)},
         next=questions,
     )  # fmt: skip
+
+
+def of_fusion(reader: SessionReader, name: str) -> Answer:
+    """Return the pairs of kernels that were not fused; with a name, those of that kernel."""
+    pairs = unfused_pairs(reader)
+    if name:
+        wanted = name.casefold()
+        pairs = [pair for pair in pairs if _is_of(pair, wanted)]
+        if not pairs and unfused_pairs(reader):
+            raise UsageError(f"no pair has a kernel called {name!r}: ask fusion for all of them")
+    rows = pairs_of_report(pairs)
+    text = section_of(reader, "fusion").answer
+    if name:
+        text = f"{counted(len(rows), 'pair')} with {name}."
+    return Answer(
+        text=text,
+        rows=rows,
+        known_from="Inductor's scheduler, asked while it fused; saved_bytes by its own size of "
+        "each access; saved_seconds from the data sheet of the GPU; nothing was tried",
+        fields=(
+            "first", "second", "direction", "first_line", "second_line", "why", "sentence",
+            "inductor_says", "saved_bytes", "saved_seconds", "may_change_it", "times",
+        ),
+        next=[f"kernel {rows[0]['second']}"] if rows else ["kernels"],
+    )  # fmt: skip
+
+
+def _is_of(pair: Unfused, wanted: str) -> bool:
+    names = (pair.first.kernel.name, pair.second.kernel.name)
+    return any(wanted in name.casefold() for name in names)
 
 
 def of_saved_tensors(reader: SessionReader) -> Answer:

@@ -29,6 +29,7 @@ from fx_explorer.answers.naming import (
 )
 from fx_explorer.answers.others import of_documents
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.fusion.figures import pairs_of_kernel
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.overview.find import find
 from fx_explorer.report.compilation_entries import (
@@ -37,6 +38,9 @@ from fx_explorer.report.compilation_entries import (
     kernel_launches,
 )
 from fx_explorer.session import SessionReader
+
+MOST_APART = 5
+"""Maximum number of kernels in an answer that a kernel was not fused with."""
 
 
 def of_kernel(reader: SessionReader, name: str) -> Answer:
@@ -60,6 +64,7 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
         place = place_of_kernel(reader, kernel)
         row["code_at"] = place_text(reader, place)
         row["configurations"] = kernel_configs(reader, kernel, gpu)
+        row["not_fused_with"] = _not_fused_with(reader, kernel)
         row["launches"] = kernel_launches(reader, kernel)
         row["estimate"] = kernel_estimate(reader, kernel, gpu)
         row["code"] = _code_of(reader, kernel, place)
@@ -79,6 +84,23 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
         known_from="Inductor's scheduler and output code; seconds_are says where a time is from",
         next=[f"code {kernels[0].name}", *[f"line {at}" for at in first.get("lines", [])[:1]]],
     )
+
+
+def _not_fused_with(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
+    """Return the kernels with which one could share memory accesses, and why they are apart."""
+    rows: list[Json] = []
+    for pair in pairs_of_kernel(reader, kernel.id)[:MOST_APART]:
+        is_first = pair.first.kernel.id == kernel.id
+        other = pair.second if is_first else pair.first
+        rows.append(
+            {
+                "kernel": other.kernel.name,
+                "is": "after it" if is_first else "before it",
+                "why": pair.cause.text,
+                "saved_bytes": pair.pair.saved_bytes,
+            }
+        )
+    return rows
 
 
 def _code_of(reader: SessionReader, kernel: model.Kernel, place: Place | None) -> str:

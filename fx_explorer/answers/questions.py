@@ -45,6 +45,7 @@ QUESTIONS = (
     Question("line", "what torch made of a line: breaks, kernels, saved tensors, nodes", "FILE:N"),
     Question("kernels", "kernels and library calls: lines, operations, bytes, time"),
     Question("kernel", "one kernel: code, lines, configurations, registers, launches", "NAME"),
+    Question("fusion", "kernels that were not fused: why, bytes and time it would save", "[NAME]"),
     Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
     Question("find", "nodes, kernels, lines and breaks with these words", "TEXT"),
     Question("stages", "what each stage did to the operations"),
@@ -87,7 +88,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         raise UsageError(f"{name} takes what it is about: {question.usage}")
     if about and not question.takes:
         raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
-    from fx_explorer.answers import of_line, of_node, of_text
+    from fx_explorer.answers import generated, of_line, of_node, of_text
 
     if name == "diff":
         from fx_explorer.answers.differences import of_difference
@@ -101,6 +102,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "kernel": of_text.of_kernel,
         "code": of_text.of_code,
         "find": of_text.of_search,
+        "fusion": generated.of_fusion,
     }
     if name in one_thing:
         return one_thing[name](reader, about)

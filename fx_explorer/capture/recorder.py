@@ -56,6 +56,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the joint graph after Inductor's passes": ("inductor.inductor_hooks", "joint_pass_hook"),
     "what passes put in the place of nodes": ("node_links", "replacement_hook"),
     "Inductor's IR": ("inductor.inductor_hooks", "fusion_hook"),
+    "why kernels are not fused": ("inductor.fusion_decisions", "fusion_decision_hook"),
     "kernels": ("inductor.inductor_hooks", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
     "graphs that the program gives to Inductor": ("aot.direct_calls", "inductor_calls_hook"),

@@ -17,6 +17,7 @@ from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
 from fx_explorer.findings.framework_hooks import find_framework_hooks
 from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.kept_trials import kept_trials
+from fx_explorer.findings.missed_fusions import find_missed_fusions
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
 from fx_explorer.findings.placement import find_placement
@@ -98,6 +99,7 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("unrolled loops", "unrolled loops", find_unrolled_loops, "graphs"),
     FindingKind("repeated blocks", "repeated blocks", find_repeated_blocks, "graphs"),
     FindingKind("slow operators", "slow operators", find_slow_operators, "kernels"),
+    FindingKind("missed fusions", "kernels that could be one", find_missed_fusions, "kernels"),
     FindingKind("CUDA graphs", "skipped CUDA graphs", find_cuda_graphs, "kernels"),
     FindingKind("slow kernels", "slow kernels", _find_slow_kernels, "a profile"),
     FindingKind("waiting GPU", "a GPU that waits", _find_waiting_gpu, "a profile"),
@@ -190,7 +192,9 @@ def _can_show(reader: SessionReader, kind: FindingKind) -> bool:
             return last_profile(reader) is not None and is_enough
         case "kernels":
             # At a pause, and with a backend that generates no code, there are none to look at.
-            return reader.count(model.Kernel) > 0
+            # A log has no decisions of Inductor's scheduler.
+            is_enough = kind.name != "missed fusions" or not is_log(reader)
+            return reader.count(model.Kernel) > 0 and is_enough
         case subject:
             # A log that has nothing else may have torch's warning of the limit.
             has_limit = kind.name == "recompile limits" and bool(limit_hits(reader))

@@ -144,6 +144,7 @@ async def try_remedy(request: CaptureRequest, remedy: Remedy, worker: TrialWorke
         operations=figures.operations,
         compile_s=figures.compile_s,
         took_s=time.monotonic() - began,
+        kernels=figures.kernels,
     )
 
 
@@ -244,6 +245,8 @@ def _has_helped(finding: Finding, before: Before, trial: RemedyTrial) -> bool:
         and trial.operations < LEAST_COMPILED * before.figures.operations
     ):
         return False  # fewer graph breaks, as less is compiled
+    if finding.kind == "missed fusion":
+        return 0 <= trial.kernels < before.figures.kernels
     if finding.kind == "never called":
         return trial.graphs > before.figures.graphs
     return trial.graph_breaks < before.figures.graph_breaks
@@ -266,6 +269,9 @@ def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
         more = f", with {counted(breaks, 'graph break')} more" if breaks > 0 else ""
         return f"the program runs to its end{more}."
     differences = list(_differences(before, trial))
+    if finding.kind == "missed fusion" and trial.kernels >= 0:
+        kernels = counted(trial.kernels, "kernel")
+        differences.insert(0, f"{kernels} instead of {before.figures.kernels:,}")
     if not _has_helped(finding, before, trial):
         differences.insert(0, "it does not help")
     elif finding.kind == "placement":

@@ -86,6 +86,7 @@ from fx_explorer.model.rows.cut import (
     ReturnedStorage,
     SavedBetween,
 )
+from fx_explorer.model.rows.fusion import UnfusedPair
 from fx_explorer.model.rows.graph import (
     AFTER_PASSES,
     Edge,
@@ -343,6 +344,7 @@ __all__ = [
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",
+    "UnfusedPair",
     "Vendor",
     "Verification",
     "WithoutKernel",

@@ -18,6 +18,7 @@ SECTIONS: dict[str, str] = {
     "breaks": "Graph breaks",
     "guards": "Guards and recompiles",
     "kernels": "Kernels",
+    "fusion": "Kernels that were not fused",
     "modules": "Modules",
     "memory": "Saved tensors",
     "step_memory": "Memory of a step",

@@ -22,7 +22,7 @@ from fx_explorer.model.secret_arguments import without_known_keys
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
 from fx_explorer.session.untrusted.validating import rows_maker
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 17
 """Version of the session format. Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
@@ -58,6 +58,7 @@ TABLES: dict[type, str] = {
     model.CardCeiling: "card_ceiling",
     model.LibraryWorkspace: "library_workspace",
     model.WithoutKernel: "without_kernel",
+    model.UnfusedPair: "unfused_pair",
     model.Link: "link",
     model.LeftOut: "left_out",
     model.LineNode: "line_node",
@@ -139,6 +140,8 @@ CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);
 CREATE INDEX kernel_output_code ON kernel(output_code, first_line);
 CREATE INDEX kernel_call_kernel ON kernel_call(kernel);
+CREATE INDEX unfused_pair_first ON unfused_pair(first);
+CREATE INDEX unfused_pair_second ON unfused_pair(second);
 CREATE INDEX kernel_build_kernel ON kernel_build(kernel, position);
 CREATE INDEX kernel_launch_kernel ON kernel_launch(kernel);
 CREATE INDEX link_parent ON link(parent);

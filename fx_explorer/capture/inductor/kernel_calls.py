@@ -13,6 +13,7 @@ import torch
 
 from fx_explorer.capture.aot.saved_tensors import StoredOutput, stored_outputs
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
+from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes, unfused_nodes
 from fx_explorer.capture.inductor.kernel_rows import (
     GeneratedCall,
     GeneratedKernel,
@@ -262,8 +263,16 @@ class LoweringInProgress:
             without_kernel=unlowered,
             error=self.error,
             problems=tuple(self.problems),
+            unfused=self._unfused(),
             outputs=outputs,
         )
+
+    def _unfused(self) -> tuple[UnfusedNodes, ...]:
+        """Return the pairs that were not fused; none where no scheduler was made."""
+        scheduler = getattr(self.lowering, "scheduler", None)
+        if scheduler is None:
+            return ()
+        return tuple(unfused_nodes.get(scheduler, ()))
 
     def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
         """Return a library call together with a LibraryCall, from which it can be repeated alone.
@@ -346,6 +355,7 @@ def _call(
         tuple(node.name for node in nodes),
         tuple((line, name) for line, name in call.line_nodes if name in node_names),
         choices,
+        frozenset(call.buffers),
     )
 
 

@@ -17,6 +17,7 @@ import torch
 
 from fx_explorer.capture.aot.saved_tensors import StoredOutput
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice
+from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes
 from fx_explorer.capture.inductor.lines_by_node import LineNodes
 from fx_explorer.capture.own_kernels import CopiedLines
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
@@ -32,6 +33,7 @@ from fx_explorer.model import (
     KernelCall,
     LineNode,
     LineSource,
+    UnfusedPair,
     WithoutKernel,
 )
 from fx_explorer.model.library_call import Layout, LibraryCall
@@ -57,6 +59,7 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
                     rows.add_library_call(kernel, call)
             else:
                 rows.add_generated(kernel)
+        rows.add_unfused(lowered.unfused)
         ids = graph.by_name
         absent = lowered.without_kernel.items()
         recording.writer.add_all(
@@ -124,6 +127,8 @@ class _KernelRows:
         self._output_code = output_code
         self._subgraph = subgraph
         self._position = 0
+        self._writers: dict[str, int] = {}
+        """Buffer → the first KernelCall that writes it."""
 
     def add_library_call(self, kernel: GeneratedKernel, call: GeneratedCall) -> None:
         kernel_id = self._add_kernel(kernel, first_line=call.line, artifact=0)
@@ -144,6 +149,40 @@ class _KernelRows:
             )
         self._writer.add_all(self._copied_lines(artifact, kernel))
         self._add_choices(kernel_id, kernel, calls)
+
+    def add_unfused(self, pairs: Iterable[UnfusedNodes]) -> None:
+        """Add the pairs of calls that were not fused, once all calls are there. A node without a
+        kernel, an empty tensor for one, has no call.
+        """
+        for pair in pairs:
+            first = self._writer_of(pair.first)
+            second = self._writer_of(pair.second)
+            if not first or not second or first == second:
+                continue
+            first_loops, second_loops = pair.first_loops, pair.second_loops
+            if not pair.is_dependent and first > second:
+                first, second = second, first
+                first_loops, second_loops = second_loops, first_loops
+            self._writer.add(
+                UnfusedPair(
+                    id=0,
+                    first=first,
+                    second=second,
+                    is_dependent=pair.is_dependent,
+                    state=pair.state,
+                    reason=pair.reason,
+                    check=pair.check,
+                    saved_bytes=pair.saved_bytes,
+                    first_loops=first_loops,
+                    second_loops=second_loops,
+                    buffers=pair.buffers,
+                    names=pair.names,
+                    is_exact=pair.is_exact,
+                )
+            )
+
+    def _writer_of(self, buffers: Iterable[str]) -> int:
+        return next((self._writers[name] for name in buffers if name in self._writers), 0)
 
     def _copied_lines(self, artifact: int, kernel: GeneratedKernel) -> Iterator[LineSource]:
         """Yield the lines of a kernel that were copied from the user's files. Empty lines are left
@@ -232,6 +271,8 @@ class _KernelRows:
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
         call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))
+        for name in call.buffers:
+            self._writers.setdefault(name, call_id)
         if self._output_code and call.line:
             nodes = self._node_ids(call.nodes)
             self._writer.add_values(
@@ -287,6 +328,8 @@ class GeneratedCall:
     """(line of the kernel's source, node), as seen while that line was written for this call."""
     choices: tuple[TemplateChoice, ...] = ()
     """All choices for a template or library call, the chosen one first (on a GPU the fastest)."""
+    buffers: frozenset[str] = frozenset()
+    """Names of the buffers it writes."""
     alone: LibraryCall | None = None
     """How to repeat a library call alone, if that was requested and is possible."""
 
@@ -356,6 +399,8 @@ class LoweredKernels:
     """
     problems: tuple[str, ...] = ()
     """Facts that this recording could not determine, with the reasons."""
+    unfused: tuple[UnfusedNodes, ...] = ()
+    """Pairs of the scheduler's nodes that were not fused."""
     outputs: tuple[StoredOutput, ...] = ()
     """The outputs of the graph, in order; empty when code generation failed."""
 

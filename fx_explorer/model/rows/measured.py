@@ -312,6 +312,8 @@ class RemedyTrial:
     compile_s: float
     took_s: float
     """Seconds that the trial took, with the start of its worker."""
+    kernels: int = -1
+    """Number of kernels and library calls; -1 where they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,15 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "fusion",
+        "v y",
+        "fusion",
+        (
+            "Kernels that access the same memory and were not fused: Inductor's reason, the bytes "
+            "that one kernel would save, your lines."
+        ),
+    ),
+    (
         "step_memory",
         "v m",
         "memory of a step",

@@ -75,6 +75,7 @@ READS: dict[str, Reads] = {
     "roofline": Reads(
         model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}
     ),
+    "fusion": Reads(model.UnfusedPair, "pair", {model.UnfusedPair: 30, model.LineNode: 1.8}),
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }
 """View → the rows that may make it large. Tables of other views have few rows, or read them by

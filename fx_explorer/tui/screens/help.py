@@ -221,6 +221,15 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Y s saves the picture.",
         "Moving",
     ),
+    "fusion": (
+        "Each row is two kernels that access the same memory, those first of which one kernel "
+        "would save most.\n"
+        "Below the list: why Inductor kept them apart, in its own words too, and what may change "
+        "it. Enter goes to the\n"
+        "code of the second. Times are estimates from the data sheet of the GPU; without a GPU "
+        "there are bytes alone.",
+        "Moving",
+    ),
     "backend": (
         "First the stages that the backend published, then how often what it made was "
         "called, then its last run.\n"

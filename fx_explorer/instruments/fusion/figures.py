@@ -1,0 +1,189 @@
+"""This module finds the pairs of kernels that access the same memory and were not fused, with the
+user's lines of both, and estimates what one kernel would save.
+
+The time saved is an estimate from the data sheet of the GPU: the time of both, less that of one
+kernel that moves the bytes of both but those that both would not move. Without a GPU there is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.lineage import in_use
+from fx_explorer.instruments.fusion.reasons import Cause, cause_of
+from fx_explorer.instruments.kernels.gpu_limits import card, roofline
+from fx_explorer.model import Gpu
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.kernels import lines_of_nodes, nodes_of_calls
+from fx_explorer.session.reader import answered_once
+
+Line = tuple[str, int]
+"""File and line, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOfKernel:
+    """One call of a kernel, with what it computes."""
+
+    call: int
+    """Id of the KernelCall; a kernel may be called several times."""
+    kernel: model.Kernel
+    nodes: tuple[int, ...]
+    """The post-grad nodes that it computes, by id."""
+    line: Line | None
+    """The user's line of most of its nodes; None where they have none."""
+    file: int
+    """Id of that line's SourceFile; 0 without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfused:
+    """Two calls of kernels that were not fused."""
+
+    pair: model.UnfusedPair
+    first: CallOfKernel
+    second: CallOfKernel
+    cause: Cause
+    saved_s: float
+    """Estimate of the seconds that one kernel for both would save; 0 where there is none."""
+
+    @property
+    def is_of_library(self) -> bool:
+        """Return whether one of them is a library call, into which Inductor fuses nothing."""
+        return "extern" in (self.first.kernel.language, self.second.kernel.language)
+
+
+@answered_once
+def unfused_pairs(reader: SessionReader) -> list[Unfused]:
+    """Return the pairs of all variants in use: first those of generated kernels, then those of
+    library calls; in each those first of which one kernel would save most.
+    """
+    rows = list(reader.rows(model.UnfusedPair))
+    if not rows:
+        return []
+    calls = _calls(reader, rows)
+    reductions = _reductions(reader, calls.values())
+    gpu = card(reader)
+    pairs = []
+    for row in rows:
+        first, second = calls.get(row.first), calls.get(row.second)
+        if first is None or second is None:
+            continue
+        is_split = bool(reductions.intersection(first.nodes, second.nodes))
+        cause = cause_of(row, first.kernel, second.kernel, is_split=is_split)
+        saved_s = _saved_s(gpu, row, first.kernel, second.kernel)
+        pairs.append(Unfused(row, first, second, cause, saved_s))
+    pairs.sort(
+        key=lambda pair: (
+            pair.is_of_library,
+            -pair.saved_s,
+            -pair.pair.saved_bytes,
+            pair.pair.id,
+        )
+    )
+    return pairs
+
+
+def pairs_of_kernel(reader: SessionReader, kernel: int) -> list[Unfused]:
+    """Return the pairs with a call of this kernel."""
+    return [
+        pair
+        for pair in unfused_pairs(reader)
+        if kernel in (pair.first.kernel.id, pair.second.kernel.id)
+    ]
+
+
+def distinct_pairs(pairs: Iterable[Unfused]) -> list[tuple[Unfused, int]]:
+    """Return the pairs of repeated layers once, with how often they occur: the same two kernels, or
+    lines, for the same reason.
+    """
+    first_of: dict[tuple[object, ...], Unfused] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
+    for pair in pairs:
+        key = (
+            pair.first.kernel.direction,
+            pair.first.kernel.name,
+            pair.second.kernel.name,
+            pair.first.line,
+            pair.second.line,
+            pair.cause.kind,
+            pair.pair.saved_bytes,
+        )
+        first_of.setdefault(key, pair)
+        counts[key] += 1
+    return [(pair, counts[key]) for key, pair in first_of.items()]
+
+
+def _calls(reader: SessionReader, rows: list[model.UnfusedPair]) -> dict[int, CallOfKernel]:
+    """Return the calls that occur in pairs and are in use, by id."""
+    wanted = {row.first for row in rows} | {row.second for row in rows}
+    used = in_use(reader)
+    call_rows = [row for row in reader.rows(model.KernelCall) if row.id in wanted]
+    kernels = {row.id: row for row in reader.by_ids(model.Kernel, {c.kernel for c in call_rows})}
+    nodes_by_call: dict[int, list[int]] = {}
+    nodes_by_kernel: dict[int, list[int]] = {}
+    for kernel, call, nodes in nodes_of_calls(reader):
+        if call:
+            nodes_by_call.setdefault(call, []).extend(nodes)
+        else:
+            nodes_by_kernel.setdefault(kernel, []).extend(nodes)
+    all_nodes: set[int] = set()
+    for nodes in (*nodes_by_call.values(), *nodes_by_kernel.values()):
+        all_nodes.update(nodes)
+    lines = lines_of_nodes(reader, all_nodes)
+    paths = source_paths(reader)
+    calls = {}
+    for row in call_rows:
+        kernel_row = kernels[row.kernel]
+        if used is not None and kernel_row.id not in used.kernels:
+            continue
+        nodes = nodes_by_call.get(row.id) or nodes_by_kernel.get(row.kernel, [])
+        file, number = _most_frequent(lines[node] for node in nodes if node in lines)
+        line = (paths[file], number) if file in paths else None
+        calls[row.id] = CallOfKernel(row.id, kernel_row, tuple(nodes), line, file)
+    return calls
+
+
+_REDUCTIONS = frozenset(
+    ["sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "var", "var_mean",
+     "std", "any", "all", "logsumexp", "linalg_vector_norm", "prepare_softmax_online"]
+)  # fmt: skip
+"""Operators that Inductor may split into two reductions (torch/_inductor/ir.py, Reduction)."""
+
+
+def _reductions(reader: SessionReader, calls: Iterable[CallOfKernel]) -> set[int]:
+    """Return those nodes of calls that are reductions."""
+    nodes: set[int] = set()
+    for call in calls:
+        nodes.update(call.nodes)
+    return {
+        node.id
+        for node in reader.by_ids(model.Node, nodes)
+        if not _REDUCTIONS.isdisjoint(node.target.split("."))
+    }
+
+
+def _most_frequent(lines: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the (SourceFile, line) that occurs most often; zeros without any."""
+    most = Counter(lines).most_common(1)
+    return most[0][0] if most else (0, 0)
+
+
+def _saved_s(
+    gpu: Gpu | None, pair: model.UnfusedPair, first: model.Kernel, second: model.Kernel
+) -> float:
+    if gpu is None or pair.saved_bytes < 0:
+        return 0.0
+    if first.estimated_bytes < 0 or second.estimated_bytes < 0:
+        return 0.0
+    both = first.estimated_bytes + second.estimated_bytes
+    apart_s = 0.0
+    for kernel in (first, second):
+        apart_s += roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops).estimated_s
+    flops = max(0, first.estimated_flops) + max(0, second.estimated_flops)
+    fused_s = roofline(gpu, max(0, both - pair.saved_bytes), flops).estimated_s
+    return max(0.0, apart_s - fused_s)

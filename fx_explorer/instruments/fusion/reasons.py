@@ -1,0 +1,246 @@
+"""This module says in a sentence why Inductor did not fuse two kernels, and what would change that.
+
+Reasons are Inductor's own (``WhyNoFuse`` in torch/_inductor/scheduler.py, choices.py and
+codegen/simd.py); C++ gives none, and its checks are in codegen/cpp.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fx_explorer import model
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why two kernels were not fused."""
+
+    kind: str
+    """In two words, for a column: ``other order``."""
+    text: str
+    """A sentence about "the first" and "the second"."""
+    change: str = ""
+    """A sentence about what would change it; empty where nothing that the user has would."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Options of torch's that would let Inductor fuse them, for a trial."""
+
+
+_SAME_ORDER = (
+    "Let both go through the tensor in the same order: no transpose, slice or shift between them, "
+    "or the same memory layout on both sides."
+)
+
+_OTHER_ORDER = Cause(
+    "other order",
+    "The second reads the tensor in another order, or other parts of it, than the first writes it.",
+    _SAME_ORDER,
+)
+
+_READS_DIFFER = Cause(
+    "other order",
+    "Both read the same tensor, in another order or other parts of it.",
+    _SAME_ORDER,
+)
+
+_SIZES = Cause("sizes differ", "They loop over different sizes: {first} and {second}.")
+
+_TEMPLATE = Cause(
+    "template",
+    "A template takes only pointwise work that reads what it writes, or what it alone reads: {own}",
+)
+
+_BY_REASON: tuple[tuple[str, Cause], ...] = (
+    ("memory deps did not match", _OTHER_ORDER),
+    (
+        "intermediate nodes between",
+        Cause(
+            "one between",
+            "Another kernel runs between them: it needs the first, and the second needs it.",
+        ),
+    ),
+    (
+        "will create cycle",
+        Cause(
+            "one between",
+            "One kernel for both would wait for a kernel that waits for it.",
+        ),
+    ),
+    (
+        "Fusion will increase peak memory",
+        Cause(
+            "peak memory",
+            "Inductor estimates that one kernel for both would hold more memory at a time: tensors "
+            "of one could not take the place of the other's.",
+        ),
+    ),
+    (
+        "Nodes are too far away",
+        Cause(
+            "far apart",
+            "More than 64 operations lie between them. Inductor leaves them apart, as one kernel "
+            "would keep tensors in memory for longer.",
+        ),
+    ),
+    (
+        "exceeds max fusion",
+        Cause(
+            "size limit",
+            "One kernel for both would have more operations than "
+            "torch._inductor.config.max_fusion_size allows.",
+            "Set torch._inductor.config.max_fusion_size = 256.",
+            {"inductor.max_fusion_size": 256},
+        ),
+    ),
+    (
+        "fusion_prevent_too_many_reads_and_writes",
+        Cause(
+            "buffer limit",
+            "One kernel for both would read and write more tensors than "
+            "torch._inductor.config.max_fusion_unique_io_buffers allows.",
+            "Set torch._inductor.config.max_fusion_unique_io_buffers = None.",
+            {"inductor.max_fusion_unique_io_buffers": None},
+        ),
+    ),
+    (
+        "score_fusion_memory_threshold",
+        Cause(
+            "shares little",
+            "They share fewer bytes than torch._inductor.config.score_fusion_memory_threshold asks "
+            "for.",
+            "Set torch._inductor.config.score_fusion_memory_threshold = 1.",
+            {"inductor.score_fusion_memory_threshold": 1},
+        ),
+    ),
+    ("device mismatch", Cause("devices differ", "They run on different devices: {own}")),
+    ("numel/rnumel mismatch", _SIZES),
+    ("nodes numel", _SIZES),
+    (
+        "tiling mismatch",
+        Cause(
+            "tiles differ",
+            "They cut their work into tiles along other dimensions.",
+            "Set torch._inductor.config.triton.tiling_prevents_pointwise_fusion = False.",
+            {"inductor.triton.tiling_prevents_pointwise_fusion": False},
+        ),
+    ),
+    (
+        "invalid tiling for reduction",
+        Cause(
+            "tiles differ",
+            "The pointwise part is cut into tiles that do not fit the reduction.",
+            "Set torch._inductor.config.triton.tiling_prevents_reduction_fusion = False.",
+            {"inductor.triton.tiling_prevents_reduction_fusion": False},
+        ),
+    ),
+    (
+        "Split scan",
+        Cause("scan", "One is a scan over several blocks, which no reduction is fused with."),
+    ),
+    ("template", _TEMPLATE),
+    ("prologue fusion", _TEMPLATE),
+    ("multi-output template", _TEMPLATE),
+    (
+        "fusion for buffer explicit disabled",
+        Cause("kept apart", "Fusing is switched off for a tensor of theirs."),
+    ),
+    (
+        "grouped node",
+        Cause("kept apart", "One belongs to a group whose order Inductor keeps."),
+    ),
+    ("foreach", Cause("foreach", "One is a foreach kernel over other tensors: {own}")),
+)
+"""Beginning of Inductor's words → what they mean."""
+
+_ALLOWED = Cause(
+    "allowed",
+    "Inductor's checks let them be fused. It fused others first, or one kernel was not faster when "
+    "it timed both.",
+)
+
+_USERS_KERNEL = Cause("own kernel", "One is a Triton kernel of your own, which is used as it is.")
+
+_LIBRARY = Cause(
+    "library call",
+    "{library} is a library call, into which nothing is fused.",
+)
+
+_MULTIPLICATION = Cause(
+    "library call",
+    "{library} is a library call, into which nothing is fused.",
+    'On a GPU, mode="max-autotune" may put a Triton template in its place, with what follows in '
+    "the same kernel.",
+)
+
+_MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm", "_int_mm")
+
+_LOOPS = Cause("loops differ", "Their loops differ: {first} and {second}.")
+
+_SPLIT = Cause(
+    "split reduction",
+    "Both compute the same operation: Inductor splits a reduction in two, so that more of the "
+    "machine works at its first part.",
+)
+
+_REDUCTION_FIRST = Cause(
+    "reduction first",
+    "The first reduces over what the second loops over: its result is there only after the loop.",
+)
+
+_WIDTH = Cause(
+    "size limit",
+    "Side by side they have more operations than "
+    "torch._inductor.config.cpp.max_horizontal_fusion_size allows.",
+    "Set torch._inductor.config.cpp.max_horizontal_fusion_size = 64.",
+    {"inductor.cpp.max_horizontal_fusion_size": 64},
+)
+
+
+def cause_of(
+    pair: model.UnfusedPair, first: model.Kernel, second: model.Kernel, *, is_split: bool
+) -> Cause:
+    """Return why two kernels were not fused. ``is_split``: both compute the same node."""
+    if is_split and pair.is_dependent and pair.state == "refused":
+        cause = _SPLIT
+    else:
+        cause = _cause(pair, first, second)
+    library = next((kernel.name for kernel in (first, second) if kernel.language == "extern"), "")
+    text = cause.text.format(
+        first=pair.first_loops or "a whole tensor",
+        second=pair.second_loops or "a whole tensor",
+        own=f"“{pair.reason}”.",
+        library=library,
+    )
+    return Cause(cause.kind, text, cause.change, cause.settings)
+
+
+def _cause(pair: model.UnfusedPair, first: model.Kernel, second: model.Kernel) -> Cause:
+    if pair.state == "allowed":
+        return _ALLOWED
+    libraries = [kernel.name for kernel in (first, second) if kernel.language == "extern"]
+    if pair.state == "not asked" or pair.reason.startswith("node1 is"):
+        if not libraries:
+            return _USERS_KERNEL
+        if any(name.rpartition(".")[2] in _MULTIPLIES for name in libraries):
+            return _MULTIPLICATION
+        return _LIBRARY
+    if pair.reason.startswith("no shared data"):
+        return _OTHER_ORDER if pair.is_dependent else _READS_DIFFER
+    for beginning, cause in _BY_REASON:
+        if pair.reason.startswith(beginning):
+            return cause
+    if pair.reason:
+        return Cause("other", "Inductor says: {own}")
+    return _without_reason(pair)
+
+
+def _without_reason(pair: model.UnfusedPair) -> Cause:
+    """Return the cause of a pair that a backend refused without a word."""
+    if pair.check == "cpp.max_horizontal_fusion_size":
+        return _WIDTH
+    if not pair.check.startswith("CppScheduling"):
+        return Cause("no reason", f"Inductor gives no reason ({pair.check}).")
+    if pair.first_loops == pair.second_loops:
+        return _REDUCTION_FIRST
+    return _LOOPS

@@ -1,0 +1,52 @@
+"""This module has the row about fusion: two calls of kernels that Inductor kept apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FusionState = Literal["refused", "not asked", "allowed"]
+"""How far Inductor got with a pair. ``refused``: a check said no. ``not asked``: it never came to
+the checks, because one of them is a library call, or because it looks at 64 neighbours only.
+``allowed``: no check said no, and the pair was not fused all the same (another fusion came first,
+or the fused kernel was slower when it was timed).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UnfusedPair:
+    """Two calls of kernels that access the same memory and were not fused, with Inductor's reason
+    (``Scheduler.can_fuse``, torch/_inductor/scheduler.py).
+    """
+
+    id: int
+    first: int
+    """Id of the KernelCall that runs first."""
+    second: int
+    """Id of the other KernelCall."""
+    is_dependent: bool
+    """Whether the second reads what the first writes. Otherwise both read the same."""
+    state: FusionState
+    reason: str
+    """Inductor's own words (``WhyNoFuse``); empty where it gives none."""
+    check: str
+    """Name of the function or option of Inductor that refused; empty where none did."""
+    saved_bytes: int
+    """Bytes that one kernel for both would not write and read again, by Inductor's size of each
+    access; -1 where that is not known.
+    """
+    first_loops: str
+    """What the first loops over, as Inductor has it: ``(512, 64)``, or elements and elements of a
+    reduction on a GPU; empty for a library call.
+    """
+    second_loops: str
+    buffers: tuple[str, ...]
+    """The buffers that both access, as the output code names them."""
+    names: tuple[str, ...]
+    """Inductor's names of the two nodes that it was asked about, as the log ``fusion`` has them:
+    ``("op3", "op4_op5")``; empty where it was not asked.
+    """
+    is_exact: bool
+    """Whether Inductor looked at exactly these two. Otherwise it looked at parts of them, before
+    those were fused with others.
+    """

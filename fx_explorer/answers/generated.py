@@ -15,6 +15,8 @@ from fx_explorer.instruments.fusion.report import pairs_of_report
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
+from fx_explorer.instruments.passes.figures import passes_by_graph
+from fx_explorer.instruments.passes.report import changes_of_report
 from fx_explorer.report.json_report import (
     stages_of_report,
 )
@@ -61,6 +63,21 @@ def of_stages(reader: SessionReader) -> Answer:
         known_from="the graphs and the IR recorded between the stages, and the links between them",
         fields=("compilation", "stage", "direction", "before", "after", "sentence"),
         next=["graphs"],
+    )
+
+
+def of_passes(reader: SessionReader) -> Answer:
+    rows = changes_of_report(reader)
+    steps = sum(len(passes.steps) for passes in passes_by_graph(reader))
+    idle = sum(len(passes.without_effect) for passes in passes_by_graph(reader))
+    return Answer(
+        text=section_of(reader, "passes").answer,
+        rows=rows,
+        known_from="the nodes of the graph before and after each pass, compared by identity while "
+        "it compiled; replaced: what FX was told",
+        fields=("graph", "pass", "did", "node", "before", "after", "replaced"),
+        figures={"passes_with_effect": steps, "passes_without_effect": idle},
+        next=[f"node {rows[0]['node']}"] if rows else ["stages"],
     )
 
 

@@ -22,6 +22,7 @@ from fx_explorer.answers.naming import (
     graph_documents,
 )
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.passes.figures import history_of_node
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.session.queries.nodes import nodes_beginning
@@ -143,6 +144,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "takes": _names(reader, reader.producers(node.id)),
         "used_by": _names(reader, reader.users(node.id)),
         "stack": _stack(reader, node),
+        "passes": history_of_node(reader, node),
         "comes_from": links["from"],
         "became": links["became"],
         "kernels": list(kernels),

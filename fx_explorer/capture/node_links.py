@@ -14,12 +14,8 @@ backward graphs, and is not used.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import torch
 
@@ -27,8 +23,6 @@ from fx_explorer.capture.earlier_graph import EarlierGraph, nested_pairs
 from fx_explorer.capture.own_kernels import is_users_kernel
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.graphs import CALLS
-from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Link
 from fx_explorer.model.rows.graph import How
 
@@ -107,12 +101,12 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
     if same_call:
         return tuple(same_call), "seq_nr"
+    matched = _matched_nodes(node, earlier)
+    if matched:
+        return matched, "identity"
     # Lazy, as few lines have so many rows that it is asked for.
     near = itertools.chain.from_iterable(map(earlier.copied_as, node.all_input_nodes))
-    same_line = earlier.on_line(node.meta.get("stack_trace") or "", near)
-    if same_line:
-        return same_line, "stack_trace"
-    return _matched_nodes(node, earlier), "identity"
+    return earlier.on_line(node.meta.get("stack_trace") or "", near), "stack_trace"
 
 
 def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...]:
@@ -197,54 +191,9 @@ that.
 """
 
 
-@contextlib.contextmanager
-def replacement_hook(recording: Recording) -> Iterator[None]:
-    """Record which nodes each new node of a pattern pass replaces. Hook:
-    ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In 2.11 a
-    new node with a value gets no meta of the nodes it replaces, such as an ``addmm`` made of ``mm``
-    and ``add``; later releases pass it on.
-    """
-    from fx_explorer.capture.torch_compat.private_names import ReplacementPatternEntry
-
-    original = ReplacementPatternEntry.replace_with_graph
-    if (
-        "pass_name" in inspect.signature(original).parameters
-    ):  # this release hands on what is known of a node
-        yield
-        return
-    make = functools.partial(_noting_replaced, recording)
-    with patched(ReplacementPatternEntry, "replace_with_graph", make):
-        yield
-
-
-def _noting_replaced(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def replace_with_graph(match: Any, graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> Any:
-        old = tuple(match.nodes)
-        with _nodes_made_in(graph) as made:
-            result = original(match, graph, *args, **kwargs)
-        with recording.noting("which nodes a pass replaced", "post_grad"):
-            for node in made:
-                setattr(node, _REPLACED, old)
-        return result
-
-    return replace_with_graph
-
-
-@contextlib.contextmanager
-def _nodes_made_in(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
-    made: list[torch.fx.Node] = []
-    original = graph.create_node
-
-    def create_node(*args: Any, **kwargs: Any) -> torch.fx.Node:
-        made.append(original(*args, **kwargs))
-        return made[-1]
-
-    graph.create_node = create_node
-    try:
-        yield made
-    finally:
-        del graph.create_node
+def mark_replacement(node: torch.fx.Node, replaced: tuple[torch.fx.Node, ...]) -> None:
+    """Note the nodes that a pattern matched when it made ``node``."""
+    setattr(node, _REPLACED, replaced)
 
 
 def replaced_by(node: torch.fx.Node) -> tuple[torch.fx.Node, ...]:

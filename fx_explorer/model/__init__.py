@@ -166,6 +166,7 @@ from fx_explorer.model.rows.observation import (
     SymbolEvent,
     SymbolEventKind,
 )
+from fx_explorer.model.rows.passes import GraphPass, NodeChange, PassChange
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -263,6 +264,7 @@ __all__ = [
     "Graph",
     "GraphBreak",
     "GraphCall",
+    "GraphPass",
     "Guard",
     "GuardAnswer",
     "GuardCheck",
@@ -294,6 +296,7 @@ __all__ = [
     "Measurement",
     "Metric",
     "Node",
+    "NodeChange",
     "NodeSupport",
     "Notice",
     "NoticeKind",
@@ -311,6 +314,7 @@ __all__ = [
     "OutcomeKind",
     "OutsideKind",
     "PartitionChoice",
+    "PassChange",
     "PassFile",
     "Pause",
     "PhaseLine",

@@ -25,6 +25,7 @@ from fx_explorer.instruments.ledger.view import ledger_table
 from fx_explorer.instruments.memory.view import memory_table, step_memory_table
 from fx_explorer.instruments.modules.view import modules_table
 from fx_explorer.instruments.numerics.view import numerics_table
+from fx_explorer.instruments.passes.view import passes_table
 from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions import regions_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
@@ -135,6 +136,7 @@ def _why_empty(reader: SessionReader) -> str:
 TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "graphs": graphs_table,
     "stages": stages_table,
+    "passes": passes_table,
     "breaks": breaks_table,
     "guards": guards_table,
     "kernels": kernels_table,

@@ -23,6 +23,7 @@ SECTIONS: dict[str, str] = {
     "memory": "Saved tensors",
     "step_memory": "Memory of a step",
     "stages": "Stages",
+    "passes": "Passes",
     "graphs": "Graphs",
     "sizes": "Sizes",
     "flame": "Compile time",

@@ -59,6 +59,8 @@ TABLES: dict[type, str] = {
     model.LibraryWorkspace: "library_workspace",
     model.WithoutKernel: "without_kernel",
     model.UnfusedPair: "unfused_pair",
+    model.GraphPass: "graph_pass",
+    model.PassChange: "pass_change",
     model.Link: "link",
     model.LeftOut: "left_out",
     model.LineNode: "line_node",
@@ -140,6 +142,10 @@ CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);
 CREATE INDEX kernel_output_code ON kernel(output_code, first_line);
 CREATE INDEX kernel_call_kernel ON kernel_call(kernel);
+CREATE INDEX graph_pass_graph ON graph_pass(graph);
+CREATE INDEX pass_change_graph ON pass_change(graph);
+CREATE INDEX pass_change_node ON pass_change(node);
+CREATE INDEX pass_change_name ON pass_change(name);
 CREATE INDEX unfused_pair_first ON unfused_pair(first);
 CREATE INDEX unfused_pair_second ON unfused_pair(second);
 CREATE INDEX kernel_build_kernel ON kernel_build(kernel, position);

@@ -33,6 +33,12 @@ from fx_explorer.capture.aot.saved_tensors import settle_saved_tensors
 from fx_explorer.capture.inductor.generated import LoweredKernels, kernel_recording
 from fx_explorer.capture.inductor.kernel_rows import add_lowered
 from fx_explorer.capture.inductor.lines_by_node import node_of_buffer, node_of_operation
+from fx_explorer.capture.inductor.pass_changes import (
+    StagePasses,
+    add_passes,
+    keep_for_later,
+    stage_passes,
+)
 from fx_explorer.capture.node_links import copied_links
 from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.graphs import short_dtype
@@ -67,10 +73,10 @@ def kernel_hooks(recording: Recording) -> Iterator[None]:
 
 
 def _pass_hook(
-    recording: Recording, gate: Gate, after: Callable[[torch.fx.GraphModule], None]
+    recording: Recording, gate: Gate, after: Callable[[torch.fx.GraphModule, StagePasses], None]
 ) -> contextlib.AbstractContextManager[None]:
-    """Call ``after`` with the graph once the outermost call is done; the function calls itself for
-    nested graphs.
+    """Call ``after`` with the graph and the passes that ran once the outermost call is done; the
+    function calls itself for nested graphs.
     """
     depth = 0
 
@@ -79,14 +85,18 @@ def _pass_hook(
         def run_passes(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
             def run() -> torch.fx.GraphModule:
                 nonlocal depth
-                depth += 1
-                try:
-                    result = original(module, *args, **kwargs)
-                finally:
-                    depth -= 1
+                with contextlib.ExitStack() as stack:
+                    passes = None
+                    if depth == 0:
+                        passes = stack.enter_context(stage_passes(recording, gate, module))
+                    depth += 1
+                    try:
+                        result = original(module, *args, **kwargs)
+                    finally:
+                        depth -= 1
                 made = result if isinstance(result, torch.fx.GraphModule) else module
-                if depth == 0:
-                    after(made)
+                if passes is not None:
+                    after(made, passes)
                 return made
 
             is_region = recording.here.is_nested
@@ -104,16 +114,21 @@ def _pass_hook(
     return patched(compile_fx, f"_recursive_{gate}_passes", make)
 
 
-def _after_pre_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
+def _after_pre_grad(
+    recording: Recording, module: torch.fx.GraphModule, passes: StagePasses
+) -> None:
     with recording.noting("the pre-grad graph", "pre_grad"):
         segment = recording.segment()
         if segment.subgraph:
             return
         segment.pre_grad = recording.add_graph(module, "pre_grad")
         recording.writer.add_all(copied_links(segment.pre_grad, segment.dynamo))
+        add_passes(recording, passes, segment.pre_grad)
 
 
-def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None:
+def _after_post_grad(
+    recording: Recording, module: torch.fx.GraphModule, passes: StagePasses
+) -> None:
     with recording.noting("the post-grad graph", "post_grad"):
         segment, direction = recording.segment(), recording.here.direction
         earlier = segment.aot.get(direction)
@@ -123,6 +138,7 @@ def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None
         )
         segment.post_grad[direction] = recorded
         recording.writer.add_all(as_traced(segment, copied_links(recorded, earlier)))
+        add_passes(recording, passes, recorded)
 
 
 def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -202,12 +218,16 @@ def joint_pass_hook(recording: Recording) -> contextlib.AbstractContextManager[N
                 before = _signature(module) if segment else {}
             running.add(thread)
             try:
-                made = original(module, *args, **kwargs)
+                with stage_passes(recording, "joint", module) as passes:
+                    made = original(module, *args, **kwargs)
             finally:
                 running.discard(thread)
             if segment and isinstance(made, torch.fx.GraphModule):
                 with recording.noting("the joint graph after Inductor's passes", "joint"):
-                    _add_if_changed(recording, segment, made, before)
+                    _add_if_changed(recording, segment, made, before, passes)
+            elif isinstance(made, torch.fx.GraphModule):
+                # Of an inference graph the one after the post-grad passes is recorded.
+                keep_for_later(made, passes)
             return made
 
         return run_passes
@@ -233,12 +253,17 @@ def _signature(module: torch.fx.GraphModule) -> Signature:
 
 
 def _add_if_changed(
-    recording: Recording, segment: Segment, module: torch.fx.GraphModule, before: Signature
+    recording: Recording,
+    segment: Segment,
+    module: torch.fx.GraphModule,
+    before: Signature,
+    passes: StagePasses,
 ) -> None:
     if _signature(module) == before:
         return
     segment.joint_after_passes = recording.add_graph(module, "joint", name=AFTER_PASSES)
     recording.writer.add_all(copied_links(segment.joint_after_passes, segment.joint))
+    add_passes(recording, passes, segment.joint_after_passes)
 
 
 # Inductor's IR as text.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import torch._inductor.exc
     import torch._inductor.ir
     import torch._inductor.lowering
+    import torch._inductor.pattern_matcher
     import torch._inductor.scheduler
     import torch._logging._internal
     import torch.utils._python_dispatch
@@ -145,7 +146,6 @@ if TYPE_CHECKING:
     from torch._inductor.loop_body import InterpreterShim as InterpreterShim
     from torch._inductor.loop_body import LightTracer as LightTracer
     from torch._inductor.output_code import CompiledFxGraph as CompiledFxGraph
-    from torch._inductor.pattern_matcher import ReplacementPatternEntry as ReplacementPatternEntry
     from torch._inductor.runtime import triton_helpers as triton_helpers
     from torch._inductor.runtime import triton_heuristics as triton_heuristics
     from torch._inductor.runtime.compile_tasks import (
@@ -171,6 +171,9 @@ if TYPE_CHECKING:
     from torch._tensor_str import PRINT_OPTS as PRINT_OPTS
     from torch.autograd import _get_sequence_nr as _get_sequence_nr
     from torch.fx._lazy_graph_module import _LazyGraphModule as _LazyGraphModule
+    from torch.fx.passes.graph_transform_observer import (
+        GraphTransformObserver as GraphTransformObserver,
+    )
     from torch.utils._mode_utils import no_dispatch as no_dispatch
     from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
     from torch.utils._python_dispatch import _disable_current_modes as _disable_current_modes
@@ -206,6 +209,7 @@ if TYPE_CHECKING:
     inductor_exc = torch._inductor.exc
     inductor_ir = torch._inductor.ir
     inductor_lowering = torch._inductor.lowering
+    inductor_patterns = torch._inductor.pattern_matcher
     inductor_scheduler = torch._inductor.scheduler
     torch_logging = torch._logging._internal
     python_dispatch = torch.utils._python_dispatch
@@ -284,7 +288,6 @@ NAMES: dict[str, tuple[str, ...]] = {
     "torch._inductor.graph": ("GraphLowering",),
     "torch._inductor.loop_body": ("InterpreterShim", "LightTracer"),
     "torch._inductor.output_code": ("CompiledFxGraph",),
-    "torch._inductor.pattern_matcher": ("ReplacementPatternEntry",),
     "torch._inductor.runtime.compile_tasks": ("_set_triton_ptxas_path",),
     "torch._inductor.runtime.triton_compat": ("ASTSource",),
     "torch._inductor.scheduler": ("BaseScheduling", "Scheduler"),
@@ -298,6 +301,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "torch._tensor_str": ("PRINT_OPTS",),
     "torch.autograd": ("_get_sequence_nr",),
     "torch.fx._lazy_graph_module": ("_LazyGraphModule",),
+    "torch.fx.passes.graph_transform_observer": ("GraphTransformObserver",),
     "torch.utils._mode_utils": ("no_dispatch",),
     "torch.utils._python_dispatch": (
         "TorchDispatchMode",
@@ -356,6 +360,7 @@ SUBMODULES = {
     "inductor_ir": "torch._inductor.ir",
     "inductor_lowering": "torch._inductor.lowering",
     "output_code": "torch._inductor.output_code",
+    "inductor_patterns": "torch._inductor.pattern_matcher",
     "triton_helpers": "torch._inductor.runtime.triton_helpers",
     "triton_heuristics": "torch._inductor.runtime.triton_heuristics",
     "inductor_scheduler": "torch._inductor.scheduler",

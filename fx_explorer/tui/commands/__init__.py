@@ -179,6 +179,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("picture.save", "SVG"),
         ("view.kernels", "kernels"),
     ),
+    "passes": (("line.follow", "graph or node"), ("view.stages", "stages"), ("view.time", "time")),
     "fusion": (("line.follow", "code"), ("table.sort", "sort"), ("view.kernels", "kernels")),
     "step_memory": (
         ("line.follow", "code"),

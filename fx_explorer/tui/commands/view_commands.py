@@ -102,6 +102,15 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "passes",
+        "v t",
+        "Inductor's passes",
+        (
+            "Each pass of Inductor's over each graph: the nodes that it made, changed and removed, "
+            "the pattern that matched, its time."
+        ),
+    ),
+    (
         "fusion",
         "v y",
         "fusion",

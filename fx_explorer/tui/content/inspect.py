@@ -33,6 +33,7 @@ from fx_explorer.analysis.selected_nodes import (
 from fx_explorer.analysis.words import annotation_text, value_text
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.findings.every_kind import needs_of, search
+from fx_explorer.instruments.passes.figures import history_of_node
 from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -123,6 +124,8 @@ def _node_entries(
         yield Entry("profile", f"{time.description} in the profile", note=time.meaning)
     yield from _optional_entries(reader, node)
     yield from _left_out_entries(reader, node)
+    for sentence in history_of_node(reader, node):
+        yield Entry("passes", sentence)
     yield from _stack_entries(reader, node)
 
 

@@ -47,10 +47,6 @@ FIRST: tuple[Topic, ...] = ("old", "since", "next")
 begin.
 """
 
-VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
-"""Name of a view in facts → its name in the app, where these differ."""
-
-
 NO_FACT = -1
 """Index in place of a fact, for lines that belong to none: figures, and empty lines."""
 
@@ -429,7 +425,7 @@ def leads_to(fact: Fact) -> str:
         return "what differs"
     if fact.place:
         return printable(f"{fact.place.document.title}:{fact.place.line + 1}")
-    name = VIEW_NAMES.get(fact.view, fact.view) if fact.view else ""
+    name = fact.view or ""
     keys = {view: f"{label} (key {digit_of(at)})" for at, (view, label, _) in enumerate(VIEWS)}
     keys |= {view: f"{label} (keys {key})" for view, key, label, _ in MORE_VIEWS}
     return keys.get(name, "") if name != "overview" else ""

@@ -372,8 +372,7 @@ class Explorer(TellsUnreadable, Screen[None]):
             await self.go(fact.place)
         elif fact and fact.view:
             self.remember()
-            view = "graphs" if fact.view == "passes" else fact.view
-            await self.show_view(view)
+            await self.show_view(fact.view)
             self.remember()
 
     @on(LineView.Found)

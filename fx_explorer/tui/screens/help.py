@@ -221,6 +221,14 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Y s saves the picture.",
         "Moving",
     ),
+    "passes": (
+        "A row for each graph, in it the passes that changed something, in those the nodes. What "
+        "a pass inside another did\n"
+        "stands under the inner one. Passes that changed nothing are named below the list, at the "
+        "graph's row.\n"
+        "Enter goes to a node. i on a node of a graph tells which passes made and changed it.",
+        "Moving",
+    ),
     "fusion": (
         "Each row is two kernels that access the same memory, those first of which one kernel "
         "would save most.\n"

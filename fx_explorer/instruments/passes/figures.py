@@ -1,0 +1,155 @@
+"""This module reads what passes changed, and tells the history of a node.
+
+A node keeps its name from graph to graph of a compilation, so its history is found by its name:
+passes over the joint graph, then over the graph of its direction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.lineage import graphs_in_use
+from fx_explorer.analysis.words import listed
+from fx_explorer.session import SessionReader
+from fx_explorer.session.reader import answered_once
+
+STAGE_PASSES = ("pre_grad", "joint", "post_grad")
+"""Names of the rows that stand for all passes of a stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassStep:
+    """A pass that changed something, with what it did itself."""
+
+    row: model.GraphPass
+    depth: int
+    """Number of passes that it runs inside."""
+    changes: Sequence[model.PassChange]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPasses:
+    """The passes over one graph."""
+
+    graph: model.Graph
+    steps: Sequence[PassStep]
+    """Those that changed something, in the order in which they ran."""
+    without_effect: Sequence[str]
+    """Names of those that changed nothing."""
+    duration_s: float
+
+
+@answered_once
+def passes_by_graph(reader: SessionReader) -> list[GraphPasses]:
+    """Return the passes over each graph of the variants in use."""
+    used = graphs_in_use(reader)
+    rows: dict[int, list[model.GraphPass]] = defaultdict(list)
+    for row in reader.rows(model.GraphPass):
+        if used is None or row.graph in used:
+            rows[row.graph].append(row)
+    changes: dict[tuple[int, int], list[model.PassChange]] = defaultdict(list)
+    for change in reader.rows(model.PassChange):
+        changes[change.graph, change.graph_pass].append(change)
+    graphs = {graph.id: graph for graph in reader.rows(model.Graph)}
+    return [
+        _passes_of(graphs[graph], rows[graph], changes) for graph in sorted(rows) if graph in graphs
+    ]
+
+
+def _passes_of(
+    graph: model.Graph,
+    rows: list[model.GraphPass],
+    changes: dict[tuple[int, int], list[model.PassChange]],
+) -> GraphPasses:
+    rows.sort(key=lambda row: row.position)
+    by_position = {row.position: row for row in rows}
+    steps, without_effect = [], []
+    duration_s = 0.0
+    for row in rows:
+        if row.parent < 0:
+            duration_s += row.duration_s
+        own = changes.get((graph.id, row.position), [])
+        if row.made or row.erased or row.changed:
+            steps.append(PassStep(row, _depth(row, by_position), own))
+        elif row.name not in STAGE_PASSES:
+            without_effect.append(row.name)
+    return GraphPasses(graph, steps, without_effect, duration_s)
+
+
+def _depth(row: model.GraphPass, by_position: dict[int, model.GraphPass]) -> int:
+    depth = 0
+    while row.parent in by_position:
+        row = by_position[row.parent]
+        depth += 1
+    return depth
+
+
+def history_of_node(reader: SessionReader, node: model.Node) -> list[str]:
+    """Return what passes did with a node, from the first to the last, a sentence each; empty where
+    no pass touched it.
+    """
+    graph = reader.get(model.Graph, node.graph)
+    graphs = {row.id: row for row in reader.rows(model.Graph, compilation=graph.compilation)}
+    sentences = []
+    for change in reader.rows(model.PassChange, name=node.name):
+        changed = graphs.get(change.graph)
+        if changed is not None and _is_on_the_way(changed, graph):
+            sentences.append(_sentence(reader, changed, change))
+    return sentences
+
+
+def _is_on_the_way(changed: model.Graph, graph: model.Graph) -> bool:
+    """Return whether the passes over a graph may have changed a node of another graph, before or
+    after it was there: not those over the other direction, over Dynamo's names, or over another
+    nested graph.
+    """
+    is_dynamos = graph.stage in ("dynamo", "pre_grad")
+    if (changed.stage == "pre_grad") != is_dynamos:
+        return False
+    if changed.direction and graph.direction and changed.direction != graph.direction:
+        return False
+    return changed.parent == 0 or changed.id == graph.id
+
+
+def _sentence(reader: SessionReader, graph: model.Graph, change: model.PassChange) -> str:
+    where = describe_pass(reader, graph, change)
+    match change.kind:
+        case "made":
+            text = f"{where} made it"
+            if change.replaced:
+                text += f" in place of {listed(change.replaced, 4)}"
+            return f"{text}: {change.after}"
+        case "erased":
+            text = f"{where} removed it"
+            if change.replaced:
+                text += f"; {listed(change.replaced, 4)} is used in its place"
+            return text
+        case _:
+            return f"{where} changed it: {change.before} → {change.after}"
+
+
+def describe_pass(reader: SessionReader, graph: model.Graph, change: model.PassChange) -> str:
+    """Return ``joint: pass_pattern_1 › pattern_matcher, pattern div_softmax_pattern``."""
+    names = list(_names(reader, graph, change.graph_pass))
+    stage: str = graph.stage
+    if names and names[0] in STAGE_PASSES:
+        stage = names.pop(0)
+    if names:
+        path = " › ".join(names)
+    else:
+        path = "a pass without a name"
+    pattern = f", pattern {change.pattern}" if change.pattern else ""
+    return f"{stage}: {path}{pattern}"
+
+
+def _names(reader: SessionReader, graph: model.Graph, position: int) -> Iterator[str]:
+    """Yield the names of a pass and of those that it runs inside, outermost first."""
+    rows = {row.position: row for row in reader.rows(model.GraphPass, graph=graph.id)}
+    path = []
+    while position in rows:
+        path.append(rows[position].name)
+        position = rows[position].parent
+    yield from reversed(path)

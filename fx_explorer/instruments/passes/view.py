@@ -1,0 +1,158 @@
+"""View v t: Inductor's passes over each graph, and the nodes that each made, changed, removed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, document_of, place_of_node
+from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.drawing.view_table import (
+    Detail,
+    TableColumn,
+    TableRow,
+    Tree,
+    ViewTable,
+    folded_to_fit,
+)
+from fx_explorer.instruments.passes.figures import GraphPasses, PassStep, passes_by_graph
+from fx_explorer.session import SessionReader
+
+COLUMNS = (
+    TableColumn("pass, node", "strong", min_width=24, max_width=60),
+    TableColumn("did", min_width=14, max_width=40),
+    TableColumn("node, before → after", min_width=24, max_width=160, priority=1),
+    TableColumn("pattern", "annotation", min_width=10, max_width=40, priority=2),
+    TableColumn("time", is_number=True, min_width=8, priority=3),
+)
+
+MOST_NODES = 200
+"""Maximum number of nodes that are listed of one pass."""
+
+ROWS_AT_FIRST = 40
+
+NOT_IN_LOG = (
+    "A log does not have what each pass did. The stages (3) compare the graphs around them."
+)
+
+NO_PASS = (
+    "No pass of Inductor's changed a graph here. It runs them with the inductor backend, when a "
+    "graph is compiled."
+)
+
+
+def passes_table(reader: SessionReader) -> ViewTable:
+    graphs = passes_by_graph(reader)
+    lines = _Lines(reader)
+    for passes in graphs:
+        lines.add_graph(passes)
+    return ViewTable(
+        shows="What each of Inductor's passes changed, node by node.",
+        notice="",
+        origin="the nodes of the graph before and after each pass, compared while it compiled",
+        columns=COLUMNS,
+        rows=lines.rows,
+        empty=NOT_IN_LOG if is_log(reader) else NO_PASS,
+        tree=lines.tree(),
+        answer=_answer(reader, graphs),
+    )
+
+
+def _answer(reader: SessionReader, graphs: list[GraphPasses]) -> str:
+    steps = []
+    for passes in graphs:
+        steps += [(passes, step) for step in passes.steps if step.changes]
+    if not steps:
+        return ""
+    passes, most = max(steps, key=lambda found: len(found[1].changes))
+    idle = sum(len(each.without_effect) for each in graphs)
+    what = describe_counts(most.row)
+    name = most.row.name
+    if most.depth > 1:
+        parents = {step.row.position: step.row.name for step in passes.steps}
+        name = f"{parents.get(most.row.parent, '')} › {name}".lstrip(" ›")
+    return (
+        f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. The "
+        f"most did {name} over {_title(reader, passes.graph)}: {what}."
+    )
+
+
+def describe_counts(row: model.GraphPass) -> str:
+    """Return ``15 made, 3 removed, 1 changed``."""
+    counts = ((row.made, "made"), (row.erased, "removed"), (row.changed, "changed"))
+    return ", ".join(f"{count:,} {verb}" for count, verb in counts if count)
+
+
+def _title(reader: SessionReader, graph: model.Graph) -> str:
+    document = document_of(reader, "graph", graph.id)
+    return f"[{document.owner}] {document.title}"
+
+
+class _Lines:
+    """The rows of the table, and their places in the tree."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self.rows: list[TableRow] = []
+        self._reader = reader
+        self._depths: list[int] = []
+        self._keys: list[str] = []
+        self._names: list[str] = []
+
+    def tree(self) -> Tree | None:
+        if not self.rows:
+            return None
+        folded = folded_to_fit(self._depths, frozenset(), ROWS_AT_FIRST)
+        return Tree(self._depths, self._keys, self._names, folded, lambda rows: "")
+
+    def add_graph(self, passes: GraphPasses) -> None:
+        graph = passes.graph
+        title = _title(self._reader, graph)
+        idle = counted(len(passes.without_effect), "pass")
+        did = f"{idle} changed nothing" if passes.without_effect else ""
+        if not passes.steps:
+            did = f"nothing changed by {idle}"
+        names = ", ".join(passes.without_effect)
+        row = TableRow(
+            (title, did, "", "", seconds(passes.duration_s)),
+            Place(document_of(self._reader, "graph", graph.id)),
+            partial(Detail, f"Changed nothing: {names}." if names else "Every pass changed it."),
+        )
+        self._add(row, 0, f"graph {graph.id}", title)
+        for step in passes.steps:
+            self._add_step(graph, step)
+
+    def _add_step(self, graph: model.Graph, step: PassStep) -> None:
+        row = step.row
+        key = f"pass {graph.id} {row.position}"
+        cells = (row.name, describe_counts(row), "", "", seconds(row.duration_s))
+        self._add(TableRow(cells), 1 + step.depth, key, row.name)
+        for change in step.changes[:MOST_NODES]:
+            self._add_change(step, change)
+        more = len(step.changes) - MOST_NODES
+        if more > 0:
+            name = counted(more, "more node")
+            self._add(TableRow((name, "", "", "", "")), 2 + step.depth, f"{key} more", name)
+
+    def _add_change(self, step: PassStep, change: model.PassChange) -> None:
+        verb = {"erased": "removed"}.get(change.kind, change.kind)
+        if change.replaced:
+            verb += " for " if change.kind == "made" else ", now "
+            verb += ", ".join(change.replaced)
+        texts = [text for text in (change.before, change.after) if text]
+        row = TableRow(
+            (change.name, verb, " → ".join(texts), change.pattern, ""),
+            detail=partial(Detail, "\n→ ".join(texts)),
+            find_place=partial(self._place, change) if change.node else None,
+        )
+        key = f"node {change.id}"
+        self._add(row, 2 + step.depth, key, change.name)
+
+    def _place(self, change: model.PassChange) -> Place | None:
+        return place_of_node(self._reader, self._reader.get(model.Node, change.node))
+
+    def _add(self, row: TableRow, depth: int, key: str, name: str) -> None:
+        self.rows.append(row)
+        self._depths.append(depth)
+        self._keys.append(key)
+        self._names.append(name)

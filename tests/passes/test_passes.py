@@ -1,0 +1,242 @@
+"""These tests check what passes are said to have done with each node: against torch's own observer
+of the same run, and against what the patterns of a small program must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.config
+import torch.nn.functional as F
+from torch import nn
+from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+from fx_explorer import model
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.instruments.passes.figures import history_of_node, passes_by_graph
+from fx_explorer.instruments.passes.view import NOT_IN_LOG, passes_table
+from fx_explorer.session import SessionReader
+from tests.capture.recorded import failures, record
+from tests.exhaustive import with_others
+from tests.sessions import Written
+
+
+class Attention(nn.Module):
+    """It has something for several passes: a scaled softmax, a sum with zeros, a product with one,
+    a copy of a copy, dropout.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(64, 64)
+        self.last = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = F.gelu(self.first(x)).view(4, 8, 2, 32).transpose(1, 2)
+        scores = (heads @ heads.transpose(-1, -2)) / 32**0.5
+        values = torch.softmax(scores, -1) @ heads
+        values = values.transpose(1, 2).reshape(32, 64)
+        values = values + torch.zeros_like(values)
+        return F.dropout(self.last(values), 0.1) * 1.0
+
+
+def attention(compile_it: Callable[[Any], Any]) -> None:
+    torch.manual_seed(0)
+    layer, x = Attention(), torch.randn(32, 64)
+    step = compile_it(layer)
+    step(x).sum().backward()
+    with torch.no_grad():
+        step(x)
+
+
+def from_models(name: str) -> Callable[[Callable[[Any], Any]], None]:
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        from benchmarks.models import build, inputs, train_step
+
+        train_step(compile_it(build(name)), inputs(name))
+
+    return program
+
+
+Seen = list[tuple[str, set[str], set[str]]]
+"""Name of a pass, names of the nodes that are there after it and were not before, and of those that
+are there no more.
+"""
+
+
+def observed(path: Path, program: Callable[..., None]) -> tuple[SessionReader, Seen]:
+    """Record a program while torch's own observers are on, and return what they saw."""
+    seen: Seen = []
+
+    def make(original: Any) -> Any:
+        def leave(observer: Any, *exception: Any) -> Any:
+            made, erased = set(observer.created_nodes), set(observer.erased_nodes)
+            seen.append((observer.passname, made - erased, erased - made))
+            return original(observer, *exception)
+
+        return leave
+
+    with (
+        torch._inductor.config.patch({"trace.provenance_tracking_level": 1}),
+        patched(GraphTransformObserver, "__exit__", make),
+    ):
+        reader = record(path, program)
+    return reader, seen
+
+
+PROGRAMS = with_others(
+    [("attention", attention)],
+    [(name, from_models(name)) for name in ("gpt2", "bert", "t5", "vit", "convnextv2", "resnet")],
+)
+
+
+@pytest.mark.parametrize(("name", "program"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
+def test_passes_equal_those_that_torch_observes(
+    name: str, program: Callable[..., None], tmp_path: Path
+) -> None:
+    reader, seen = observed(tmp_path / "s.fxs", program)
+    assert not failures(reader)
+    changes: dict[tuple[int, int], list[model.PassChange]] = {}
+    for change in reader.rows(model.PassChange):
+        changes.setdefault((change.graph, change.graph_pass), []).append(change)
+    rows = reader.rows(model.GraphPass)
+    recorded = [(row.name, row.made, row.erased) for row in rows if row.parent >= 0]
+    expected = [(name, len(made), len(erased)) for name, made, erased in seen]
+    # Passes over a joint graph that nothing changed are not stored, nor is that graph.
+    changed = [row for row in expected if row[1] or row[2]]
+    assert sorted(row for row in recorded if row[1] or row[2]) == sorted(changed)
+    names = {(row.graph, row.position): row.name for row in reader.rows(model.GraphPass)}
+    for key, of_pass in changes.items():
+        made = {change.name for change in of_pass if change.kind == "made"}
+        erased = {change.name for change in of_pass if change.kind == "erased"}
+        of_name = [one for one in seen if one[0] == names[key]]
+        if of_name:
+            assert any(made <= one[1] and erased <= one[2] for one in of_name)
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
+    return record(tmp_path_factory.mktemp("passes") / "s.fxs", attention)
+
+
+def history(session: SessionReader, stage: str, name: str, direction: str = "") -> list[str]:
+    graphs = {
+        graph.id: graph
+        for graph in session.rows(model.Graph)
+        if graph.stage == stage and direction in ("", graph.direction)
+    }
+    nodes = [node for node in session.rows(model.Node, name=name) if node.graph in graphs]
+    return history_of_node(session, nodes[0])
+
+
+def test_the_sum_with_zeros_is_removed(session: SessionReader) -> None:
+    assert history(session, "joint", "add_1") == [
+        "joint: constant_fold_uniform_value removed it; view_7 is used in its place"
+    ]
+
+
+def test_who_used_the_sum_is_changed(session: SessionReader) -> None:
+    (sentence,) = history(session, "post_grad", "addmm_1", "forward")
+    assert sentence.startswith("joint: constant_fold_uniform_value changed it: ")
+    before, _, after = sentence.partition(" → ")
+    assert "add_1" in before
+    assert "view_7" in after
+
+
+def test_a_pattern_made_a_node_in_place_of_another(session: SessionReader) -> None:
+    (sentence,) = history(session, "post_grad", "where_self", "forward")
+    assert "pattern div_softmax_pattern made it in place of sub: aten.where.self(" in sentence
+
+
+def test_what_a_pattern_made_is_linked_to_what_it_matched(session: SessionReader) -> None:
+    joint = [graph for graph in session.rows(model.Graph) if graph.stage == "joint"]
+    after = max(joint, key=lambda graph: graph.id)
+    nodes = [node for node in session.rows(model.Node, graph=after.id) if node.name == "where_self"]
+    links = session.rows(model.Link, child=nodes[0].id)
+    parents = session.by_ids(model.Node, [link.parent for link in links])
+    assert {parent.name for parent in parents} == {"div", "amax", "sub"}
+    assert {link.how for link in links} == {"identity"}
+
+
+def test_a_node_that_no_pass_touched_has_no_history(session: SessionReader) -> None:
+    assert history(session, "post_grad", "mul", "forward") == []
+
+
+def test_passes_over_an_inference_graph_are_all_of_its_post_grad_graph(
+    session: SessionReader,
+) -> None:
+    graphs = [passes.graph for passes in passes_by_graph(session)]
+    inference = [graph for graph in graphs if graph.direction == "inference"]
+    (passes,) = [p for p in passes_by_graph(session) if p.graph.id == inference[0].id]
+    assert [step.row.name for step in passes.steps if step.depth == 0] == ["joint"]
+    (sentence,) = history(session, "forward", "add_1", "inference")
+    assert "constant_fold_uniform_value removed it" in sentence
+
+
+def test_the_view_has_graphs_passes_and_nodes(session: SessionReader) -> None:
+    table = passes_table(session)
+    assert "The most did pass_pattern_1 › pattern_matcher over [0/0] Joint graph" in table.answer
+    assert table.tree is not None
+    (at,) = [
+        at
+        for at, row in enumerate(table.rows)
+        if row.cells[0] == "where_self" and row.cells[1] == "made for sub"
+    ][:1]
+    assert table.tree.depths[at] == 4
+    place = table.rows[at].find_place
+    assert place is not None
+    assert place() is not None
+
+
+class Plain(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+
+def change_in_place(graph: torch.fx.Graph) -> None:
+    """A pass of the user's that tells nobody what it changes."""
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.sin.default:
+            node.target = torch.ops.aten.cos.default
+            node.meta["val"] = node.meta["val"]
+
+
+def test_a_pass_that_changes_the_graph_in_place_is_seen(tmp_path: Path) -> None:
+    with torch._inductor.config.patch(post_grad_custom_post_pass=change_in_place):
+        reader = record(tmp_path / "s.fxs", lambda compile_it: compile_it(Plain())(torch.ones(8)))
+    (change,) = reader.rows(model.PassChange)
+    assert (change.kind, change.name) == ("changed", "sin")
+    assert change.before.startswith("aten.sin.default(")
+    assert change.after.startswith("aten.cos.default(")
+    (row,) = [row for row in reader.rows(model.GraphPass) if row.changed and row.parent >= 0]
+    assert row.name == "post_grad_custom_post_pass"
+    assert not failures(reader)
+    reader.close()
+
+
+def raise_it(graph: torch.fx.Graph) -> None:
+    raise ValueError("this pass fails")
+
+
+def test_a_pass_that_raises_ends_as_it_does_alone(tmp_path: Path) -> None:
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        with pytest.raises(Exception, match="this pass fails"):
+            compile_it(Plain())(torch.ones(8))
+
+    with torch._inductor.config.patch(post_grad_custom_post_pass=raise_it):
+        reader = record(tmp_path / "s.fxs", program)
+    assert not [row for row in failures(reader) if "pass change" in row.message]
+    reader.close()
+    assert not hasattr(GraphTransformObserver.__enter__, "__wrapped__")
+
+
+def test_a_log_says_that_it_has_no_passes(written: Written) -> None:
+    session = written(lambda writer: writer.set_meta("target", {"kind": "log", "spec": "t.log"}))
+    table = passes_table(session)
+    assert not table.rows
+    assert table.empty == NOT_IN_LOG

@@ -163,6 +163,19 @@ def test_reasons_of_inductor(reason: str, kind: str, setting: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("numel/rnumel mismatch (reduce) (4, 1), (8192, 4)", "split reduction"),
+        ("no shared data", "split reduction"),
+        # Both compute one reduction, and yet a limit is what keeps them apart.
+        ("exceeds max fusion", "size limit"),
+    ],
+)
+def test_parts_of_one_reduction(reason: str, kind: str) -> None:
+    assert cause_of(pair_row(reason), generated(1), generated(2), is_split=True).kind == kind
+
+
+@pytest.mark.parametrize(
     ("check", "loops", "kind"),
     [
         ("CppScheduling.can_fuse_vertical", "(8,), ()", "loops differ"),

@@ -183,6 +183,9 @@ _SPLIT = Cause(
     "machine works at its first part.",
 )
 
+_OF_LOOPS = ("no shared data", "numel/rnumel mismatch (reduce)", "nodes numel")
+"""Beginnings of the reasons that the parts of a split reduction are apart for."""
+
 _REDUCTION_FIRST = Cause(
     "reduction first",
     "The first reduces over what the second loops over: its result is there only after the loop.",
@@ -201,7 +204,7 @@ def cause_of(
     pair: model.UnfusedPair, first: model.Kernel, second: model.Kernel, *, is_split: bool
 ) -> Cause:
     """Return why two kernels were not fused. ``is_split``: both compute the same node."""
-    if is_split and pair.is_dependent and pair.state == "refused":
+    if is_split and pair.is_dependent and pair.reason.startswith(_OF_LOOPS):
         cause = _SPLIT
     else:
         cause = _cause(pair, first, second)

@@ -22,7 +22,7 @@ from fx_explorer.answers.naming import (
     graph_documents,
 )
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.passes.figures import history_of_node
+from fx_explorer.instruments.passes.figures import decomposition_of, history_of_node
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.session.queries.nodes import nodes_beginning
@@ -123,6 +123,19 @@ def of_node(reader: SessionReader, name: str) -> Answer:
     )
 
 
+def _decomposition(reader: SessionReader, node: model.Node) -> Json | None:
+    decomposed = decomposition_of(reader, node)
+    if decomposed is None:
+        return None
+    return {
+        "operator": decomposed.operator,
+        "function": decomposed.function,
+        "file": decomposed.file,
+        "line": decomposed.line,
+        "source": reader.text(decomposed.source) if decomposed.source else "",
+    }
+
+
 def _whole_node(reader: SessionReader, node: model.Node) -> Json:
     document = document_of(reader, "graph", node.graph)
     place = Place(document, node.position)
@@ -145,6 +158,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "used_by": _names(reader, reader.users(node.id)),
         "stack": _stack(reader, node),
         "passes": history_of_node(reader, node),
+        "decomposition": _decomposition(reader, node),
         "comes_from": links["from"],
         "became": links["became"],
         "kernels": list(kernels),

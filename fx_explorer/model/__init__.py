@@ -166,7 +166,7 @@ from fx_explorer.model.rows.observation import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.rows.passes import GraphPass, NodeChange, PassChange
+from fx_explorer.model.rows.passes import Decomposed, GraphPass, NodeChange, PassChange
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -249,6 +249,7 @@ __all__ = [
     "CommandKind",
     "Compilation",
     "ConsoleLine",
+    "Decomposed",
     "Direction",
     "Edge",
     "Failure",

@@ -61,6 +61,7 @@ TABLES: dict[type, str] = {
     model.UnfusedPair: "unfused_pair",
     model.GraphPass: "graph_pass",
     model.PassChange: "pass_change",
+    model.Decomposed: "decomposed",
     model.Link: "link",
     model.LeftOut: "left_out",
     model.LineNode: "line_node",
@@ -170,6 +171,7 @@ _PRIMARY_KEYS: dict[type, str] = {
     model.LineNode: "artifact, line, node, call",
     model.LineSource: "artifact, line, file, source_line",
     model.NodeSupport: "report, node",
+    model.Decomposed: "node",
 }
 """Class of rows → the key by which its table is stored sorted: tables of pairs have no id of their
 own.

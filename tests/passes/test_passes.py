@@ -17,7 +17,11 @@ from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from fx_explorer import model
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.instruments.passes.figures import history_of_node, passes_by_graph
+from fx_explorer.instruments.passes.figures import (
+    decomposition_of,
+    history_of_node,
+    passes_by_graph,
+)
 from fx_explorer.instruments.passes.view import NOT_IN_LOG, passes_table
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
@@ -164,7 +168,7 @@ def test_what_a_pattern_made_is_linked_to_what_it_matched(session: SessionReader
 
 
 def test_a_node_that_no_pass_touched_has_no_history(session: SessionReader) -> None:
-    assert history(session, "post_grad", "mul", "forward") == []
+    assert history(session, "post_grad", "addmm", "forward") == []
 
 
 def test_passes_over_an_inference_graph_are_all_of_its_post_grad_graph(
@@ -240,3 +244,25 @@ def test_a_log_says_that_it_has_no_passes(written: Written) -> None:
     table = passes_table(session)
     assert not table.rows
     assert table.empty == NOT_IN_LOG
+
+
+def test_a_node_names_the_operator_that_was_decomposed(session: SessionReader) -> None:
+    sentence = history(session, "post_grad", "div_1", "forward")[0]
+    assert sentence.startswith(
+        "AOTAutograd traced it as a part of aten._softmax.default, by its decomposition _softmax ("
+    )
+    graphs = {graph.id: graph.stage for graph in session.rows(model.Graph)}
+    erf = next(
+        node for node in session.rows(model.Node, name="erf") if graphs[node.graph] == "joint"
+    )
+    decomposed = decomposition_of(session, erf)
+    assert decomposed is not None
+    assert decomposed.operator == "aten.gelu.default"
+    assert "def gelu" in session.text(decomposed.source)
+
+
+def test_an_operator_that_was_called_is_no_part_of_another(session: SessionReader) -> None:
+    graphs = {graph.id: graph.stage for graph in session.rows(model.Graph)}
+    nodes = [node for node in session.rows(model.Node, name="addmm") if graphs[node.graph]]
+    assert nodes
+    assert all(decomposition_of(session, node) is None for node in nodes)

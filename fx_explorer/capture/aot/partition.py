@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.aot.decompositions import add_decompositions
 from fx_explorer.capture.aot.left_out import left_out_rows
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors, known_bytes
@@ -215,6 +216,8 @@ def _add_origins(recording: Recording, recorded: RecordedGraph, segment: Segment
     """Record the nodes from which AOTAutograd traced a graph, and the nodes that it left out."""
     recording.writer.add_all(traced_links(recorded, segment))
     recording.writer.add_all(left_out_rows(segment))
+    with recording.noting("decompositions", "joint"):
+        add_decompositions(recording, recorded)
 
 
 def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import torch._guards
     import torch._inductor
     import torch._inductor.codegen.cpp
+    import torch._inductor.decomposition
     import torch._inductor.exc
     import torch._inductor.ir
     import torch._inductor.lowering
@@ -206,6 +207,7 @@ if TYPE_CHECKING:
     inductor = torch._inductor
     cpp_codegen = torch._inductor.codegen.cpp
     inductor_config: Any
+    inductor_decomposition = torch._inductor.decomposition
     inductor_exc = torch._inductor.exc
     inductor_ir = torch._inductor.ir
     inductor_lowering = torch._inductor.lowering
@@ -356,6 +358,7 @@ SUBMODULES = {
     "cpu_vec_isa": "torch._inductor.cpu_vec_isa",
     "cudagraph_trees": "torch._inductor.cudagraph_trees",
     "cudagraph_utils": "torch._inductor.cudagraph_utils",
+    "inductor_decomposition": "torch._inductor.decomposition",
     "inductor_exc": "torch._inductor.exc",
     "inductor_ir": "torch._inductor.ir",
     "inductor_lowering": "torch._inductor.lowering",

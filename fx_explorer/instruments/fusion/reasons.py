@@ -120,7 +120,7 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
         "tiling mismatch",
         Cause(
             "tiles differ",
-            "They cut their work into tiles along other dimensions.",
+            "They split their work into tiles along other dimensions.",
             "Set torch._inductor.config.triton.tiling_prevents_pointwise_fusion = False.",
             {"inductor.triton.tiling_prevents_pointwise_fusion": False},
         ),
@@ -129,7 +129,7 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
         "invalid tiling for reduction",
         Cause(
             "tiles differ",
-            "The pointwise part is cut into tiles that do not fit the reduction.",
+            "The pointwise part is split into tiles that do not fit the reduction.",
             "Set torch._inductor.config.triton.tiling_prevents_reduction_fusion = False.",
             {"inductor.triton.tiling_prevents_reduction_fusion": False},
         ),

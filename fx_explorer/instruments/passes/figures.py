@@ -88,17 +88,49 @@ def _depth(row: model.GraphPass, by_position: dict[int, model.GraphPass]) -> int
 
 
 def history_of_node(reader: SessionReader, node: model.Node) -> list[str]:
-    """Return what passes did with a node, from the first to the last, a sentence each; empty where
-    no pass touched it.
+    """Return which operator a node is a part of, and what passes did with it, from the first to
+    the last, a sentence each; empty where it is the operator that was called, and no pass touched
+    it.
     """
     graph = reader.get(model.Graph, node.graph)
     graphs = {row.id: row for row in reader.rows(model.Graph, compilation=graph.compilation)}
     sentences = []
+    decomposed = decomposition_of(reader, node)
+    if decomposed is not None:
+        sentences.append(_describe_decomposition(decomposed))
     for change in reader.rows(model.PassChange, name=node.name):
         changed = graphs.get(change.graph)
         if changed is not None and _is_on_the_way(changed, graph):
             sentences.append(_sentence(reader, changed, change))
     return sentences
+
+
+def decomposition_of(reader: SessionReader, node: model.Node) -> model.Decomposed | None:
+    """Return the decomposition that made a node, whichever graph after tracing it is in; None where
+    it is the operator that was called, or where a pass made it.
+    """
+    graph = reader.get(model.Graph, node.graph)
+    if graph.stage in ("dynamo", "pre_grad"):
+        return None
+    for namesake in reader.rows(model.Node, name=node.name):
+        rows = reader.rows(model.Decomposed, node=namesake.id)
+        if not rows:
+            continue
+        traced = reader.get(model.Graph, namesake.graph)
+        is_other = traced.direction and graph.direction and traced.direction != graph.direction
+        if traced.compilation == graph.compilation and not is_other:
+            return rows[0]
+    return None
+
+
+def _describe_decomposition(decomposed: model.Decomposed) -> str:
+    if not decomposed.function:
+        return f"AOTAutograd traced it as a part of {decomposed.operator}"
+    file = decomposed.file.replace("\\", "/").rpartition("/")[2]
+    return (
+        f"AOTAutograd traced it as a part of {decomposed.operator}, by its decomposition "
+        f"{decomposed.function} ({file}:{decomposed.line})"
+    )
 
 
 def _is_on_the_way(changed: model.Graph, graph: model.Graph) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fx_explorer.model.column_types import RepeatedName
+
 NodeChange = Literal["made", "erased", "changed"]
 """What a pass did with a node. ``changed``: it has another operator or other arguments since."""
 
@@ -34,6 +36,25 @@ class GraphPass:
     """Number of nodes that were not there before it, passes inside included."""
     erased: int
     changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposed:
+    """A node of a traced graph that an operator's decomposition made."""
+
+    node: int
+    operator: RepeatedName
+    """The operator that the program, or autograd, called: ``aten.gelu_backward.default``."""
+    function: RepeatedName
+    """Name of the decomposition; empty where it is no function in Python, but a composite operator
+    of ATen's.
+    """
+    file: RepeatedName
+    """Its file, one of torch's; empty without one."""
+    line: int
+    """Its first line, from 1; 0 without one."""
+    source: int
+    """Text with its source; 0 where that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

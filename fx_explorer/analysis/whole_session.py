@@ -11,6 +11,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
+from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.compilations import (
     break_count,
@@ -23,8 +24,7 @@ from fx_explorer.session.queries.graphs import captured_graph_count, captured_op
 from fx_explorer.session.queries.kernels import kernel_count
 
 NOTHING_SAVED = (
-    "A log does not say what the forward saves for the backward, nor in which storages it "
-    "lies. Capture the program to see it."
+    "What the forward saves for the backward is not in this file. Capture the program to see it."
 )
 
 NO_PROGRAM = (
@@ -119,6 +119,36 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
         return f"Not in a memory snapshot: {' and '.join(absent)}."
     settings = ",".join(_PRINTED_BY[subject][0] for subject in absent)
     return f"Not in this text: {' and '.join(absent)}. TORCH_LOGS={settings} prints them."
+
+
+@answered_once
+def why_saved_unknown(reader: SessionReader) -> str:
+    """Return why a log may not have all that forwards save for their backwards; empty where it has,
+    and for a capture. It has what AOTAutograd's graphs of every compilation show.
+    """
+    log = reader.meta("log") or {}
+    if not is_log(reader):
+        return ""
+    if log.get("format") in WITHOUT_DYNAMO:
+        return NOTHING_SAVED
+    if is_text(reader) and "aot_graphs" not in (log.get("kinds") or {}):
+        return (
+            "Not in this text: what the forward saves for the backward. TORCH_LOGS=aot_graphs "
+            "prints the graphs that show it."
+        )
+    captured = {graph.compilation for graph in reader.rows(model.Graph, stage="dynamo")}
+    split = {graph.compilation for graph in reader.rows(model.Graph, stage="forward")}
+    lacking = []
+    for row in reader.rows(model.Compilation):
+        has_graph = row.id in captured and row.status not in ("restarted", "skipped")
+        if has_graph and row.id not in split:
+            lacking.append(f"[{row.name}]")
+    if not lacking:
+        return ""
+    return (
+        f"What the forward saves for the backward is not in this log for {listed(lacking, 4)}: it "
+        "has no graph of AOTAutograd's for it."
+    )
 
 
 def knows_breaks(reader: SessionReader) -> bool:

@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.whole_session import session_figures
+from fx_explorer.analysis.whole_session import (
+    Subject,
+    not_in_text,
+    session_figures,
+    why_saved_unknown,
+)
 from fx_explorer.analysis.words import size
 from fx_explorer.findings.slow_operators import fallback_lines
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
@@ -138,16 +143,20 @@ def measure(reader: SessionReader, folder: Path, own: Path | None = None) -> Bas
         "guards": Figure(figures.guards),
         "kernels": Figure(figures.kernels, tuple(map(_kernel, kernels))),
         "fallbacks": _fallbacks(reader),
-        "saved_bytes": _saved(reader),
         "compile_s": Figure(round(figures.compile_s, 2)),
     }
+    if not why_saved_unknown(reader):
+        known["saved_bytes"] = _saved(reader)
     if moved:
         moved_bytes = sum(cost.size_bytes for cost in moved)
         known["moved_bytes"] = Figure(moved_bytes, tuple(map(_moved, moved)))
     memory = known_memory(reader)
     if memory is not None:
         known["peak_bytes"] = Figure(memory.used.peak.total_bytes)
-    shown = {name: _relative(figure, folder) for name, figure in known.items()}
+    lacking = {_OF_SUBJECT[subject] for subject in not_in_text(reader)}
+    shown = {
+        name: _relative(figure, folder) for name, figure in known.items() if name not in lacking
+    }
     target = reader.meta("target") or {}
     return Baseline(
         target=str(target.get("name") or ""),
@@ -156,6 +165,16 @@ def measure(reader: SessionReader, folder: Path, own: Path | None = None) -> Bas
         sizes=tuple(_sizes(reader)),
         figures=shown,
     )
+
+
+_OF_SUBJECT: Mapping[Subject, str] = {
+    "graphs": "graphs",
+    "graph breaks": "graph_breaks",
+    "recompiles": "recompiles",
+    "guards": "guards",
+    "kernels": "kernels",
+}
+"""What torch was not asked to print → the figure of a text that it would be 0 without."""
 
 
 def _relative(figure: Figure, folder: Path) -> Figure:

@@ -11,7 +11,13 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.whole_session import Subject, is_log, totals, why_not_in_text
+from fx_explorer.analysis.whole_session import (
+    Subject,
+    is_log,
+    totals,
+    why_not_in_text,
+    why_saved_unknown,
+)
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.findings import every_kind
 from fx_explorer.findings.finding import Finding
@@ -216,6 +222,9 @@ def _kernels(reader: SessionReader, limit: int, own: Path | None) -> Check:
 
 
 def _saved_bytes(reader: SessionReader, limit: int, own: Path | None) -> Check:
+    if unknown := why_saved_unknown(reader):
+        text = unknown.removesuffix(".")
+        return Check("max-saved-bytes", limit, text, is_met=False, is_known=False)
     saved = saved_total(reader)
     if saved.unknown_sizes:
         text = f"{counted(saved.unknown_sizes, 'saved tensor')} of unknown size"

@@ -19,7 +19,7 @@ from fx_explorer.analysis.measured_times import (
     size_figure,
     text_figure,
 )
-from fx_explorer.analysis.whole_session import is_log, session_figures, totals
+from fx_explorer.analysis.whole_session import session_figures, totals, why_saved_unknown
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.bench.cells import bench_figures
@@ -42,8 +42,8 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     called better.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
-    # A log does not say it, and 0 would be no answer.
-    tells_kept = not is_log(left) and not is_log(right)
+    # Where a log does not say it, 0 would be no answer.
+    tells_kept = not why_saved_unknown(left) and not why_saved_unknown(right)
     of_left, of_right = (_values(reader, is_summed, tells_kept) for reader in (left, right))
     figures = [
         _figure(what, _of_side(of_left, what), _of_side(of_right, what))

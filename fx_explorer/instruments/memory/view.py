@@ -15,7 +15,7 @@ from fx_explorer.analysis.function_versions import functions_of_versions, over_v
 from fx_explorer.analysis.input_names import result_name
 from fx_explorer.analysis.module_paths import belongs, is_module
 from fx_explorer.analysis.naming import SizeNames
-from fx_explorer.analysis.whole_session import NOTHING_SAVED, is_log
+from fx_explorer.analysis.whole_session import is_log, why_saved_unknown
 from fx_explorer.analysis.words import counted, listed, module_file, share, size, tensor
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS
@@ -339,7 +339,20 @@ def _notice(reader: SessionReader) -> str:
         unknown = f" {whole.unknown_sizes} of unknown size."
     else:
         unknown = ""
-    return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"
+    return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}{_not_in_log(reader)}"
+
+
+OF_A_LOG = (
+    " A log does not say why a value is saved, which operations are recomputed instead, nor "
+    "whether Inductor stored a copy."
+)
+
+
+def _not_in_log(reader: SessionReader) -> str:
+    if not is_log(reader):
+        return ""
+    incomplete = why_saved_unknown(reader)
+    return f" {incomplete}{OF_A_LOG}" if incomplete else OF_A_LOG
 
 
 def _not_kept(reader: SessionReader) -> str:
@@ -375,8 +388,8 @@ def _twice(reader: SessionReader) -> str:
 def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "Nothing so far: it is known once forward and backward are separate graphs."
-    if is_log(reader):
-        return f"{NOTHING_SAVED}{_step_instead(reader)}"
+    if unknown := why_saved_unknown(reader):
+        return f"{unknown}{_step_instead(reader)}"
     if reader.count(model.Kernel, direction="backward"):
         return (
             "This session does not have what the forward saves for the backward: it was left out "

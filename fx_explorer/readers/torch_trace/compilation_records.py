@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,6 +117,8 @@ _NUMBERS = re.compile(r"(?:!\d{1,9}/)?(?P<frame>\d{1,9})/(?P<recompile>\d{1,9})"
 
 AUTOTUNING = "autotune_choices_stats"
 
+_LONGEST_SIZE = 19
+
 SHORT = 256
 """Texts longer than this many characters stay in the log; the place of a shorter one would take as
 much room as the text.
@@ -158,6 +160,8 @@ class Compilations:
         compilation.
         """
         self._first_event_s: float | None = None
+        self._hints: dict[int, dict[str, int]] = {}
+        """Row of a compilation → symbol → its value."""
         self.environment: dict[str, object] = {}
         self.all: list[LogCompilation] = []
         """All compilations, in the order in which they began."""
@@ -210,6 +214,16 @@ class Compilations:
         if record.compilation:
             return self.of(record)
         return self._states.get("")
+
+    def note_hint(self, compilation: int, symbol: str, value: object) -> None:
+        """Note the value that a symbol had when the compilation began, if it is a size."""
+        text = str(value)
+        if text.isdecimal() and len(text) < _LONGEST_SIZE:
+            self._hints.setdefault(compilation, {})[symbol] = int(text)
+
+    def hints(self, compilation: int) -> Mapping[str, int]:
+        """Return the values of symbols that are known of a compilation."""
+        return self._hints.get(compilation, {})
 
     def id(self, record: Record) -> int:
         known = self.state(record)

@@ -171,6 +171,7 @@ class DynamoRecords:
         sources = (source,) if source else ()
         name = str(content.get("symbol"))
         self._symbols.setdefault(compilation, set()).add(name)
+        self._compilations.note_hint(compilation, name, value_text)
         row = Symbol(
             0,
             compilation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.torch_trace.saved_tensors import AotGraph, saved_tensors
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
 from fx_explorer.torch_texts.torch_names import computes_nothing
@@ -71,6 +72,10 @@ class GraphsOfCompilation:
     by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
     traced_inputs: tuple[int, ...] = ()
     """The inputs of the graph that AOTAutograd traces, in order."""
+    traced_names: tuple[str, ...] = ()
+    """Their names."""
+    forward: AotGraph | None = None
+    """The forward graph that waits for its backward."""
     inputs: dict[Direction, tuple[str, ...]] = field(default_factory=dict)
     """The inputs of AOTAutograd's graphs."""
     post_grad_records: dict[Direction, str] = field(default_factory=dict)
@@ -172,13 +177,34 @@ class GraphRecords:
         if stage in ("dynamo", "forward"):
             self._name_after_lines(record, graph)
         row = Graph(0, compilation, stage, direction, name, label=whole.bucket)
-        ids = self._add(graph, row, is_backward=direction == "backward")
+        placed = self._add_graph(graph, row, is_backward=direction == "backward")
+        ids = {node.name: placed.first_node + at for at, node in enumerate(graph.nodes)}
         if name:
             return
         known.by_stage[stage, direction] = ids
+        if stage in ("forward", "backward"):
+            self._follow_saved(known, AotGraph(placed, graph, ids, record.payload))
         self._writer.add_values(Link, self._links(known, stage, direction, ids))
         if whole.bucket or not part:  # not of a region, which has inputs of its own
             self._link_inputs(known, stage, record.payload, {name: ids[name] for name in inputs})
+
+    def _follow_saved(self, known: GraphsOfCompilation, read: AotGraph) -> None:
+        """Add what the last forward saves for a backward, once that is read."""
+        if read.row.stage == "forward":
+            known.forward = read
+            return
+        forward, known.forward = known.forward, None
+        if forward is None:
+            return
+        if forward.row.direction == "inference":  # without its joint graph it looks like one
+            self._writer.update(replace(forward.row, direction="forward"))
+            known.by_stage["forward", "forward"] = known.by_stage.pop(("forward", "inference"))
+            known.inputs["forward"] = known.inputs.pop("inference")
+        compilation = read.row.compilation
+        hints = self._compilations.hints(compilation)
+        inputs = {name: read.ids[name] for name in known.inputs["backward"]}
+        saved = saved_tensors(forward, inputs, compilation, hints, known.traced_names)
+        self._writer.add_all(saved)
 
     def _compilation_of(self, record: Record, stage: Stage) -> int:
         """Return the compilation that a graph is of, which may begin with it."""
@@ -202,6 +228,7 @@ class GraphRecords:
         """
         if stage in ("dynamo", "pre_grad"):
             known.traced_inputs = tuple(inputs.values())
+            known.traced_names = tuple(inputs)
         elif stage == "joint" or (stage == "forward" and ("joint", "") not in known.by_stage):
             self._writer.add_values(Link, _links_of_inputs(text, known.traced_inputs, inputs))
 
@@ -217,11 +244,6 @@ class GraphRecords:
         if "post_grad" in state.seen and stage in ("pre_grad", "joint", "forward"):
             self._compilations.end_without_frame()
             self._compilations.begin_without_frame(record)
-
-    def _add(self, graph: PrintedGraph, row: Graph, *, is_backward: bool) -> dict[str, int]:
-        """Add a graph, and return its nodes: name → id."""
-        placed = self._add_graph(graph, row, is_backward)
-        return {node.name: placed.first_node + i for i, node in enumerate(graph.nodes)}
 
     def _add_graph(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> Graph:
         self.unread_lines += graph.unread

@@ -16,10 +16,8 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.whole_session import NOTHING_SAVED
 from fx_explorer.errors import SessionError
 from fx_explorer.overview.overview import overview
-from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.session import SessionReader
@@ -190,12 +188,6 @@ def test_a_check_of_a_log_holds_for_what_a_log_tells_only(
     assert cli.main(["check", str(log), "--max-graph-breaks", "0"]) == 1
     assert "could not be read: 1" in capsys.readouterr().out
     assert cli.main(["check", str(log), "--max-graph-breaks", "0", "--allow-gaps"]) == 0
-
-
-def test_the_view_of_memory_says_that_a_log_does_not_tell(tmp_path: Path) -> None:
-    read_log(LOGS / "h200_gpt_block_train.log.gz", tmp_path / "s.fxs")
-    with SessionReader(tmp_path / "s.fxs") as reader:
-        assert TABLES["memory"](reader).empty.startswith(NOTHING_SAVED)
 
 
 def test_an_empty_log_is_a_log_without_records(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ test uses it.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,6 +25,45 @@ MARKER = (
     "baseline=FILE, own=PATH, build=True, …): what torch.compile may do in this test, as the "
     "options of fx-explorer check"
 )
+
+
+FX_TRY = (
+    "at the end of the run, try changes that may make failed tests of the marker fx pass, each in "
+    "a process of its own, and add what they did to the failures"
+)
+
+FX_TRY_SECONDS = 120.0
+"""Seconds that the trials of one run take at most, unless told otherwise."""
+
+_SESSION = "fx_session"
+"""Name of the property of a failed test's report that has its session."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fx-explorer")
+    group.addoption("--fx-try", action="store_true", default=False, help=FX_TRY)
+    group.addoption(
+        "--fx-try-seconds",
+        type=float,
+        default=FX_TRY_SECONDS,
+        metavar="S",
+        help="seconds that --fx-try takes at most (default: %(default)s)",
+    )
+    parser.addini("fx_try", f"{FX_TRY} (as --fx-try)", type="bool", default=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """In a process that --fx-try started, make the change before a file of the user's is
+    imported.
+    """
+    if "FX_EXPLORER_CHANGE_OF_TEST" in os.environ:
+        from fx_explorer.fixes_of_tests import make_change
+
+        early_config.stash[_MAKES_SETTINGS] = make_change()
+
+
+_MAKES_SETTINGS = pytest.StashKey[Callable[[], None] | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +86,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     conditions = dict(marker.kwargs)
     _explained(lambda: checked_conditions(conditions))
     session = _session_of(item.config, item.nodeid)
+    if make_settings := item.config.stash.get(_MAKES_SETTINGS, None):
+        make_settings()
     with contextlib.ExitStack() as recording:
         _explained(
             lambda: recording.enter_context(recorded(session, build=conditions.get("build", True)))
@@ -61,11 +104,62 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remove the session of a marked test that was skipped."""
+    """Remove the session of a marked test that was skipped, and name that of one that failed."""
     report = yield
-    if report.skipped and item.get_closest_marker("fx") and _has_cache(item.config):
-        _session_of(item.config, item.nodeid).unlink(missing_ok=True)
+    if "FX_EXPLORER_RESULT_OF_TEST" in os.environ:
+        from fx_explorer.fixes_of_tests import note_result
+
+        note_result(report.outcome, report.longreprtext)
+    if item.get_closest_marker("fx") is None or not _has_cache(item.config):
+        return report
+    session = _session_of(item.config, item.nodeid)
+    if report.skipped:
+        session.unlink(missing_ok=True)
+    elif report.failed and session.exists():
+        report.user_properties.append((_SESSION, str(session)))
     return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Try changes for the failed tests, before pytest shows the failures."""
+    config = session.config
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or not (config.getoption("fx_try") or config.getini("fx_try")):
+        return
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or "FX_EXPLORER_CHANGE_OF_TEST" in os.environ:
+        return
+    from fx_explorer.fixes_of_tests import try_changes
+
+    deadline = time.monotonic() + config.getoption("fx_try_seconds")
+    for report in reporter.stats.get("failed", []):
+        recorded = dict(report.user_properties).get(_SESSION)
+        if recorded is None:
+            continue
+        reporter.write_line("")
+        reporter.write_line(f"fx-explorer: trying changes for {report.nodeid}")
+        lines = try_changes(
+            Path(recorded),
+            report.nodeid,
+            _arguments_of_trial(config),
+            config.rootpath,
+            max(0.0, deadline - time.monotonic()),
+        )
+        report.sections.append(("fx-explorer: changes that were tried", "\n".join(lines)))
+
+
+def _arguments_of_trial(config: pytest.Config) -> list[str]:
+    """Return pytest's arguments for one test in a process: the project's own settings, in this
+    process alone, without its records of earlier runs.
+    """
+    arguments = ["-p", "no:cacheprovider", f"--rootdir={config.rootpath}"]
+    for plugin in config.option.plugins:
+        arguments += ["-p", plugin]
+    if config.inipath:
+        arguments += ["-c", str(config.inipath)]
+    if config.pluginmanager.hasplugin("xdist"):
+        arguments += ["-n", "0"]
+    return arguments
 
 
 def _explained(judge: Callable[[], object]) -> None:
@@ -76,7 +170,11 @@ def _explained(judge: Callable[[], object]) -> None:
     message = ""
     try:
         judge()
-    except (NotAsExpected, FxExplorerError) as error:
+    except NotAsExpected as error:
+        message = str(error)
+        if "may help, not tried:" in message:
+            message += "\npytest --fx-try tries what may help, in a process of its own"
+    except FxExplorerError as error:
         message = str(error)
     # Outside of the block, or pytest shows the message twice, as that of one error during another.
     if message:

@@ -55,6 +55,10 @@ class Recorded:
         """
         __tracebackhide__ = True  # what pytest shows ends with the user's own line
         failures = failures_of(self.session, conditions)
+        if any("graph break" in text for text in failures):
+            from fx_explorer.fixes_of_tests import describe_proposals
+
+            failures += describe_proposals(self.session)
         if failures:
             raise NotAsExpected("\n".join([*failures, f"session: fx-explorer {self.session}"]))
 

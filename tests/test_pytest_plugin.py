@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.fixes_of_tests import HELPS, ChangeForTest, try_change
 from fx_explorer.model import Compilation
 from fx_explorer.session import SessionReader
 from tests.shared_files import ROOT
@@ -312,3 +313,77 @@ def test_the_plugin_imports_nothing_until_it_is_used() -> None:
     )  # fmt: skip
     imported = set(ast.literal_eval(ended.stdout))
     assert imported <= {"fx_explorer", "fx_explorer.publishing", "fx_explorer.pytest_plugin"}
+
+
+BROKEN = """
+import pytest
+import torch
+
+from net import by_value, fine
+
+
+@pytest.mark.fx(max_graph_breaks=0, build=False)
+def test_by_value():
+    assert torch.compile(by_value, backend="eager")(torch.ones(3)).sum() == 9
+
+
+@pytest.mark.fx(max_guards=0, build=False)
+def test_guards():
+    torch.compile(fine, backend="eager")(torch.ones(3))
+"""
+
+NET = """def by_value(x):
+    scale = x.sum().item()
+    return x * scale
+
+
+def fine(x):
+    return x * 2
+"""
+
+
+def test_a_change_that_was_tried_stands_in_the_failure_and_the_file_is_unchanged(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "test_net.py").write_text(BROKEN)
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *PLUGIN,
+            "-p",
+            "no:xdist",
+            "-q",
+            "--fx-try",
+            "test_net.py",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert "may help, not tried:\n  keep the value in a tensor" in run.stdout
+    assert "Tried: keep the value in a tensor: the test passes with it." in run.stdout
+    assert "+    scale = x.sum().detach()" in run.stdout
+    assert "No change is known that may help." in run.stdout
+    assert "2 failed" in run.stdout
+    assert (tmp_path / "net.py").read_text() == NET
+
+
+def test_a_change_with_which_the_test_fails_is_no_help(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import one\n\ndef test_one():\n    assert one.VALUE == 2\n"
+    )
+    (tmp_path / "one.py").write_text("VALUE = 1\n")
+    results = []
+    for value in (2, 3):
+        change = ChangeForTest("", {str(tmp_path / "one.py"): f"VALUE = {value}\n"})
+        results.append(try_change(change, "test_one.py::test_one", PLUGIN, tmp_path, 300))
+    assert results[0] == HELPS
+    assert results[1].startswith("the test failed with it: ")
+    assert try_change(ChangeForTest(""), "test_none.py", PLUGIN, tmp_path, 300).startswith(
+        "not known, pytest ended with 4"
+    )

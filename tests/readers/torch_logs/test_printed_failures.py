@@ -224,7 +224,7 @@ def test_a_traceback_that_is_cut_off_says_nothing(tmp_path: Path) -> None:
     assert not list(find_tracebacks(lines))
 
 
-TRACE = CRASHES.parents[1] / "torch_trace" / "backward_failed.log.gz"
+TRACE = CRASHES / "backward_failed.log.gz"
 """The same program as backward.plain, with TORCH_TRACE: its records without payload."""
 
 

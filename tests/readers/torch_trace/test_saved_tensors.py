@@ -1,7 +1,7 @@
 """These tests hold what a log's graphs say is saved for the backward against captures of the same
 programs, and the sizes of symbols against Python.
 
-tests/data/torch_trace/saved/NAME.log.gz has the records that TORCH_TRACE wrote of NAME.py.txt with torch
+tests/data/saved_tensors/NAME.log.gz has the records that TORCH_TRACE wrote of NAME.py.txt with torch
 2.13 on a CPU, as far as graphs need them; NAME.json has the saved tensors of fx-explorer's capture of
 the same program, corrected by what Inductor did with their storages.
 """
@@ -24,7 +24,7 @@ from fx_explorer.torch_texts.size_expressions import size_of
 
 LOGS = Path(__file__).parents[2] / "data" / "torch_trace"
 
-SAVED = LOGS / "saved"
+SAVED = LOGS.parent / "saved_tensors"
 
 MODELS = sorted(path.name.removesuffix(".log.gz") for path in SAVED.glob("*.log.gz"))
 

@@ -15,6 +15,7 @@ from fx_explorer.analysis.words import first_line, listed, seconds
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.framework_hooks import is_of_hooks
 from fx_explorer.findings.frameworks import FrameworkCaller, caller_of
+from fx_explorer.findings.global_settings import lines_that_set
 from fx_explorer.findings.growing_containers import GROWS, is_filled_inside
 from fx_explorer.findings.recompile_remedies import (
     SIZES,
@@ -131,7 +132,7 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
         topic="recompiles",
         place=_place(reader, first, caller),
         view="guards",
-        evidence=(_evidence(reader, group), *_below(caller)),
+        evidence=(_evidence(reader, group), *lines_that_set(reader, first), *_below(caller)),
         explanation=SHARED if is_shared else expected or _why(reader, group),
         remedies=remedies,
         count=len(group),

@@ -431,3 +431,28 @@ def test_the_recompiles_of_an_unrolled_loop_are_told_with_the_loop(tmp_path: Pat
     assert not of_kind(reader, "recompile")
     (loop,) = of_kind(reader, "unrolled loop")
     assert "It was compiled for several numbers of iterations: 25, 30." in loop.evidence
+
+
+THREADS = """
+import torch
+
+@torch.compile(backend="eager")
+def step(x):
+    return x.sin() + 1
+
+before = torch.get_num_threads()
+torch.set_default_dtype(torch.float32)
+step(torch.ones(2))
+torch.set_num_threads(before + 1)
+step(torch.ones(2))
+"""
+
+
+def test_the_line_that_changes_a_global_setting_is_named(
+    tmp_path: Path, captured: Captured, reader: OpenedReader
+) -> None:
+    file = tmp_path / "threads.py"
+    file.write_text(THREADS)
+    (finding,) = of_kind(reader(captured(file)), "recompile")
+    assert "threads.py:11 sets it: torch.set_num_threads(before + 1)" in finding.evidence
+    assert "set_default_dtype" not in finding.detail

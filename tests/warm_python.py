@@ -186,6 +186,8 @@ def _import_with_compiler() -> None:
     guards.profile_guard_manager = lambda *_: 1.0  # as in guard_latency.py
     rounds = importlib.import_module("fx_explorer.instruments.ledger.measure.rounds")
     rounds.MAX_ROUNDS = rounds.MIN_ROUNDS  # of a ledger; beside other tests more say nothing more
+    uncompiled = importlib.import_module("fx_explorer.instruments.fixes.measure.uncompiled")
+    uncompiled.LONG_S = 2.0  # a call without an end is waited for so long
     place = importlib.import_module("fx_explorer.program.place")
     place.UsersCode().modules()  # looks at the files of all modules, once
     importlib.import_module(
@@ -260,7 +262,12 @@ def _become(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 
 def _read_anew(variables: Mapping[str, str]) -> None:
-    """Take over the variables that trials set and torch has read when it was imported."""
+    """Take over the variables that trials set and torch has read when it was imported, and those
+    that Python itself reads when it starts.
+    """
+    for place in reversed(variables.get("PYTHONPATH", "").split(os.pathsep)):
+        if place and place not in sys.path:
+            sys.path.insert(0, place)
     sources = variables.get("TORCH_COMPILE_DYNAMIC_SOURCES")
     compiler = sys.modules.get("torch.compiler.config")
     if sources and compiler is not None:

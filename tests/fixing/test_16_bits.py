@@ -15,6 +15,7 @@ from fx_explorer.instruments.bench.measure.calls import convert_network
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
 from fx_explorer.instruments.fixes.measure.float64_judge import Float64Judge
 from fx_explorer.instruments.fixes.trial import Trial, try_fix
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.fixes import after, with_text
 from tests.fixing.test_without_compiling import proposed
 
@@ -75,7 +76,9 @@ def test_built_code_that_rounds_in_other_places_is_equal(
 
 @pytest.mark.parametrize(
     ("factor", "reason"),
-    [("1.01", "results differ: the output"), ("1.004", "in float64: differs by up to")],
+    with_others(
+        [("1.004", "in float64: differs by up to")], [("1.01", "results differ: the output")]
+    ),
 )
 def test_a_wrong_factor_is_refused_though_16_bits_hide_it(
     tried: Callable[..., Trial], factor: str, reason: str
@@ -86,12 +89,14 @@ def test_a_wrong_factor_is_refused_though_16_bits_hide_it(
     assert reason in trial.reason
 
 
+@in_exhaustive_runs
 def test_a_factor_in_compiled_code_alone_is_refused(tried: Callable[..., Trial]) -> None:
     wrong = f"{RETURN} * (1.02 if torch.compiler.is_compiling() else 1.0)"
     trial = tried(NET, RETURN, wrong)
     assert trial.verdict == "refused", trial.reason
 
 
+@in_exhaustive_runs
 def test_the_verdict_says_where_float64_cannot_run(tried: Callable[..., Trial]) -> None:
     names_its_dtype = "return (self.down(h.to(torch.bfloat16)) * 0.5 + 8.0) - 8.0"
     trial = tried(NET.replace(RETURN, names_its_dtype))

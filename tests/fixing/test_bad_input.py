@@ -22,6 +22,7 @@ from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.offers import accept, proposals, why_none
 from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.fixes import before, elsewhere, with_text
 from tests.fixing.conftest import Case
 
@@ -151,6 +152,7 @@ def test_a_file_in_another_form_is_fixed_and_keeps_its_form(
         assert distinct_breaks(reader) == []
 
 
+@in_exhaustive_runs
 @pytest.mark.usefixtures("warm_workers")
 def test_a_read_only_file_in_another_form_is_tried_and_not_written(
     tmp_path: Path, captured: Callable[..., Path]
@@ -188,13 +190,17 @@ def test_a_file_that_has_changed_since_is_not_tried(
 
 @pytest.mark.parametrize(
     ("code", "verdict", "reason"),
-    [
-        ("while True: pass", "timed out", "after 3 s (not verified)"),
-        ("import ctypes; ctypes.string_at(0)", "refused", "SIGSEGV"),
-        ("import os; os._exit(7)", "refused", "ended its process with status 7"),
-        ("raise RuntimeError('no')", "refused", "RuntimeError: no"),
-        ("torch._dynamo.graph_break()", "refused", "the break stays"),
-    ],
+    with_others(
+        [
+            ("while True: pass", "timed out", "after 3 s (not verified)"),
+            ("import ctypes; ctypes.string_at(0)", "refused", "SIGSEGV"),
+            ("torch._dynamo.graph_break()", "refused", "the break stays"),
+        ],
+        [
+            ("import os; os._exit(7)", "refused", "ended its process with status 7"),
+            ("raise RuntimeError('no')", "refused", "RuntimeError: no"),
+        ],
+    ),
 )
 def test_a_fix_that_loops_crashes_or_raises_costs_its_worker_only(
     case: Callable[[str], Case], code: str, verdict: str, reason: str

@@ -173,15 +173,15 @@ CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
                 "choose with torch.where",
                 "refused",
                 "random numbers, with the example inputs with a NaN, training mode",
-            ),
+            )
+        ],
+        [
             (
                 CHANGES_IN_PLACE,
                 "let torch do the print after the graph",
                 "good",
                 " or autocast; gradients of inputs",
             ),
-        ],
-        [
             (COUNTS, "choose with torch.where", "refused", ", training mode"),
             (LOOPS, "loop with torch.while_loop", "refused", "gradients of inputs"),
             (
@@ -193,8 +193,13 @@ CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
         ],
     ),
     ids=with_others(
-        ["random numbers", "and that it is named"],
-        ["statistics", "gradients", "what the original does not support"],
+        ["random numbers"],
+        [
+            "and that it is named",
+            "statistics",
+            "gradients",
+            "what the original does not support",
+        ],
     ),
 )
 def test_a_fix_has_to_hold_in_the_other_mode_and_with_gradients(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.fixes import after as after_fix
 from tests.fixing.conftest import Case
 from tests.fixing.programs import calls
@@ -38,22 +38,22 @@ RAISES_BEHIND = "a call in which a line behind the print raises: nothing is writ
 GOOD = with_others(
     [
         ("calls:printed", "let torch do the print after the graph"),
-        ("calls:printed_by_a_compiled_one", AT_CALLER),
         ("calls:trained", BACKWARD),
         ("values:item", IN_TENSOR),
         ("values:branch", WHERE),
-        ("values:branch_of_more_steps", COND),
         ("values:nonzero", SIZE),
-        ("calls:calls_kept_out", "let kept_out() be compiled"),
-        ("calls:checksum_of", "call library.checksum() while compiling, and keep its result"),
         (
             "calls:interpolated",
             "make np.interp() an operation of the graph that gives torch.float64",
         ),
-        ("calls:named_global", "assign the global SEEN by its name"),
-        ("control:summed", "let two() return a list"),
     ],
     [
+        ("calls:printed_by_a_compiled_one", AT_CALLER),
+        ("values:branch_of_more_steps", COND),
+        ("calls:calls_kept_out", "let kept_out() be compiled"),
+        ("calls:checksum_of", "call library.checksum() while compiling, and keep its result"),
+        ("calls:named_global", "assign the global SEEN by its name"),
+        ("control:summed", "let two() return a list"),
         ("calls:trained", OUTSIDE),
         ("values:grown", WHILE),
         ("values:item", NUMBER),
@@ -100,8 +100,11 @@ REFUSED = with_others(
             AT_CALLER,
             "what is printed changes: this is no longer printed",
         ),
-        ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
         ("values:item_that_decides", NUMBER, "the break stays"),
+        ("control:caught", "leave the try out", "the changed program failed"),
+    ],
+    [
+        ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
         ("values:branch_of_two_shapes", COND, "the changed program failed"),
         (
             "calls:calls_one_that_tells",
@@ -113,9 +116,6 @@ REFUSED = with_others(
             "put the call of library.counted() into the graph unchanged",
             "COUNT[0]",
         ),
-        ("control:caught", "leave the try out", "the changed program failed"),
-    ],
-    [
         (
             "calls:printed_among_others",
             "print at the end of the function",
@@ -174,6 +174,7 @@ def test_the_fix_takes_the_break_away_and_changes_nothing(
     assert trial.verification.compared["output"] > 0
 
 
+@in_exhaustive_runs
 def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_compile_too(
     case: Callable[[str], Case],
 ) -> None:
@@ -190,6 +191,7 @@ def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_c
     assert torch.equal(program["digitized_first"](x), calls.digitized_first(x))
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize(
     ("name", "title"),
     with_others(
@@ -212,11 +214,9 @@ def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(
 @pytest.mark.parametrize(
     ("name", "title", "what"),
     with_others(
+        [("calls:locked", "enter lock only when not compiled", "lock does")],
         [
             ("calls:hooked", OUT, "y.register_hook"),
-            ("calls:locked", "enter lock only when not compiled", "lock does"),
-        ],
-        [
             ("calls:slept", NOT_COMPILED, "time.sleep"),
             ("calls:timed", "leave Timed() out", "Timed() does"),
             ("calls:slept", OUT, "time.sleep"),
@@ -238,12 +238,14 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
     ("name", "title", "said"),
     with_others(
         [
-            ("calls:printed", "let torch do the print after the graph", RAISES_BEHIND),
             (
                 "values:item_as_exponent",
                 IN_TENSOR,
                 "an exponent of 0.5 or -0.5 with -0 or -inf below it",
-            ),
+            )
+        ],
+        [
+            ("calls:printed", "let torch do the print after the graph", RAISES_BEHIND),
             (
                 "values:as_large_as",
                 IN_TENSOR,
@@ -254,8 +256,6 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
                 IN_TENSOR,
                 "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
             ),
-        ],
-        [
             ("calls:printed_last_by_a_compiled_one", AT_CALLER, ""),
             (
                 "values:branch_that_may_raise",
@@ -355,6 +355,7 @@ def test_output_that_is_lost_is_for_the_user_to_judge(
     assert line in trial.reason
 
 
+@in_exhaustive_runs
 def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(
     case: Callable[[str], Case],
 ) -> None:

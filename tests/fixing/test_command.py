@@ -12,6 +12,7 @@ import pytest
 
 from fx_explorer.model import Compilation
 from fx_explorer.session import SessionWriter
+from tests.exhaustive import in_exhaustive_runs
 
 FixCommand = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -120,6 +121,7 @@ def test_it_is_written_when_the_user_agrees_and_not_before(
     assert "has changed since it was captured, first in line 5" in again.stdout
 
 
+@in_exhaustive_runs
 def test_all_good_fixes_are_tried_together_and_written_in_one_go(
     fix: FixCommand, tmp_path: Path, captured: Callable[..., Path]
 ) -> None:

@@ -57,7 +57,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "title", "verdict", "said"), one_of(2, WRONG))
+@pytest.mark.parametrize(("name", "title", "verdict", "said"), one_of(4, WRONG))
 def test_what_is_lost_is_found_and_what_is_not_seen_is_named(
     case: Callable[[str], Case], name: str, title: str, verdict: str, said: str
 ) -> None:
@@ -122,6 +122,7 @@ def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_t
     assert "with one large number in all places in the built code" in built.reason
 
 
+@in_exhaustive_runs
 def test_what_raises_when_it_is_looked_at_is_named_and_not_blamed_on_the_program(
     case: Callable[[str], Case],
 ) -> None:

@@ -305,6 +305,7 @@ def test_a_script_that_ends_otherwise_is_refused(script: Callable[..., Path]) ->
     )
 
 
+@in_exhaustive_runs
 def test_without_results_to_compare_it_is_not_called_good(script: Callable[..., Path]) -> None:
     trial = tried(script(IN_A_FUNCTION.format(method="sin", use="f(torch.ones(2))")), AT_CALLER)
     assert trial.verdict == "not compared"
@@ -322,6 +323,7 @@ def test_what_lies_in_variables_of_functions_is_compared(script: Callable[..., P
     )
 
 
+@in_exhaustive_runs
 def test_gradients_are_compared_where_they_come_to_be(script: Callable[..., Path]) -> None:
     trial = tried_one_of_several(script(SMALL_STEPS), "let the graph hold the number")
     assert trial.verdict == "refused"
@@ -342,6 +344,7 @@ def test_what_a_script_saves_and_throws_away_is_compared(script: Callable[..., P
     )
 
 
+@in_exhaustive_runs
 def test_a_right_fix_of_what_is_thrown_away_is_good(script: Callable[..., Path]) -> None:
     trial = tried_one_of_several(
         script(THROWN_AWAY.format(train=TRAIN)), "let the graph hold the number"
@@ -350,6 +353,7 @@ def test_a_right_fix_of_what_is_thrown_away_is_good(script: Callable[..., Path])
     assert "4 gradients, 4 tensors given to torch.save()" in trial.reason
 
 
+@in_exhaustive_runs
 def test_gradients_of_a_backward_inside_a_graph_are_not_said_to_be_equal(
     script: Callable[..., Path],
 ) -> None:
@@ -374,6 +378,7 @@ def test_what_a_clock_says_is_not_laid_to_the_fix(script: Callable[..., Path]) -
     assert trial.verification.compared["printed line"] == 4
 
 
+@in_exhaustive_runs
 def test_what_a_script_logs_is_heard_as_it_configures_it(script: Callable[..., Path]) -> None:
     trial = tried_one_of_several(script(LOGS), "take the log message out of the compiled code")
     assert trial.verdict == "prints differ", trial.reason
@@ -458,6 +463,7 @@ print("plain calls", plain_calls)
 """
 
 
+@in_exhaustive_runs
 def test_what_the_original_does_too_once_it_is_compiled_is_not_laid_to_the_fix(
     script: Callable[..., Path],
 ) -> None:
@@ -500,6 +506,7 @@ def test_a_failure_of_the_compiler_that_the_original_catches_too_is_not_laid_to_
     assert "fails" not in trial.reason
 
 
+@in_exhaustive_runs
 def test_a_method_that_the_fix_adds_is_no_difference(script: Callable[..., Path]) -> None:
     trial = tried(script(OF_A_MODULE), AT_CALLER)
     assert trial.verdict == "good", trial.reason

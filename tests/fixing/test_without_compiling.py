@@ -17,6 +17,7 @@ from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.calling import without_compiling
 from fx_explorer.session import SessionReader
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.fixes import after, with_text
 from tests.fixing.conftest import Case
 from tests.fixing.observed import in_a_child
@@ -39,25 +40,32 @@ f(torch.ones(2))
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [
-        (
-            f"{COMPILING} or x.astype(int)",
-            "it raises AttributeError: 'Tensor' object has no attribute 'astype', without torch.compile",
-        ),
-        (
-            f"x = x if {COMPILING} else x + 1",
-            "the output, with the example inputs, without torch.compile: differs by up to 2",
-        ),
-        (
-            f"x = x if {COMPILING} else x.double()",
-            "its dtype was torch.float32 and is torch.float64",
-        ),
-        (
-            f"x = x if {COMPILING} or x.sum() >= 0 else x * 2",
-            "with the example inputs negated, a million times as large, without torch.compile",
-        ),
-        (f"{COMPILING} or print('more')", "it prints 'more' in addition, without torch.compile"),
-    ],
+    with_others(
+        [
+            (
+                f"{COMPILING} or x.astype(int)",
+                "it raises AttributeError: 'Tensor' object has no attribute 'astype', without torch.compile",
+            ),
+            (
+                f"x = x if {COMPILING} else x + 1",
+                "the output, with the example inputs, without torch.compile: differs by up to 2",
+            ),
+        ],
+        [
+            (
+                f"x = x if {COMPILING} else x.double()",
+                "its dtype was torch.float32 and is torch.float64",
+            ),
+            (
+                f"x = x if {COMPILING} or x.sum() >= 0 else x * 2",
+                "with the example inputs negated, a million times as large, without torch.compile",
+            ),
+            (
+                f"{COMPILING} or print('more')",
+                "it prints 'more' in addition, without torch.compile",
+            ),
+        ],
+    ),
 )
 def test_a_fix_that_only_compiled_code_understands_is_refused(
     case: Callable[[str], Case], line: str, said: str
@@ -128,6 +136,7 @@ f(torch.ones(2))
 """
 
 
+@in_exhaustive_runs
 @pytest.mark.usefixtures("warm_workers")
 def test_a_script_that_looks_a_number_up_keeps_the_number(
     tmp_path: Path, captured: Callable[..., Path]

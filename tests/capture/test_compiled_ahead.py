@@ -16,6 +16,7 @@ from fx_explorer.model import Compilation, ConsoleLine, SavedTensor, SupportRepo
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.screens.pipeline_bar import pipeline
+from tests.exhaustive import in_exhaustive_runs
 
 PROGRAM = """
 import torch
@@ -108,6 +109,7 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
+@in_exhaustive_runs
 def test_what_is_saved_is_told_as_built_with_the_guards_it_is_without(
     captured: Callable[..., Path], reader: Callable[[Path], SessionReader], tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from torch._dynamo.side_effects import SideEffects
 from fx_explorer.capture.torch_compat import unseen_work as garbage
 from tests.capture.lowering import fresh_compiler, unseen_work
 from tests.conftest import count_frozen
-from tests.exhaustive import one_of
+from tests.exhaustive import one_of, with_others
 
 Program = Callable[["Batch"], torch.Tensor]
 
@@ -224,7 +224,7 @@ def nothing_is_frozen() -> Iterator[None]:
     gc.freeze()
 
 
-@pytest.mark.parametrize("program", one_of(2, PROGRAMS), ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", one_of(4, PROGRAMS), ids=lambda program: program.__name__)
 @pytest.mark.parametrize("backend", ["eager", "inductor", with_an_exception])
 def test_a_compile_holds_nothing_of_the_program(program: Program, backend: Any) -> None:
     with fresh_compiler(), unseen_work():
@@ -232,7 +232,8 @@ def test_a_compile_holds_nothing_of_the_program(program: Program, backend: Any) 
 
 
 @pytest.mark.parametrize(
-    "program", [straight, cut, branches, calls_what_breaks, changes_its_argument, catches]
+    "program",
+    with_others([cut, catches], [straight, branches, calls_what_breaks, changes_its_argument]),
 )
 def test_garbage_is_not_looked_through_where_graphs_break(
     program: Program, looked_through: list[bool]

@@ -23,7 +23,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import TABLES
 from tests.capture.recorded import Compile, failures, record
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 OURS = str(Path(fx_explorer.__file__).parent)
 TIMES, SLACK = 4, 100
@@ -119,6 +119,7 @@ def too_many(few: Counter[str], many: Counter[str]) -> dict[str, tuple[int, int]
     }
 
 
+@in_exhaustive_runs
 def test_the_sum_of_two_gradients_comes_from_the_layer_whose_gradient_it_adds(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,7 @@ from torch._inductor.graph import GraphLowering
 
 from fx_explorer.capture.inspecting import NotBuilt, inspecting
 from tests.capture.lowering import fresh_compiler
+from tests.exhaustive import with_others
 
 
 def inspected(function: Any, *args: Any, **options: Any) -> Any:
@@ -60,7 +61,7 @@ def breaks(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("function", [mutate, alias, draw, branch, breaks])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", with_others([False], [True]))
 def test_a_segment_behaves_as_without_torch_compile(
     function: Callable[..., Any], dynamic: bool
 ) -> None:

@@ -29,6 +29,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record, record_with_notices
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 
 class MLP(nn.Module):
@@ -54,6 +55,7 @@ def graphs(reader: SessionReader) -> list[tuple[str, str]]:
     return [(graph.stage, graph.direction) for graph in reader.rows(Graph) if not graph.name]
 
 
+@in_exhaustive_runs
 def test_a_training_step_has_every_stage_in_both_directions(mlp: SessionReader) -> None:
     assert graphs(mlp) == [
         ("dynamo", ""),
@@ -359,6 +361,7 @@ def test_every_hook_is_taken_out_again(tmp_path: Path) -> None:
     assert hooked() == before
 
 
+@in_exhaustive_runs
 def test_code_from_torchs_cache_is_shown_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,7 +484,7 @@ def test_memory_that_is_only_allocated_is_no_computation(tmp_path: Path) -> None
     assert [node.target for node in reader.nodes(graph) if not node.is_view] == ["aten.add.Tensor"]
 
 
-@pytest.mark.parametrize("loggers", [{}, {"torch": {"level": "WARNING"}}])
+@pytest.mark.parametrize("loggers", with_others([{}], [{"torch": {"level": "WARNING"}}]))
 def test_a_program_that_configures_its_logging_is_recorded_all_the_same(
     tmp_path: Path, loggers: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,13 +13,10 @@ from tests.conftest import ROOT
 from tests.exhaustive import IS_EXHAUSTIVE
 
 NAMES = (
-    "torch._dynamo.side_effects.SideEffects",
     "torch._dynamo.output_graph.OutputGraph.call_user_compiler",
     "torch._functorch.config",
 )
-"""The name under which Dynamo keeps what a program changes, the method that hands a graph to its
-backend, and a whole module, with the options of AOTAutograd.
-"""
+"""The method that hands a graph to its backend, and a whole module, with the options of AOTAutograd."""
 
 OTHERS = ("--every", "1") if IS_EXHAUSTIVE else ()
 """An exhaustive run hides all names, which takes an hour

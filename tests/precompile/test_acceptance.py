@@ -84,6 +84,7 @@ def test_07_regional_inductor_is_callable() -> None:
     assert callable(regional_inductor)
 
 
+@in_exhaustive_runs
 def test_08_regional_inductor_is_accepted_as_compiler() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         with fx_traceback.annotate({"compile_with_inductor": "r"}):
@@ -153,6 +154,7 @@ def test_13_docstrings_say_what_comes_in_what_comes_out_and_what_is_raised(name:
     assert "Raises:" in docstring
 
 
+@in_exhaustive_runs
 def test_14_the_new_api_replaces_the_old_flow(mlp: Compiled, tmp_path: Path) -> None:
     """What the old flow's own loader, the second source, makes of the file is what ours makes of
     it.

@@ -18,6 +18,7 @@ from fx_explorer.precompile import (
     PrecompileError,
     SaveError,
 )
+from tests.exhaustive import in_exhaustive_runs
 from tests.precompile.models import Compiled, compiled, eager
 
 CALLS: list[str] = []
@@ -177,6 +178,7 @@ def test_what_a_custom_compiler_returned_cannot_be_saved(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@in_exhaustive_runs
 def test_what_dynamo_put_among_the_globals_of_the_module_is_in_the_file(tmp_path: Path) -> None:
     """The bytecode names ``range`` by a global that Dynamo made up. Without its model, a file has
     no globals but its own.

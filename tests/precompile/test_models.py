@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from fx_explorer.precompile import GuardError, Precompile
+from tests.exhaustive import in_exhaustive_runs
 from tests.precompile.gradients import gradients
 from tests.precompile.models import Compiled, compiled, eager
 
@@ -143,6 +144,7 @@ def test_a_model_in_another_mode_is_not_what_was_compiled() -> None:
     assert "training" in found.rebuilt.why_not(torch.ones(4))
 
 
+@in_exhaustive_runs
 def test_a_tiny_llama_gives_the_logits_and_gradients_of_eager() -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(

@@ -14,7 +14,7 @@ import torch.utils._pytree as pytree
 from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.precompile import CompilerError, Precompile, PrecompileWarning
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.precompile.models import Block, Compiled, compiled, eager
 
 KEY = "compile_with_inductor"
@@ -87,6 +87,7 @@ def test_touching_regions_with_different_configs_each_get_their_own() -> None:
     ]
 
 
+@in_exhaustive_runs
 def test_an_inner_region_is_its_own_inside_the_outer_one() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         with fx_traceback.annotate({KEY: "outer"}):
@@ -132,6 +133,7 @@ def test_regions_that_wait_for_each_other_are_named() -> None:
         regions_compiled(entangled("first"), torch.ones(4), torch.ones(4))
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize(("later", "regions"), with_others([("third", 3)], [("second", 2)]))
 def test_another_name_is_the_way_out_for_them(later: str, regions: int) -> None:
     assert len(regions_compiled(entangled(later), torch.ones(4), torch.ones(4))) == regions

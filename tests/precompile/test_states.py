@@ -13,7 +13,7 @@ import torch
 import torch.utils.checkpoint
 
 from fx_explorer.precompile import GuardError, Precompile
-from tests.exhaustive import one_of, with_others
+from tests.exhaustive import in_exhaustive_runs, one_of, with_others
 from tests.precompile.models import Compiled, compiled, eager
 
 FORWARD_ONLY = [torch.no_grad, torch.inference_mode]
@@ -58,7 +58,7 @@ def trained(
 Trained = tuple[torch.nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]
 
 
-@pytest.mark.parametrize("without", FORWARD_ONLY)
+@pytest.mark.parametrize("without", one_of(2, FORWARD_ONLY))
 def test_what_was_compiled_for_training_runs_without_gradients_and_saves_nothing(
     trained: Trained, without: Callable[[], contextlib.AbstractContextManager[None]]
 ) -> None:
@@ -250,7 +250,10 @@ class Attending(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    "kind", [lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), Attending]
+    "kind",
+    with_others(
+        [lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)], [Attending]
+    ),
 )
 def test_the_fast_path_of_attention_in_eval_mode_is_no_other_result(
     kind: Callable[[], torch.nn.Module],
@@ -263,6 +266,7 @@ def test_the_fast_path_of_attention_in_eval_mode_is_no_other_result(
     assert torch.backends.mha.get_fastpath_enabled()
 
 
+@in_exhaustive_runs
 def test_with_a_padding_mask_the_fast_path_computes_less_and_is_refused() -> None:
     """Without gradients torch.nn gives zeros for the padding, with them numbers. torch 2.11 cannot
     trace that, and says why.
@@ -380,7 +384,7 @@ CHANGES = [one_more_thread, another_precision, without_autocast_cache, another_d
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", one_of(2, CHANGES))
 def test_a_state_that_changes_nothing_about_the_result_is_no_reason_to_refuse(
     trained: Trained, change: Callable[[], None]
 ) -> None:

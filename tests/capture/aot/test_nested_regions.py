@@ -24,7 +24,7 @@ from fx_explorer.overview.outline import outline
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 region = torch.compiler.nested_compile_region
 
@@ -189,7 +189,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dynamic", with_others([None], [True]))
 def test_each_region_has_its_own_graphs_and_the_graph_around_it_its_own(
     recorded: Record, dynamic: bool | None
 ) -> None:
@@ -259,7 +259,7 @@ def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
             assert artifact.title.endswith(label or "fusion")
 
 
-PROGRAMS = with_others([region_in_region, branches, checkpointed, two_regions], [own_function])
+PROGRAMS = with_others([region_in_region, branches], [checkpointed, two_regions, own_function])
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -283,6 +283,7 @@ def test_every_node_is_linked_to_the_line_it_came_from(
     assert checked > 60
 
 
+@in_exhaustive_runs
 def test_two_regions_with_the_same_operations_are_told_apart(recorded: Record) -> None:
     reader = recorded(two_regions).reader
     assert sorted((use.label, use.calls) for use in region_uses(reader)) == [

@@ -20,6 +20,7 @@ from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import in_exhaustive_runs
 
 
 class Net(nn.Module):
@@ -108,6 +109,7 @@ def test_a_checkpoint_of_the_program_is_the_reason(tmp_path: Path) -> None:
         }
 
 
+@in_exhaustive_runs
 def test_a_budget_of_0_saves_nothing_that_is_computed_and_makes_no_cut(
     tmp_path: Path, reader: SessionReader
 ) -> None:

@@ -15,6 +15,7 @@ from fx_explorer.model import Artifact, Compilation, Failure, Graph, Kernel, Nod
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record
+from tests.exhaustive import in_exhaustive_runs
 
 
 class Neighbours(torch.nn.Module):
@@ -192,6 +193,7 @@ def test_a_kernel_computes_nodes_of_its_region_only(trained: Trained) -> None:
         assert f'"{names[direction, subgraph]}"' in annotated
 
 
+@in_exhaustive_runs
 def test_inference_is_compiled_by_region_too(tmp_path: Path) -> None:
     def program(compile: Callable[[Any], Any]) -> None:
         with torch.no_grad():

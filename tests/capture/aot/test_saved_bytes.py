@@ -20,7 +20,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.aot.test_nested_regions import Net
 from tests.capture.recorded import Compile, failures, record
-from tests.exhaustive import in_exhaustive_runs
+from tests.exhaustive import in_exhaustive_runs, one_of
 
 
 class Kept(NamedTuple):
@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_of(2, CASES))
 def test_storages_are_counted_once_and_whole(tmp_path: Path, name: str) -> None:
     """Without Inductor, whose code would have to be built: AOTAutograd's graphs run as they are."""
     function, inputs = CASES[name]

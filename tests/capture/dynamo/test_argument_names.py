@@ -20,6 +20,7 @@ from fx_explorer.model import Compilation
 from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import in_exhaustive_runs
 
 
 def handing_on(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,6 +79,7 @@ def checked(reader: SessionReader) -> set[str]:
     }
 
 
+@in_exhaustive_runs
 def test_a_model_of_transformers_called_without_names(tmp_path: Path) -> None:
     from transformers import BertConfig, BertModel  # takes each process of the tests 4 s
 

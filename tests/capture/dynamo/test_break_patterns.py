@@ -25,7 +25,7 @@ from tests.capture.dynamo import break_patterns
 from tests.capture.dynamo.break_patterns import PATTERNS
 from tests.capture.dynamo.reported import Line, heard_breaks, line_of, read_breaks
 from tests.capture.recorded import failures, record
-from tests.exhaustive import one_of, with_others
+from tests.exhaustive import in_exhaustive_runs, one_of, with_others
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "sample_models").glob("*.py"))
@@ -90,7 +90,7 @@ def pattern(name: str) -> Callable[[Compile], object]:
 Runs = Callable[[str, Callable[[Compile], object]], Run]
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", one_of(2, PATTERNS))
 def test_the_lines_of_a_pattern_are_those_of_torchs_records(name: str, run: Runs) -> None:
     done = run(name, pattern(name))
     assert done.lines
@@ -211,7 +211,7 @@ def run_sample(path: Path, compile_: Compile) -> None:
     compile_(function)(*arguments, **options)
 
 
-@pytest.mark.parametrize("path", one_of(2, SAMPLES), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_of(4, SAMPLES), ids=lambda path: path.stem)
 def test_the_lines_of_a_sample_are_those_of_torchs_records(
     path: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +220,7 @@ def test_the_lines_of_a_sample_are_those_of_torchs_records(
     assert break_lines(done.session) == done.lines
 
 
+@in_exhaustive_runs
 def test_a_capture_has_the_lines_of_the_log_torch_wrote_beside_it(
     tmp_path: Path, capture_environment: dict[str, str]
 ) -> None:

@@ -35,6 +35,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import failures
+from tests.exhaustive import one_of
 
 torchs_debugger = pytest.importorskip(
     "torch._dynamo.bytecode_debugger", reason="this release has none"
@@ -218,7 +219,7 @@ def trace_opcodes(found: Recorded) -> Seen:
     return seen
 
 
-@pytest.mark.parametrize(("function", "args"), PROGRAMS)
+@pytest.mark.parametrize(("function", "args"), one_of(2, PROGRAMS))
 def test_results_are_those_of_an_unrecorded_run(
     stepped: Stepped, function: Callable[..., object], args: Any
 ) -> None:
@@ -229,7 +230,7 @@ def test_results_are_those_of_an_unrecorded_run(
     assert sys.gettrace() is None or "fx_explorer" not in str(sys.gettrace())
 
 
-@pytest.mark.parametrize(("function", "args"), PROGRAMS)
+@pytest.mark.parametrize(("function", "args"), one_of(2, PROGRAMS))
 def test_steps_and_variables_are_those_that_python_s_own_tracing_shows(
     stepped: Stepped, function: Callable[..., object], args: Any
 ) -> None:

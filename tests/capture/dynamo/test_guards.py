@@ -20,6 +20,7 @@ from fx_explorer.model import Artifact, Guard, GuardCheck, Metric
 from fx_explorer.session import SessionReader
 from tests.capture.dynamo.asking import Asking, asking
 from tests.capture.recorded import record
+from tests.exhaustive import with_others
 
 SCALE = 2.0
 
@@ -202,7 +203,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dynamic", with_others([None], [True]))
 def test_the_guards_say_what_running_it_then_does(
     tmp_path: Path, other: tuple[Any, ...], dynamic: bool | None
 ) -> None:

@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader, schema
 from fx_explorer.torch_texts.reports import what_failed
 from tests.capture.recorded import Compile, failures, record
 from tests.conftest import OpenedReader
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 Program = Callable[[Compile], None]
 
@@ -109,7 +109,7 @@ def rows(reader: SessionReader) -> int:
     return sum(reader.count(row_type) for row_type in counted)
 
 
-@pytest.mark.parametrize("program", with_others([functions, shapes], [keys, texts]))
+@pytest.mark.parametrize("program", with_others([shapes], [functions, keys, texts]))
 def test_twice_as_many_recompiles_are_twice_as_many_rows(
     tmp_path: Path, program: Callable[[int], Program]
 ) -> None:
@@ -136,6 +136,7 @@ def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path, twenty: 
     assert (forty.stat().st_size - twenty.path.stat().st_size) / 20 < 7_000
 
 
+@in_exhaustive_runs
 def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(
     tmp_path: Path,
 ) -> None:

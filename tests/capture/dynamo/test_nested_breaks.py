@@ -20,7 +20,7 @@ from fx_explorer.instruments.guards.guard_tree import guard_groups
 from fx_explorer.instruments.memory.saved_values import saved_values, user_names
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, one_of, with_others
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch._dynamo.config, "nested_graph_breaks"), reason="torch has no such option"
@@ -130,7 +130,7 @@ def crossing_bytes(function: Callable[..., torch.Tensor]) -> list[int]:
     return list(crossing.values())
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
+@pytest.fixture(scope="module", params=one_of(2, PROGRAMS))
 def run(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[SessionReader, Callable[..., torch.Tensor], set[str]]]:
@@ -188,6 +188,7 @@ def test_no_name_on_screen_is_one_of_dynamos_lists(
     }  # fmt: skip
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize("nested", with_others([True], [False]))
 def test_parameters_that_a_graph_holds_are_told_as_those_that_it_takes(
     tmp_path: Path, nested: bool

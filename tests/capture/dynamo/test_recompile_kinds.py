@@ -22,6 +22,7 @@ from fx_explorer.capture.dynamo.failed_guards import MOST_NAMED, keys_change
 from fx_explorer.capture.recording.described import described
 from fx_explorer.instruments.recompiles.causes import causes
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import one_of
 
 X, Y = torch.ones(4), torch.ones(4)
 
@@ -347,7 +348,7 @@ CASES: dict[str, tuple[Program, Told]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", one_of(2, CASES))
 def test_a_guard_that_fails_is_told_with_name_line_values_and_remedy(
     tmp_path: Path, case: str
 ) -> None:

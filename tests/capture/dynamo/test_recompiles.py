@@ -22,6 +22,7 @@ from fx_explorer.model import Compilation, Recompile
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import one_of
 
 SCALE = 2.0
 
@@ -204,7 +205,9 @@ def recorded(
         reader.close()
 
 
-by_program = pytest.mark.parametrize("program", CHANGES, ids=lambda program: program.__name__)
+by_program = pytest.mark.parametrize(
+    "program", one_of(2, CHANGES), ids=lambda program: program.__name__
+)
 
 
 @by_program

@@ -15,6 +15,7 @@ from torch import nn
 from fx_explorer import model
 from fx_explorer.capture.dynamo.returned_storages import PythonReferences, storage_of, tensors_in
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import in_exhaustive_runs
 
 
 class Watched(nn.Module):
@@ -59,6 +60,7 @@ def step(network: Watched, compiled: Any) -> list[list[bool]]:
     return network.alive
 
 
+@in_exhaustive_runs
 def test_values_that_cross_breaks_live_as_long_as_without_recording(tmp_path: Path) -> None:
     torch._dynamo.reset()
     bare = Watched()

@@ -18,7 +18,7 @@ from fx_explorer.capture.inductor.kernel_rows import LoweredKernels, library_cal
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.model.library_call import Layout, LibraryCall
 from tests.capture.lowering import fresh_compiler
-from tests.exhaustive import one_of
+from tests.exhaustive import in_exhaustive_runs, one_of
 
 
 def convolutions() -> Callable[[], object]:
@@ -121,6 +121,7 @@ def test_nothing_is_noted_unless_it_is_asked_for() -> None:
     assert {call for call, _ in library_calls(lowered(convolutions))} == {None}
 
 
+@in_exhaustive_runs
 def test_calls_that_differ_in_their_buffers_only_by_name_stay_apart_and_go_through_a_pipe() -> None:
     for call, _ in library_calls(lowered(convolutions, notes_library_calls=True)):
         assert call is not None

@@ -15,6 +15,7 @@ import pytest
 
 from fx_explorer.model import Artifact, Kernel, KernelBuild, LineNode, Node
 from fx_explorer.session import SessionReader
+from tests.exhaustive import in_exhaustive_runs
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or shutil.which("g++") is None,
@@ -163,6 +164,7 @@ def test_the_library_is_among_the_choices_and_nothing_of_it_can_be_built(read: R
     assert all(row.state == "built" and not row.levels and not row.is_picked for row in libraries)
 
 
+@in_exhaustive_runs
 def test_what_inductor_generates_is_the_same_when_no_choice_is_asked_for(read: Read) -> None:
     def generated(reader: SessionReader) -> list[str]:
         return [reader.text(row.text) for row in reader.rows(Artifact, kind="output_code")]

@@ -13,6 +13,7 @@ from fx_explorer.capture.stepping.custom_pass import apply_pass, load_pass
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.errors import PassProblem
 from tests.capture.lowering import fresh_compiler
+from tests.exhaustive import in_exhaustive_runs
 
 
 def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -97,6 +98,7 @@ def test_a_pass_changes_a_copy_whose_new_node_has_a_value(
     assert str(new.meta[key].shape) == str(old.meta[key].shape)
 
 
+@in_exhaustive_runs
 def test_inductor_compiles_the_edited_graph(tmp_path: Path) -> None:
     from torch._inductor import compile_fx as module
 

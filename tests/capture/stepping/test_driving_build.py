@@ -15,6 +15,7 @@ from torch import nn
 from fx_explorer.model import Changes, Command, Compilation, Direction, Failure, Gate, PassFile
 from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Driven, Given, drive
 from tests.capture.stepping.test_driving_passes import ATEN, SWAP
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 LAZY = STEPS[: INDUCTORS_GATES.index("output_code") + 2]
 """To the first gate in the backward after its partition."""
@@ -87,7 +88,7 @@ def test_aborted_in_the_backward_the_rest_stays_at_hand(straight: Driven, tmp_pa
     assert result.codes("0/0~1") == straight.codes()
 
 
-@pytest.mark.parametrize("kind", ["skip", "again"])
+@pytest.mark.parametrize("kind", with_others(["skip"], ["again"]))
 def test_a_backward_that_runs_cannot_be_left_for_another_variant(
     straight: Driven, tmp_path: Path, kind: str
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_backward_that_runs_cannot_be_left_for_another_variant(
     assert len(gradients(result)) == 2
 
 
+@in_exhaustive_runs
 def test_the_settings_of_a_variant_hold_in_its_backward(straight: Driven, tmp_path: Path) -> None:
     scalar = Command("again", gate="dynamo", changes=Changes({"inductor.cpp.simdlen": 0}))
     result = driven(tmp_path, scalar, Command("go"), pause="step")
@@ -159,7 +161,7 @@ def raised_by(call: Callable[[], object]) -> BaseException:
     return raised.value
 
 
-@pytest.mark.parametrize("kind", ["set", "again"])
+@pytest.mark.parametrize("kind", with_others(["set"], ["again"]))
 def test_a_backend_that_fails_in_place_gives_the_program_torchs_error(
     tmp_path: Path, kind: str
 ) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from fx_explorer.model import Changes, Command, Compilation, Guard, Mark, Pause, Symbol
 from fx_explorer.model.protocol import CommandKind
 from tests.capture.stepping.driving import STEPS, Broken, Driven, WithNorm, drive
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 
 DYNAMIC = Changes({"compile.dynamic": True})
 ANEW = Command("again", gate="dynamo", changes=DYNAMIC)
@@ -42,7 +42,7 @@ def with_norm(tmp_path_factory: pytest.TempPathFactory) -> Driven:
     return drive(path, model=WithNorm, dynamic=True)
 
 
-@pytest.mark.parametrize("steps", [0, 4])
+@pytest.mark.parametrize("steps", with_others([0], [4]))
 def test_other_dynamic_shapes_at_a_gate_have_dynamo_begin_anew(
     asked_for: Driven, tmp_path: Path, steps: int
 ) -> None:
@@ -68,6 +68,7 @@ def test_torchs_settings_are_afterwards_as_they_were(tmp_path: Path) -> None:
     )
 
 
+@in_exhaustive_runs
 def test_variants_of_what_was_captured_before_keep_its_name(tmp_path: Path) -> None:
     again = Command("again", gate="dynamo")
     driven = drive(
@@ -106,7 +107,7 @@ def test_set_at_a_gate_they_hold_from_the_next_frame_on(tmp_path: Path) -> None:
     assert any(".size()[0]" in source for source in symbols(driven, second))
 
 
-@pytest.mark.parametrize("pause", ["", "dynamo"])
+@pytest.mark.parametrize("pause", with_others([""], ["dynamo"]))
 def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, pause: Pause) -> None:
     kinds: tuple[CommandKind, ...] = ("again", "set")
     commands = [Command(kind, gate="dynamo", changes=DYNAMIC) for kind in kinds]
@@ -120,12 +121,16 @@ def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, pause: Pause) 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        Command("again", gate="joint", changes=DYNAMIC),
-        Command(
-            "again", gate="dynamo", changes=DYNAMIC.plus(Changes(marks=(Mark("up", module="up"),)))
-        ),
-    ],
+    with_others(
+        [Command("again", gate="joint", changes=DYNAMIC)],
+        [
+            Command(
+                "again",
+                gate="dynamo",
+                changes=DYNAMIC.plus(Changes(marks=(Mark("up", module="up"),))),
+            )
+        ],
+    ),
 )
 def test_what_does_not_go_with_a_new_graph_is_refused_at_the_gate(
     tmp_path: Path, command: Command
@@ -141,6 +146,7 @@ def marked_dynamic() -> tuple[torch.Tensor, ...]:
     return (x,)
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize(
     ("how", "model"),
     with_others(

@@ -26,7 +26,7 @@ from fx_explorer.model import (
     PassFile,
 )
 from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Driven, Given, drive
-from tests.exhaustive import one_of
+from tests.exhaustive import in_exhaustive_runs, one_of
 
 SWAP = """import torch
 
@@ -71,7 +71,7 @@ def edits(driven: Driven, name: str) -> list[tuple[Gate | None, Direction]]:
     ]
 
 
-@pytest.mark.parametrize("gate", one_of(3, SWAPS))
+@pytest.mark.parametrize("gate", one_of(6, SWAPS))
 def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(
     gate: Gate, tmp_path: Path
 ) -> None:
@@ -129,6 +129,7 @@ def test_before_and_after_a_pass_are_kept(tmp_path: Path) -> None:
     assert "torch.ops.aten.sinh" in result.reader.text(edit.text)
 
 
+@in_exhaustive_runs
 def test_a_pass_applied_at_a_gate_belongs_to_the_variant(tmp_path: Path) -> None:
     here = Command("pass", changes=Changes(passes=(swap(tmp_path, "joint"),)))
     result = driven(
@@ -138,6 +139,7 @@ def test_a_pass_applied_at_a_gate_belongs_to_the_variant(tmp_path: Path) -> None
     assert ".sinh()" in result.codes("0/0~1")["forward"]
 
 
+@in_exhaustive_runs
 def test_a_file_that_is_given_again_takes_the_place_of_what_it_did(tmp_path: Path) -> None:
     one = swap(tmp_path, "joint")
 
@@ -190,6 +192,7 @@ REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
 }
 
 
+@in_exhaustive_runs
 def test_a_pass_that_cannot_be_applied_for_another_variant_is_refused_before_it_begins(
     tmp_path: Path,
 ) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 
 from fx_explorer.model import Changes, Command, Compilation, Mark
 from tests.capture.stepping.driving import Driven, Given, drive
+from tests.exhaustive import in_exhaustive_runs
 
 SOURCE = """import torch
 from torch import nn
@@ -97,6 +98,7 @@ def test_at_a_gate_the_compile_goes_on_with_what_was_captured(file: Path) -> Non
     assert result.variant("0/0").status == "ok"
 
 
+@in_exhaustive_runs
 def test_a_deferred_compile_waits_until_the_file_is_put_back(file: Path) -> None:
     result = driven(
         file, after(edit(file), Command("go")), after(restore(file), Command("go")), pause="dynamo"
@@ -115,6 +117,7 @@ def test_lines_are_marked_in_the_source_that_was_captured(file: Path) -> None:
     assert 'region "up"' in result.said("done")[0]
 
 
+@in_exhaustive_runs
 def test_a_file_that_was_only_touched_or_was_not_read_is_no_obstacle(file: Path) -> None:
     (file.parent / "other.py").write_text("1")
     result = driven(

@@ -18,7 +18,7 @@ from torch._inductor.graph import GraphLowering
 from fx_explorer.capture.stepping.after_the_program import NOT_RAISED
 from fx_explorer.model import Changes, Command, Compilation, Failure, Gate, Graph, PassFile
 from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Broken, Driven, Given, drive
-from tests.exhaustive import one_of, with_others
+from tests.exhaustive import in_exhaustive_runs, one_of, with_others
 
 AT: list[tuple[Gate, int]] = [(gate, position) for position, gate in enumerate(INDUCTORS_GATES)]
 """Gate → how many steps lead to it."""
@@ -42,7 +42,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
     return driven(tmp_path_factory.mktemp("straight"))
 
 
-@pytest.mark.parametrize(("gate", "steps"), one_of(3, AT))
+@pytest.mark.parametrize(("gate", "steps"), one_of(6, AT))
 def test_aborted_at_any_gate_the_same_variant_can_be_compiled_again(
     straight: Driven, tmp_path: Path, gate: Gate, steps: int
 ) -> None:
@@ -59,7 +59,7 @@ def test_aborted_at_any_gate_the_same_variant_can_be_compiled_again(
     assert result.codes("0/0~1") == straight.codes()
 
 
-@pytest.mark.parametrize("kind", ["abort", "skip"])
+@pytest.mark.parametrize("kind", with_others(["abort"], ["skip"]))
 def test_a_variant_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(
     tmp_path: Path, kind: Any
 ) -> None:
@@ -122,6 +122,7 @@ def test_what_cannot_be_done_at_a_gate_is_refused_and_the_gate_stays(tmp_path: P
     assert [row.status for row in result.reader.rows(Compilation)] == ["ok"]
 
 
+@in_exhaustive_runs
 def test_what_makes_no_sense_when_the_program_has_ended_is_refused(tmp_path: Path) -> None:
     senseless = [Command(kind) for kind in ("go", "abort", "mark", "step", "skip", "pass")]
     result = driven(tmp_path, *senseless, Command("again", gate="joint"))
@@ -210,6 +211,7 @@ def test_a_compiler_that_misbehaves_is_told_and_another_variant_works(
     assert result.codes(last.name) == straight.codes()
 
 
+@in_exhaustive_runs
 def test_another_variant_at_the_first_pause_is_in_use_and_the_other_graphs_follow(
     tmp_path: Path,
 ) -> None:

@@ -173,6 +173,7 @@ def test_nothing_of_it_is_recorded_but_the_times(
     assert kinds == [(variant, what, "cpu") for variant in (first, eager) for what in both]
 
 
+@in_exhaustive_runs
 def test_inspecting_goes_on_after_it(tmp_path: Path, watched: Watched, built: list[str]) -> None:
     driven = drive(
         tmp_path / "s.fxs", [measure(), lambda: built.clear() or Command("again", gate="dynamo")]
@@ -181,6 +182,7 @@ def test_inspecting_goes_on_after_it(tmp_path: Path, watched: Watched, built: li
     assert built == []
 
 
+@in_exhaustive_runs
 def test_a_median_is_found_without_timing_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]
 ) -> None:
@@ -215,6 +217,7 @@ def test_the_comparison_and_the_report_say_what_was_measured(
     }
 
 
+@in_exhaustive_runs
 def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]
 ) -> None:
@@ -230,6 +233,7 @@ def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
     assert driven.codes("0/0~1") == driven.codes()
 
 
+@in_exhaustive_runs
 def test_a_variant_that_was_left_cannot_be_measured(tmp_path: Path) -> None:
     driven = drive(
         tmp_path / "s.fxs",
@@ -246,6 +250,7 @@ def test_while_something_is_compiled_nothing_is_measured(tmp_path: Path) -> None
     assert "once the program has ended" in deferred.said("refused")[0]
 
 
+@in_exhaustive_runs
 def test_a_variant_is_not_measured_with_options_that_were_set_after_it(tmp_path: Path) -> None:
     later = Command("set", changes=Changes(settings={"inductor.max_fusion_size": 3}))
     driven = drive(tmp_path / "s.fxs", [later, measure()])
@@ -253,6 +258,7 @@ def test_a_variant_is_not_measured_with_options_that_were_set_after_it(tmp_path:
     assert not driven.reader.rows(Measurement)
 
 
+@in_exhaustive_runs
 def test_each_graph_of_a_broken_program_is_measured_by_its_name(
     tmp_path: Path, watched: Watched, built: list[str]
 ) -> None:
@@ -264,6 +270,7 @@ def test_each_graph_of_a_broken_program_is_measured_by_its_name(
     assert "9/9" in driven.said("refused")[-1]
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize("gate", with_others(["post_grad"], ["dynamo"]))
 def test_a_pass_of_the_variant_is_in_what_is_measured(
     tmp_path: Path, watched: Watched, built: list[str], gate: Gate
@@ -292,6 +299,7 @@ def test_a_pass_of_the_variant_is_in_what_is_measured(
         assert sorted(set(built)) != sorted(set(sources_of(driven, "0/0")))
 
 
+@in_exhaustive_runs
 def test_a_busy_machine_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched, built: list[str]
 ) -> None:

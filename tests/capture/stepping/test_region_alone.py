@@ -246,6 +246,7 @@ def test_what_runs_eagerly_is_the_same_whichever_region_was_lowered_again(driven
         assert eager.left == eager.right != "0"
 
 
+@in_exhaustive_runs
 def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:
     """At the backward's partition the forward is compiled, and nothing of the backward is there to
     be given again.
@@ -278,6 +279,7 @@ def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(driven: Dr
     )
 
 
+@in_exhaustive_runs
 def test_without_regional_inductor_the_answer_says_how_to_get_regions(tmp_path: Path) -> None:
     asked = drive(
         tmp_path / "s.fxs", [*STEPS[:5], alone("up"), Command("go")], pause="step", model=Regions

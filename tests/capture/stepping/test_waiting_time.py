@@ -59,6 +59,7 @@ def outermost(driven: Driven, variant: str) -> list[str]:
     ]
 
 
+@in_exhaustive_runs
 def test_another_variant_at_the_end_adds_nothing_to_the_time_of_the_first(tmp_path: Path) -> None:
     alone = drive(tmp_path / "alone.fxs")
     driven = drive(

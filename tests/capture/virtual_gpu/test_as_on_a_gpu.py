@@ -14,6 +14,7 @@ from fx_explorer.capture.virtual_gpu.operators import AttentionArguments, Backen
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
+from tests.exhaustive import in_exhaustive_runs
 from tests.worker.capturing import Ended
 
 Opened = Callable[[Ended], SessionReader]
@@ -151,6 +152,7 @@ def test_a_mask_becomes_what_cudnn_takes(moved: Ended, opened: Opened) -> None:
     assert any("-65504.0" in node.arguments for node in nodes)
 
 
+@in_exhaustive_runs
 @needs_triton
 def test_an_lstm_on_cuda_gets_its_first_values_and_runs_between_graphs(
     for_gpu: ForGpu, opened: Opened

@@ -17,6 +17,7 @@ from fx_explorer.overview.device_facts import made_on_the_cpu
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton
+from tests.exhaustive import in_exhaustive_runs
 
 pytestmark = needs_triton
 
@@ -219,6 +220,7 @@ def test_what_torch_decides_while_it_compiles_a_program_on_the_cpu(
         assert device_copies(reader) == []
 
 
+@in_exhaustive_runs
 def test_what_functions_and_containers_hold_stays_on_the_cpu_too(
     for_gpu: ForGpu, tmp_path: Path
 ) -> None:

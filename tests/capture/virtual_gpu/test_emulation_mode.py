@@ -19,7 +19,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.worker.capturing import Ended
 
 Opened = Callable[[Ended], SessionReader]
@@ -64,6 +64,7 @@ def test_programs_that_say_cuda_or_have_kernels_of_their_own_are_compiled(
     }
 
 
+@in_exhaustive_runs
 @needs_triton
 def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_size_by_its_values_ends_the_program(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
@@ -92,6 +93,7 @@ def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_size_by_its_valu
     assert {row.direction for row in opened(ended).rows(model.Kernel)} == {"forward", "backward"}
 
 
+@in_exhaustive_runs
 @needs_triton
 def test_numbers_read_off_tensors_without_content_go_through_what_scripts_do_with_numbers(
     for_gpu: ForGpu, opened: Opened
@@ -231,6 +233,7 @@ torch.compile(net, dynamic=True)(torch.randn(5, 3, 32, 32, device="DEVICE"))
 """
 
 
+@in_exhaustive_runs
 @needs_triton
 @pytest.mark.parametrize(
     ("device", "feeding"), with_others([("cuda", "fake")], [("cpu", "transplant")])

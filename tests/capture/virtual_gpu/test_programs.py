@@ -144,6 +144,7 @@ def test_values_are_real_while_the_program_runs_on_the_cpu(
     assert resumed
 
 
+@in_exhaustive_runs
 def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opened: Opened) -> None:
     names = with_others(["llama"], ["vit"])
     ended = for_gpu(MODELS, "h100", as_script=True, arguments=tuple(names))
@@ -157,6 +158,7 @@ def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opene
         assert found.to_source >= 0.9 * found.nodes
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize(
     "options",
     with_others([{"mode": "reduce-overhead"}], [{"backend": "regional_inductor"}]),

@@ -9,6 +9,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton
+from tests.exhaustive import in_exhaustive_runs
 
 pytestmark = needs_triton
 
@@ -163,6 +164,7 @@ with torch.no_grad():
 """Graphs with other graphs in them, and graphs with modules."""
 
 
+@in_exhaustive_runs
 def test_graphs_in_graphs_and_modules_in_graphs_are_compiled_for_the_gpu(
     for_gpu: ForGpu, tmp_path: Path
 ) -> None:

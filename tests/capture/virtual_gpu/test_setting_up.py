@@ -231,6 +231,7 @@ def test_two_processes_that_start_with_an_empty_cache_both_load_it(cache: Path) 
     assert len(list(cache.iterdir())) == 1
 
 
+@in_exhaustive_runs
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_half_a_file_is_built_again(cache: Path) -> None:
     library = shim.built(TORCH, shim.compiler())

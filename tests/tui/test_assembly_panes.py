@@ -18,6 +18,7 @@ from fx_explorer.tui.panes.assembly import columns_of
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import NAMES, sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED
+from tests.exhaustive import in_exhaustive_runs
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_below import FakeBuilds
 
@@ -91,6 +92,7 @@ async def test_operands_stand_below_each_other_and_no_address_is_shown(
         assert len(fmul) == 1
 
 
+@in_exhaustive_runs
 async def test_columns_are_laid_out_again_when_the_pane_is_resized(
     encoded: Path, open_app: OpenApp
 ) -> None:
@@ -123,6 +125,7 @@ async def test_directives_are_one_row_that_enter_opens(encoded: Path, open_app: 
         assert pane.place == place
 
 
+@in_exhaustive_runs
 async def test_a_find_looks_into_folded_directives(encoded: Path, open_app: OpenApp) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         pane = await below(driver, "ptx")
@@ -149,6 +152,7 @@ async def test_a_key_shows_addresses_and_control_bits_and_hides_them(
         assert driver.screen == before
 
 
+@in_exhaustive_runs
 async def test_a_pane_without_control_bits_says_so(
     encoded: Path, open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -165,6 +169,7 @@ async def test_a_pane_without_control_bits_says_so(
         assert any("has no machine words" in notice.message for notice in driver.app._notifications)
 
 
+@in_exhaustive_runs
 async def test_a_line_of_the_triton_source_adds_up_its_instructions(
     encoded: Path, open_app: OpenApp
 ) -> None:

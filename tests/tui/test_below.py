@@ -19,6 +19,7 @@ from fx_explorer.tui.content import inspect
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
 from tests.analysis.kernel_ir.samples import Sample, dump, sample
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -205,7 +206,7 @@ async def test_a_node_lights_up_its_instructions_in_every_pane(
 
 
 @pytest.mark.parametrize(
-    ("several", "told"), [(True, "2 kernels compute what was selected"), (False, "")]
+    ("several", "told"), with_others([(True, "2 kernels compute what was selected")], [(False, "")])
 )
 async def test_that_several_kernels_compute_a_node_is_said(
     below_of: BelowOf, open_app: OpenApp, several: bool, told: str
@@ -249,7 +250,7 @@ def _add_second_kernel(written: Written) -> None:
         writer.add_all(dataclasses.replace(row, artifact=artifact, call=call) for row in rows)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_below_a_kernel_the_footer_and_the_help_begin_with_the_key_to_the_next_level(
     below_of: BelowOf, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
@@ -286,6 +287,7 @@ async def test_an_instruction_lights_up_the_line_and_the_node_it_is_from(
         assert any("from line" in line for line in driver.screen.splitlines()[-3:])
 
 
+@in_exhaustive_runs
 async def test_lines_that_only_say_where_others_are_from_are_left_out(
     below_of: BelowOf, open_app: OpenApp
 ) -> None:
@@ -304,6 +306,7 @@ async def test_lines_that_only_say_where_others_are_from_are_left_out(
         assert whole[number - 1] == numbered.line_text(last).expandtabs(4)
 
 
+@in_exhaustive_runs
 async def test_a_second_look_asks_no_builder(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
@@ -332,6 +335,7 @@ async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(
         await driver.until(lambda: pane_of(driver, "sass").document)
 
 
+@in_exhaustive_runs
 async def test_what_ptxas_said_is_shown_in_the_pane(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     below.builds.error = (
@@ -354,6 +358,7 @@ async def test_why_nothing_can_be_built_is_shown_in_the_pane(
         await driver.until(lambda: "No module named 'triton'" in said(driver, "sass"))
 
 
+@in_exhaustive_runs
 async def test_at_80_columns_the_levels_are_tabs(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(80, 24)) as driver:
@@ -379,6 +384,7 @@ async def test_three_panes_stand_side_by_side_at_200_columns_and_two_at_120(
             assert "ttgir" in [pane.slot for pane in driver.panes if pane.display]
 
 
+@in_exhaustive_runs
 async def test_what_is_shown_stays_while_the_focus_is_among_it(
     below_of: BelowOf, open_app: OpenApp
 ) -> None:
@@ -405,6 +411,7 @@ async def test_an_amd_gpu_has_amdgcn_instead(below_of: BelowOf, open_app: OpenAp
         assert "v_exp_f32" in shown(driver, "amdgcn")
 
 
+@in_exhaustive_runs
 async def test_any_level_can_be_chosen_for_a_pane(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
@@ -418,6 +425,7 @@ async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app
         assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
 
 
+@in_exhaustive_runs
 async def test_from_the_overview_the_first_kernel_is_opened(
     below_of: BelowOf, open_app: OpenApp
 ) -> None:
@@ -459,6 +467,7 @@ async def test_that_the_gpu_is_not_there_is_seen_at_80_columns(
 # configurations
 
 
+@in_exhaustive_runs
 async def test_every_configuration_stands_in_a_table_with_its_resources(
     below_of: BelowOf, open_app: OpenApp
 ) -> None:
@@ -507,6 +516,7 @@ async def test_escape_stops_the_compiling_of_configurations(
         await driver.until(lambda: "Cancelled" in driver.screen)
 
 
+@in_exhaustive_runs
 async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_there(
     below_of: BelowOf, open_app: OpenApp
 ) -> None:
@@ -548,6 +558,7 @@ async def test_the_passes_that_changed_something_are_told_apart_and_shown(
         assert driver.explorer.view == "kernels"
 
 
+@in_exhaustive_runs
 async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(
     below_of: BelowOf, open_app: OpenApp
 ) -> None:

@@ -24,6 +24,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from tests.analysis.kernel_ir.built_sessions import Written, write_choices, write_kernel
 from tests.analysis.kernel_ir.samples import sample
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_below import SOFTMAX, FakeBuilds, pane_of
@@ -97,6 +98,7 @@ async def test_the_source_of_the_chosen_configuration_is_shown_and_named(
         assert not notices(driver)
 
 
+@in_exhaustive_runs
 async def test_an_instruction_is_linked_to_that_source_and_to_the_node(
     template: Template, open_app: OpenApp
 ) -> None:
@@ -152,6 +154,7 @@ async def test_a_line_of_that_source_leads_down(template: Template, open_app: Op
         assert "st.global" in "".join(ptx.body.line_text(row) for row in ptx.body.marks)
 
 
+@in_exhaustive_runs
 async def test_in_the_kernels_own_code_the_levels_are_its_own_again(
     template: Template, open_app: OpenApp
 ) -> None:
@@ -195,6 +198,7 @@ def another(template: Template) -> model.Kernel:
     return kernel
 
 
+@in_exhaustive_runs
 async def test_the_list_stays_that_of_its_kernel_while_its_configurations_are_compiled(
     template: Template, another: model.Kernel, open_app: OpenApp
 ) -> None:
@@ -207,6 +211,7 @@ async def test_the_list_stays_that_of_its_kernel_while_its_configurations_are_co
         assert "another: its configurations" in driver.screen
 
 
+@in_exhaustive_runs
 async def test_escape_stops_what_the_second_of_two_kernels_asked_for(
     template: Template, another: model.Kernel, open_app: OpenApp
 ) -> None:
@@ -274,6 +279,7 @@ def test_without_the_gpu_it_is_said_that_the_pick_is_not_known(library_of: Chose
     assert [row.cells[1] for row in table.rows] == ["addmm", "bias_addmm"]
 
 
+@in_exhaustive_runs
 async def test_a_library_call_that_was_not_chosen_says_so_and_asks_no_builder(
     template: Template, open_app: OpenApp
 ) -> None:

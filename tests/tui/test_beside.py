@@ -20,6 +20,7 @@ from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import make_in_thread
 from fx_explorer.tui.content import long_work
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.held import LONG_S, Held
@@ -51,7 +52,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     holding.go_on.set()
 
 
-@pytest.mark.parametrize("kernels", [20, KERNELS])
+@pytest.mark.parametrize("kernels", with_others([20], [KERNELS]))
 async def test_a_large_table_is_made_in_another_thread_and_a_small_one_in_the_one_that_draws(
     kernels: int, open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ async def test_keys_are_answered_while_a_table_is_read(
     assert threading.get_ident() not in held.threads
 
 
+@in_exhaustive_runs
 async def test_escape_abandons_the_table_and_its_key_reads_it_again(
     hand: Hand, open_app: OpenApp, held: Held
 ) -> None:
@@ -120,6 +122,7 @@ async def test_a_table_that_cannot_be_read_is_told_and_the_app_goes_on(
         assert driver.explorer.view == "source"
 
 
+@in_exhaustive_runs
 async def test_another_session_that_comes_meanwhile_is_the_one_that_is_shown(
     hand: Hand, open_app: OpenApp, held: Held, tmp_path: Path
 ) -> None:
@@ -153,7 +156,7 @@ async def test_a_graph_is_written_while_its_rows_stay_and_the_cursor_goes_where_
     assert threading.get_ident() not in held.threads
 
 
-@pytest.mark.parametrize("keys", [("escape",), ("1", "2")])
+@pytest.mark.parametrize("keys", with_others([("escape",)], [("1", "2")]))
 async def test_escape_and_another_view_abandon_the_writing_of_a_graph(
     keys: tuple[str, ...], hand: Hand, open_app: OpenApp, held: Held
 ) -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from fx_explorer.cli import main
 from fx_explorer.tui.app import ExplorerApp
+from tests.exhaustive import with_others
 from tests.pt2.programs import save_relu
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture
 
-SIZES = [(80, 24), (120, 40)]
+SIZES = with_others([(80, 24)], [(120, 40)])
 
 
 class Made:
@@ -40,7 +41,7 @@ def asks(driver: Driver) -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("key", ["n", "enter", "escape"])
+@pytest.mark.parametrize("key", with_others(["n"], ["enter", "escape"]))
 async def test_nothing_is_loaded_before_the_user_agrees(
     open_app: OpenApp, tmp_path: Path, key: str, size: tuple[int, int]
 ) -> None:

@@ -13,11 +13,12 @@ import pytest
 from textual.widgets._toast import Toast
 
 from tests.conftest import Captured
+from tests.exhaustive import with_others
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40)]))
 async def test_a_message_covers_no_key_of_the_footer(
     hand: Hand, open_app: OpenApp, size: tuple[int, int]
 ) -> None:

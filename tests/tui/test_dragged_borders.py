@@ -8,6 +8,7 @@ import pytest
 
 from fx_explorer.tui.screens.views import LEAST_OUTLINE_CELLS
 from fx_explorer.tui.widgets.pane_border import LEAST_CELLS, move_border
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -67,6 +68,7 @@ async def test_dragged_panes_keep_their_shares_in_a_terminal_of_another_size(
         )
 
 
+@in_exhaustive_runs
 async def test_a_double_click_on_a_border_and_another_preset_share_evenly_again(
     hand: Hand, open_app: OpenApp
 ) -> None:
@@ -120,6 +122,7 @@ async def test_the_outline_is_dragged_and_stays_within_bounds(
         assert driver.explorer.facts.region.width > 0
 
 
+@in_exhaustive_runs
 async def test_the_border_above_a_detail_is_dragged_and_holds_for_the_next_row(
     hand: Hand, open_app: OpenApp
 ) -> None:

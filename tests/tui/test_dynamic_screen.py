@@ -19,6 +19,7 @@ from fx_explorer.instruments.dynamic.screen import DynamicScreen
 from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Told
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.trials.test_dynamic_in_words import fits, refused
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
@@ -79,7 +80,7 @@ async def open_screen(driver: Driver, *typed: str) -> None:
     await driver.settle()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40)]))
 async def test_each_way_is_shown_as_it_is_done_and_then_the_verdict(
     open_app: OpenApp, session: Path, size: tuple[int, int], copied: list[str]
 ) -> None:
@@ -139,6 +140,7 @@ async def test_escape_stops_the_trials_and_keeps_what_was_found(
         assert not isinstance(driver.app.screen, DynamicScreen)
 
 
+@in_exhaustive_runs
 async def test_what_was_found_is_still_there_when_it_is_asked_again(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -169,7 +171,7 @@ async def test_a_way_that_fails_and_trials_that_cannot_be_made_are_told(
         await driver.until(lambda: "it could not be tried: no space left" in messages(driver))
 
 
-@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("asked", with_others([True], [False]))
 async def test_a_script_is_not_tried(open_app: OpenApp, tmp_path: Path, asked: bool) -> None:
     """Whether it was asked to be run as one, or is one because it offers nothing to call."""
     trials = FakeTrials()

@@ -14,6 +14,7 @@ from fx_explorer.findings.every_kind import search
 from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.overview_pane import PageLayout, figure_lines
+from tests.exhaustive import with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_own_file import write_session
@@ -101,7 +102,7 @@ def rows(driver: Driver) -> list[str]:
     return driver.screen.splitlines()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_the_page_begins_with_the_worst_finding_and_says_which_keys_do_something(
     tmp_path: Path, open_app: OpenApp, size: tuple[int, int]
 ) -> None:

@@ -22,6 +22,7 @@ from fx_explorer.instruments.fixes.trial import Trial, Verdict
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.widgets.code_view import DiffView
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.figures import figures
 from tests.fixes import after
 from tests.fixing.test_dynamic_marks import VARYING
@@ -117,7 +118,7 @@ async def open_fixes(driver: Driver, title: str = "") -> FixScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40)]))
 async def test_the_fixes_of_a_break_are_listed_with_the_diff_of_the_one_under_the_cursor(
     open_app: OpenApp, session: Path, size: tuple[int, int]
 ) -> None:
@@ -215,6 +216,7 @@ async def test_on_a_small_terminal_a_long_verdict_and_the_key_that_answers_can_b
         assert "is kept beside it (.orig)" in driver.screen
 
 
+@in_exhaustive_runs
 async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -228,6 +230,7 @@ async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(
         await driver.until(lambda: "esc closes" in driver.screen)
 
 
+@in_exhaustive_runs
 async def test_the_key_that_writes_is_named_when_there_is_something_to_write(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -243,7 +246,7 @@ async def test_the_key_that_writes_is_named_when_there_is_something_to_write(
         await driver.until(lambda: "s writes it" in driver.screen)
 
 
-@pytest.mark.parametrize("verdict", ["refused", "not compared", "timed out"])
+@pytest.mark.parametrize("verdict", with_others(["refused"], ["not compared", "timed out"]))
 async def test_what_was_refused_or_not_compared_or_not_tried_is_not_written(
     open_app: OpenApp, session: Path, verdict: Verdict
 ) -> None:
@@ -283,6 +286,7 @@ async def test_a_trial_is_told_while_it_runs_and_stopped_by_escape(
         assert not isinstance(driver.app.screen, FixScreen)
 
 
+@in_exhaustive_runs
 async def test_the_cursor_moves_while_a_trial_runs_and_the_verdict_goes_to_the_fix_it_is_of(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -348,6 +352,7 @@ async def test_a_function_that_was_left_to_python_has_its_fixes_too(
         )
 
 
+@in_exhaustive_runs
 async def test_a_mark_changes_no_file(
     open_app: OpenApp, captured: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -373,6 +378,7 @@ async def test_a_single_break_has_no_row_for_all(open_app: OpenApp, session: Pat
         assert len(screen._fixes) == len(screen._offer.fixes)
 
 
+@in_exhaustive_runs
 async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -386,6 +392,7 @@ async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(
         assert driver.screen.count("✓ good") == 2  # in its row, and told
 
 
+@in_exhaustive_runs
 async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -435,6 +442,7 @@ async def test_a_session_that_cannot_be_tried_shows_its_fixes_and_says_why(
         assert "✓ good" not in driver.screen
 
 
+@in_exhaustive_runs
 async def test_a_saved_session_without_its_target_says_so_when_a_fix_is_tried(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -489,6 +497,7 @@ WITH_ITEM = "import torch\n\n\ndef f(x):\n    n = x.sum().item()\n    return x *
 SCALARS_HINT = "Set torch._dynamo.config.capture_scalar_outputs = True."
 
 
+@in_exhaustive_runs
 async def test_a_hint_of_torchs_says_how_the_trial_of_its_option_ended(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -509,6 +518,7 @@ async def test_a_hint_of_torchs_says_how_the_trial_of_its_option_ended(
         assert "Look" in lines[at + 2]
 
 
+@in_exhaustive_runs
 async def test_the_step_of_a_trials_worker_is_shown_while_it_runs(
     open_app: OpenApp, session: Path
 ) -> None:
@@ -531,7 +541,7 @@ async def test_the_step_of_a_trials_worker_is_shown_while_it_runs(
         await driver.until(lambda: "Inductor is fusing [0/0]" in driver.screen)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_nothing_of_the_screen_behind_is_seen_beside_the_dialog(
     open_app: OpenApp, session: Path, size: tuple[int, int]
 ) -> None:

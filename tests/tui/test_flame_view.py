@@ -15,9 +15,10 @@ from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.panes.around_table import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
 from tests.conftest import Captured
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.tui.conftest import Driver, OpenApp
 
-SIZES = [(80, 24), (120, 40), (200, 50)]
+SIZES = with_others([(80, 24)], [(120, 40), (200, 50)])
 
 MANY = 10_000
 
@@ -103,6 +104,7 @@ async def test_enter_on_a_line_goes_to_the_source(open_app: OpenApp, captured: C
         assert driver.explorer.linked.active.place.line == 14, "counted from 0"
 
 
+@in_exhaustive_runs
 async def test_a_click_on_a_block_goes_to_its_row(open_app: OpenApp, captured: Captured) -> None:
     async with open_app(captured("mlp"), size=(120, 40)) as driver:
         await driver.press("v", "w")
@@ -116,6 +118,7 @@ async def test_a_click_on_a_block_goes_to_its_row(open_app: OpenApp, captured: C
         assert row(driver).strip().startswith("Dynamo")
 
 
+@in_exhaustive_runs
 async def test_what_is_open_stays_open_while_the_session_grows_and_is_new_when_it_is_left(
     open_app: OpenApp, captured: Captured, tmp_path: Path
 ) -> None:
@@ -136,7 +139,7 @@ async def test_what_is_open_stays_open_while_the_session_grows_and_is_new_when_i
 
 @pytest.mark.parametrize(
     ("keys", "inside"),
-    [(("v", "w"), "tracing your Python code"), (("v", "k"), "operations a byte")],
+    with_others([(("v", "w"), "tracing your Python code")], [(("v", "k"), "operations a byte")]),
 )
 async def test_a_key_writes_the_picture_of_the_view(
     open_app: OpenApp, captured: Captured, tmp_path: Path, keys: tuple[str, str], inside: str
@@ -236,6 +239,7 @@ async def test_a_move_of_the_cursor_paints_only_the_lines_of_the_chart_that_diff
         assert differs <= set(painted) < set(range(len(after)))
 
 
+@in_exhaustive_runs
 async def test_ten_thousand_phases_can_be_walked_and_opened(
     open_app: OpenApp, tmp_path: Path
 ) -> None:

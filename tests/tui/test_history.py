@@ -12,6 +12,7 @@ from fx_explorer.client.history import History, Hold
 from fx_explorer.client.history_settings import HistorySettings
 from fx_explorer.instruments.diff.screen import DifferenceScreen
 from fx_explorer.tui.dialogs.choose import Chooser
+from tests.exhaustive import with_others
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
@@ -35,7 +36,7 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return kept
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_the_list_has_the_other_captures_of_the_project_newest_first(
     open_app: OpenApp, sessions: list[Path], size: tuple[int, int]
 ) -> None:

@@ -45,7 +45,7 @@ from tests.tui.test_fixes import write_session
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 ODD_SIZES = ((40, 10), (12, 4))
-KEYS_OF_A_RUN = 1_050
+KEYS_OF_A_RUN = rounds(500, exhaustive=1_050)
 LONGEST_BURST = 100
 SEEDS = range(rounds(1, exhaustive=4))
 """For each session. Sessions of other kinds begin at other sizes."""
@@ -206,7 +206,7 @@ async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(
         assert len(driver.app.screen_stack) == 3
 
 
-@pytest.mark.parametrize("gap_s", [0.0, 0.15])
+@pytest.mark.parametrize("gap_s", with_others([0.15], [0.0]))
 async def test_a_key_typed_while_a_dialog_opens_late_goes_into_it(
     tmp_path: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, gap_s: float
 ) -> None:
@@ -231,6 +231,7 @@ async def test_a_key_typed_while_a_dialog_opens_late_goes_into_it(
         assert isinstance(driver.app.screen, FixScreen)
 
 
+@in_exhaustive_runs
 async def test_keys_typed_behind_a_dialog_that_does_not_open_reach_the_screen_in_order(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +291,7 @@ async def test_keys_pass_where_no_second_dialog_follows(
         ends.set()
 
 
+@in_exhaustive_runs
 async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(
     hand: Hand, open_app: OpenApp
 ) -> None:

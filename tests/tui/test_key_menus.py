@@ -22,7 +22,7 @@ from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.keys import clashes
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
 from fx_explorer.tui.widgets.outline_tree import unfolded_to_fit
-from tests.exhaustive import with_others
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -182,6 +182,7 @@ def send(app: ExplorerApp, *keys: str) -> None:
         app._driver.send_message(events.Key(name, key if len(key) == 1 else None))
 
 
+@in_exhaustive_runs
 async def test_a_sequence_in_one_burst_reaches_its_command_and_what_comes_behind_its_dialog(
     hand: Hand, open_app: OpenApp
 ) -> None:
@@ -251,6 +252,7 @@ async def test_help_begins_with_the_keys_of_the_view(hand: Hand, open_app: OpenA
         assert driver.screen.index("fix: Show edits") < driver.screen.index("Moving")
 
 
+@in_exhaustive_runs
 async def test_a_small_terminal_has_one_line_of_heading(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
         for view in "3456789":

@@ -18,6 +18,7 @@ from fx_explorer.tui.content import inspect, long_work
 from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.dialogs import choose
 from fx_explorer.tui.dialogs.choose import Chooser
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 from tests.tui.held import Held
@@ -95,6 +96,7 @@ async def test_the_overview_of_a_large_session_is_read_beside_the_screen(
     assert len(held.threads) == 1, "nothing was written since: the facts are still true"
 
 
+@in_exhaustive_runs
 async def test_keys_typed_while_a_search_runs_choose_in_what_it_finds(
     hand: Hand, open_app: OpenApp, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +165,7 @@ async def test_a_long_list_is_searched_in_steps_with_the_same_answer(
         assert steps[0].value == -1, "a word of the name counts more than one of the detail"
 
 
+@in_exhaustive_runs
 async def test_a_long_answer_is_written_beside_the_screen(
     many_kernels: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from fx_explorer.session.ownership import remember_session
 from fx_explorer.tui.controllers.measurements import Measurements
 from fx_explorer.tui.panes.around_table import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
+from tests.exhaustive import with_others
 from tests.ledger.test_ledger_rows import CALL, US
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
@@ -47,7 +48,7 @@ def session_of(tmp_path: Path, ledger: Ledger | None = None, *, as_script: bool 
     return path
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_the_view_begins_with_the_answer_and_goes_down_to_every_step(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
@@ -101,7 +102,7 @@ async def test_a_script_is_not_called_again(open_app: OpenApp, tmp_path: Path) -
         await driver.until(lambda: "A script cannot be called again and again" in driver.screen)
 
 
-SIZES = [(80, 24), (120, 40), (200, 50)]
+SIZES = with_others([(80, 24)], [(120, 40), (200, 50)])
 
 CHART = Ledger(
     CALL,

@@ -17,6 +17,7 @@ from fx_explorer.tui.content import inspect
 from fx_explorer.tui.content.following import showable_documents, turned
 from fx_explorer.tui.panes.pane import Pane
 from tests.conftest import Captured, OpenedReader
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -47,12 +48,14 @@ async def test_a_pane_that_was_not_filled_yet_does_not_say_that_there_is_nothing
         assert pane.body.placeholder == "Reading …"
 
 
+@in_exhaustive_runs
 async def test_backward_preset_shows_forward_beside_backward(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("p", "b")
         assert titles(driver) == ["Forward · post-grad", "Backward · post-grad"]
 
 
+@in_exhaustive_runs
 async def test_joint_preset_shows_joint_forward_backward(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("p", "j")
@@ -339,6 +342,7 @@ async def test_the_footer_leads_to_the_backward_graph_where_there_is_one(
         assert "p b forward | backward" in driver.screen
 
 
+@in_exhaustive_runs
 async def test_without_a_backward_neither_footer_nor_help_names_its_key(
     captured: Captured, open_app: OpenApp
 ) -> None:

@@ -17,6 +17,7 @@ from fx_explorer.client.session_files import is_a_session
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.session import SessionWriter
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 
@@ -160,6 +161,7 @@ async def test_escape_cancels_when_pressed_twice_and_keeps_what_was_found(
         assert driver.explorer.reader.count(model.Graph) == 6
 
 
+@in_exhaustive_runs
 async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_from_the_screen(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -204,8 +206,8 @@ def unsaved(tmp_path: Path) -> FakeCapture:
     return capture
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("key", with_others(["q", "ctrl+c"], ["ctrl+q"]))
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40)]))
 async def test_quitting_asks_about_a_capture_that_is_not_saved_and_each_answer_is_one_key(
     open_app: OpenApp, unsaved: FakeCapture, tmp_path: Path, key: str, size: tuple[int, int]
 ) -> None:
@@ -364,6 +366,7 @@ async def test_capturing_again_keeps_the_place(open_app: OpenApp, tmp_path: Path
     assert captures[0].was_discarded
 
 
+@in_exhaustive_runs
 async def test_saving_the_watched_file_captures_again(open_app: OpenApp, tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text("a = 1\n")
@@ -393,6 +396,7 @@ async def test_a_saved_session_cannot_be_captured_again_and_says_so(
         assert "There is no file to watch" in messages
 
 
+@in_exhaustive_runs
 async def test_c_w_captures_again_without_weights_and_r_stays_with_that(
     open_app: OpenApp, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from fx_explorer.tui.commands import OF_VIEW, VIEWS, by_id
 from fx_explorer.tui.commands.view_commands import MORE_VIEWS
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.help import _TEXTS, help_rows, topic_of
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture
@@ -105,6 +106,7 @@ async def test_a_log_is_read_beside_the_app_and_leaves_nothing_behind(
     assert log.read_bytes() == before
 
 
+@in_exhaustive_runs
 async def test_a_reading_that_is_stopped_keeps_what_was_found(log: Path) -> None:
     log.write_bytes(log.read_bytes() * 40)
     reading = LogReadingProcess(log)
@@ -126,6 +128,7 @@ async def test_a_reading_that_is_stopped_keeps_what_was_found(log: Path) -> None
     reading.discard()
 
 
+@in_exhaustive_runs
 async def test_a_log_is_read_before_anybody_follows_it(log: Path) -> None:
     reading = LogReadingProcess(log)
     reading.begin()
@@ -211,7 +214,10 @@ def named_keys(text: str, absent: tuple[str, ...]) -> list[str]:
     return [key for key in keys if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w)", text)]
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in LOGS.glob("*.log.gz")))
+BY_SIZE = sorted(LOGS.glob("*.log.gz"), key=lambda log: log.stat().st_size)
+
+
+@pytest.mark.parametrize("name", [log.name for log in with_others(BY_SIZE[:3], BY_SIZE[3:])])
 def test_no_text_of_a_log_names_a_key_that_needs_a_program(tmp_path: Path, name: str) -> None:
     """Neither a view, empty or full, nor what stands below its rows, nor the help about it."""
     (tmp_path / "job.log").write_bytes(gzip.decompress((LOGS / name).read_bytes()))

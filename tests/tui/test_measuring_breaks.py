@@ -16,6 +16,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, Notice
 from fx_explorer.session import SessionWriter
 from fx_explorer.trials import BreakTimes, Told
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture
 from tests.tui.test_stepping import AT_HAND, messages
@@ -62,7 +63,7 @@ async def captured(driver: Driver, capture: FakeCapture) -> None:
     await driver.until(lambda: "✓ captured" in driver.header)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40)]))
 async def test_breaks_are_measured_from_their_view_and_ordered_by_what_was_found(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
@@ -120,6 +121,7 @@ async def test_what_cannot_be_measured_is_told(open_app: OpenApp, tmp_path: Path
         capture.end()
 
 
+@in_exhaustive_runs
 async def test_of_a_script_it_is_told_before_anything_runs(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ async def test_a_saved_session_says_what_measures_its_breaks(
         assert "there is no compiler to step through" in messages(driver)
 
 
+@in_exhaustive_runs
 async def test_breaks_can_be_measured_as_soon_as_dynamo_is_through(
     open_app: OpenApp, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -30,6 +31,7 @@ async def test_each_number_key_opens_its_view(hand: Hand, open_app: OpenApp) -> 
             assert driver.explorer.view == VIEWS[number - 1][0]
 
 
+@in_exhaustive_runs
 async def test_enter_on_a_fact_opens_the_view_it_is_about(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         facts = driver.explorer.facts
@@ -62,6 +64,7 @@ async def test_back_and_forward_are_a_browsers(hand: Hand, open_app: OpenApp) ->
         assert driver.explorer.place == place
 
 
+@in_exhaustive_runs
 async def test_back_leads_to_the_line_the_cursor_was_left_on(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "g", "j", "j", "3", "b")
@@ -84,6 +87,7 @@ async def test_find_in_pane_goes_to_the_match_and_n_to_the_next(
         assert body.cursor == 5
 
 
+@in_exhaustive_runs
 async def test_escape_ends_a_find(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "slash", *"self", "escape")
@@ -101,7 +105,10 @@ async def test_a_find_that_finds_nothing_says_so_and_names_the_key_that_looks_ev
 
 @pytest.mark.parametrize(
     ("typed", "title", "line"),
-    [("gelu_backward", "Joint graph", 5), ("return", "mlp.py", 7), ("kernel cpp", "kernel", 0)],
+    with_others(
+        [("gelu_backward", "Joint graph", 5), ("return", "mlp.py", 7)],
+        [("kernel cpp", "kernel", 0)],
+    ),
 )
 async def test_find_anything_goes_to_nodes_kernels_and_source_lines(
     hand: Hand, open_app: OpenApp, typed: str, title: str, line: int
@@ -214,6 +221,7 @@ async def test_edit_says_when_the_file_is_not_here(hand: Hand, open_app: OpenApp
         )
 
 
+@in_exhaustive_runs
 async def test_the_theme_key_switches_between_dark_and_light(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("space", "t")

@@ -15,7 +15,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.neighbourhood import drawn
 from fx_explorer.tui.panes.neighbourhood_layout import Box, laid_out, neighbourhood
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
-from tests.exhaustive import rounds
+from tests.exhaustive import in_exhaustive_runs, rounds, with_others
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -164,7 +164,7 @@ async def test_a_node_with_a_thousand_users_says_how_many_more_there_are_and_sho
         assert "and 980 more" in driver.screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (20, 5)])
+@pytest.mark.parametrize("size", with_others([(20, 5)], [(80, 24)]))
 async def test_the_box_under_the_cursor_is_seen_in_small_terminals(
     hand: Hand, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
@@ -178,6 +178,7 @@ async def test_the_box_under_the_cursor_is_seen_in_small_terminals(
         assert not view.body_height or top <= box.middle < top + view.body_height
 
 
+@in_exhaustive_runs
 async def test_a_click_goes_to_a_box(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path, size=(200, 50)) as driver:
         await driver.press("2", "tab", "p", "n")
@@ -189,6 +190,7 @@ async def test_a_click_goes_to_a_box(hand: Hand, open_app: OpenApp) -> None:
         assert view._at == key
 
 
+@in_exhaustive_runs
 async def test_help_and_footer_speak_of_the_picture(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path, size=(160, 50)) as driver:
         await driver.press("2", "tab", "p", "n")

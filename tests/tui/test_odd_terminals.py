@@ -13,7 +13,7 @@ from fx_explorer.tui.commands import LEADERS, VIEWS, by_id
 from fx_explorer.tui.commands.view_commands import MORE_VIEWS
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
-from tests.exhaustive import one_of
+from tests.exhaustive import in_exhaustive_runs, one_of
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -37,6 +37,7 @@ async def test_each_view_opens_and_can_be_left_on_20_by_5_cells(
             assert any(line.strip() for line in lines), view
 
 
+@in_exhaustive_runs
 async def test_menus_and_dialogs_open_and_close_on_20_by_5_cells(
     hand: Hand, open_app: OpenApp
 ) -> None:
@@ -104,6 +105,7 @@ async def test_without_a_mouse_every_command_is_reached_by_keys(
         assert isinstance(driver.app.screen, Help)
 
 
+@in_exhaustive_runs
 async def test_a_terminal_that_is_resized_all_the_time_shows_what_it_showed(
     hand: Hand, open_app: OpenApp
 ) -> None:

@@ -12,6 +12,7 @@ from fx_explorer import model
 from fx_explorer.instruments.kernels.line_heat import NO_HEAT, LineHeat, SourceHeat
 from fx_explorer.overview.own_file import own_place
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -160,7 +161,7 @@ async def test_the_key_opens_the_librarys_file_where_the_target_has_no_line_of_i
 
 
 @pytest.mark.parametrize(
-    "before", [("p", "b"), ("2", "p", "j"), ("p", "y"), ("2", "tab", "p", "x")]
+    "before", with_others([("p", "b")], [("2", "p", "j"), ("p", "y"), ("2", "tab", "p", "x")])
 )
 async def test_the_key_shows_source_graph_and_kernel_whatever_was_shown_before(
     hand: Hand, open_app: OpenApp, before: tuple[str, ...]

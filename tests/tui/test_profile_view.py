@@ -10,6 +10,7 @@ from fx_explorer import model
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.profile.view import profile_table
 from tests.conftest import Captured
+from tests.exhaustive import in_exhaustive_runs
 from tests.profiles import events, graph_seconds, profiled_session
 from tests.tui.conftest import OpenApp
 
@@ -48,6 +49,7 @@ async def test_kernels_have_a_column_of_the_profile_with_its_sum(
         assert f"profiled {whole}" in driver.screen
 
 
+@in_exhaustive_runs
 async def test_the_gutter_of_the_source_has_shares_of_the_profile(
     tmp_path: Path, open_app: OpenApp
 ) -> None:

@@ -25,6 +25,7 @@ from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.row_list import RowList
 from tests.conftest import Captured
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.profiles import profiled_session
 from tests.tui.conftest import Driver, OpenApp
 
@@ -145,7 +146,7 @@ async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(
             await driver.press("escape")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40)]))
 async def test_a_fact_that_is_cut_is_shown_whole_below_the_list(
     gpt2: Path, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
@@ -171,6 +172,7 @@ async def test_a_fact_that_is_cut_is_shown_whole_below_the_list(
         assert not is_whole()
 
 
+@in_exhaustive_runs
 async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(
     gpt2: Path, open_app: OpenApp
 ) -> None:
@@ -197,6 +199,7 @@ async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(
         assert len(lit) == len(pane.lit)
 
 
+@in_exhaustive_runs
 async def test_a_click_on_the_heading_sorts_and_other_headings_do_not(
     gpt2: Path, open_app: OpenApp
 ) -> None:
@@ -211,6 +214,7 @@ async def test_a_click_on_the_heading_sorts_and_other_headings_do_not(
         assert "profiled ▼" in titles(pane)[0]
 
 
+@in_exhaustive_runs
 async def test_a_large_graph_is_read_and_sorted_beside_the_screen(
     gpt2: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +232,7 @@ async def test_a_large_graph_is_read_and_sorted_beside_the_screen(
         assert node_under(driver, pane) == node
 
 
+@in_exhaustive_runs
 async def test_hidden_marks_hide_the_times_and_the_order_stays(
     gpt2: Path, open_app: OpenApp
 ) -> None:
@@ -239,6 +244,7 @@ async def test_hidden_marks_hide_the_times_and_the_order_stays(
         assert "profiled ▼" in titles(pane)[0]
 
 
+@in_exhaustive_runs
 async def test_another_graph_stands_in_its_own_order(gpt2: Path, open_app: OpenApp) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)

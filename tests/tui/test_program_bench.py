@@ -20,6 +20,7 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.session.ownership import remember_session
 from fx_explorer.tui.controllers.measurements import Measurements
 from tests.bench.test_verdict import INDUCTOR, UNCOMPILED, about, at
+from tests.exhaustive import with_others
 from tests.tui.conftest import OpenApp
 from tests.tui.test_stepping import messages
 
@@ -50,7 +51,7 @@ def add(writer: SessionWriter, *cells: tuple[BenchCell, list[float]]) -> None:
         )
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
@@ -138,7 +139,7 @@ async def test_escape_stops_it_and_keeps_what_was_measured(
 
 @pytest.mark.parametrize(
     ("typed", "told"),
-    [("--batch none", "is not a number from 1 on"), ("--no-such", "unrecognized")],
+    with_others([("--batch none", "is not a number from 1 on")], [("--no-such", "unrecognized")]),
 )
 async def test_what_is_no_option_is_told(
     open_app: OpenApp, tmp_path: Path, typed: str, told: str

@@ -12,11 +12,12 @@ import pytest
 from fx_explorer.tui.screens.views import InspectorLine
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
+from tests.exhaustive import with_others
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
 LOOKS_FOR_NEWS = "PRAGMA data_version"
-LEVELS = ("ptx", "sass")
+LEVELS = with_others(["ptx"], ["sass"])
 MOST_STATEMENTS = 15
 
 

@@ -16,6 +16,7 @@ from fx_explorer.instruments.ranks.screen import CompareTwo, RanksApp, RanksStat
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank
 
 DIVERGING = H200 / "h200_ranks_diverge"
@@ -107,6 +108,7 @@ async def test_two_ranks_are_compared_and_escape_goes_back(four_ranks: Path) -> 
         assert "What rank 2 compiled" in told(app)
 
 
+@in_exhaustive_runs
 async def test_the_marked_rank_is_the_one_that_others_are_compared_with(four_ranks: Path) -> None:
     app = app_of(four_ranks)
     async with app.run_test() as pilot:
@@ -135,6 +137,7 @@ async def test_a_log_that_is_gone_meanwhile_is_told() -> None:
         assert "cannot be read: it is gone" in told(app)
 
 
+@in_exhaustive_runs
 async def test_what_was_open_is_open_again_when_a_session_was_closed(four_ranks: Path) -> None:
     state = RanksState(compare([four_ranks]))
     first = RanksApp(state, "", beside)
@@ -147,7 +150,7 @@ async def test_what_was_open_is_open_again_when_a_session_was_closed(four_ranks:
         assert again.row.rank.rank == first.return_value
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (30, 10)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50), (30, 10)]))
 async def test_every_size_of_terminal_shows_the_answer_the_rows_and_the_keys(
     size: tuple[int, int],
 ) -> None:
@@ -159,6 +162,7 @@ async def test_every_size_of_terminal_shows_the_answer_the_rows_and_the_keys(
         assert "open" in app.query_one("#keys", OneLine).text
 
 
+@in_exhaustive_runs
 async def test_the_time_line_is_drawn_again_for_a_terminal_that_is_resized() -> None:
     app = app_of(DIVERGING)
     async with app.run_test(size=(160, 40)) as pilot:

@@ -18,6 +18,7 @@ from fx_explorer.analysis.documents import place_of_node
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.content.shown_lines import ShownLines
 from tests.conftest import SAMPLES, Captured
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
@@ -111,6 +112,7 @@ async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(
         assert list(graph.body.matches) == []
 
 
+@in_exhaustive_runs
 async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(
     session: Path, open_app: OpenApp
 ) -> None:
@@ -126,6 +128,7 @@ async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(
             assert expected
 
 
+@in_exhaustive_runs
 async def test_going_to_a_hidden_node_shows_everything_again(
     session: Path, open_app: OpenApp
 ) -> None:
@@ -152,6 +155,7 @@ async def test_links_into_what_is_hidden_are_counted(session: Path, open_app: Op
         assert re.match(r"only mlp  ▌0 of \d+  ", graph.position.plain)
 
 
+@in_exhaustive_runs
 async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(
     session: Path, open_app: OpenApp
 ) -> None:
@@ -163,6 +167,7 @@ async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(
         assert (place.document.stage, place.line) == ("dynamo", first_call(session, "mlp").position)
 
 
+@in_exhaustive_runs
 async def test_with_no_region_under_the_cursor_one_is_chosen(
     session: Path, open_app: OpenApp
 ) -> None:
@@ -181,6 +186,7 @@ async def test_without_regions_it_is_said_how_to_have_some(
         assert "No node is in a region. Mark some (c m)" in messages(driver)
 
 
+@in_exhaustive_runs
 async def test_a_pane_turns_to_the_graph_that_has_the_region(
     captured: Captured, open_app: OpenApp
 ) -> None:

@@ -12,6 +12,7 @@ from fx_explorer.model import Changes, Mark, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.widgets.code_view import DiffView
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import SOURCE, write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
@@ -63,6 +64,7 @@ async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(
         capture.end()
 
 
+@in_exhaustive_runs
 async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
     open_app: OpenApp, tmp_path: Path, copied: list[str]
 ) -> None:

@@ -12,6 +12,7 @@ from fx_explorer.model import Command, Direction, Gate, Graph, Notice
 from fx_explorer.overview.graph_tables import stages_table
 from fx_explorer.session import SessionReader
 from tests.conftest import Captured
+from tests.exhaustive import in_exhaustive_runs
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
 from tests.tui.test_stepping import messages
@@ -74,6 +75,7 @@ async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
         capture.end()
 
 
+@in_exhaustive_runs
 async def test_without_a_step_a_pause_leaves_the_screen_as_it_is(
     open_app: OpenApp, tmp_path: Path, captured: Captured
 ) -> None:
@@ -86,6 +88,7 @@ async def test_without_a_step_a_pause_leaves_the_screen_as_it_is(
         capture.end()
 
 
+@in_exhaustive_runs
 async def test_a_stage_of_which_nothing_was_recorded_leaves_the_screen_as_it_is(
     open_app: OpenApp, tmp_path: Path, captured: Captured
 ) -> None:
@@ -130,6 +133,7 @@ async def test_the_stages_of_a_saved_session_open_before_beside_after(
         ]
 
 
+@in_exhaustive_runs
 async def test_going_elsewhere_leaves_the_stage_and_its_marks(
     open_app: OpenApp, captured: Captured
 ) -> None:

@@ -23,6 +23,7 @@ from fx_explorer.tui.start_times import (
     phase_of,
     read_usual_times,
 )
+from tests.exhaustive import with_others
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
 
@@ -66,7 +67,7 @@ def test_phases_come_in_their_order_and_are_left_once() -> None:
     assert clock.share(6.0) == 7 / 8
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_the_line_that_dynamo_is_reading_is_named_and_shown(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
@@ -86,7 +87,7 @@ async def test_the_line_that_dynamo_is_reading_is_named_and_shown(
         capture.end()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_the_targets_text_is_there_before_anything_is_captured(
     open_app: OpenApp,
     tmp_path: Path,

@@ -16,6 +16,7 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.stepping import NO_RECORD
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.step_record_screen import StepScreen
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture
@@ -120,7 +121,7 @@ def lit(driver: Driver, name: str) -> list[str]:
     return [view.line_text(line).strip() for line in sorted(view.marks)]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_each_step_lights_its_instruction_and_its_line_at_any_size(
     recorded: Path, open_app: OpenApp, size: tuple[int, int]
 ) -> None:
@@ -182,6 +183,7 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
         assert pane.place.line == 5
 
 
+@in_exhaustive_runs
 async def test_a_value_there_is_no_room_for_is_shown_whole_when_it_is_paged_to(
     recorded: Path, open_app: OpenApp
 ) -> None:
@@ -190,6 +192,7 @@ async def test_a_value_there_is_no_room_for_is_shown_whole_when_it_is_paged_to(
         assert "x: f32[4, 8] cpu" in driver.screen
 
 
+@in_exhaustive_runs
 async def test_its_keys_can_be_remapped_and_its_last_line_says_them(
     recorded: Path, open_app: OpenApp
 ) -> None:
@@ -251,6 +254,7 @@ def test_the_steps_of_a_session_of_today_are_read_again(recorded: Path) -> None:
         ]
 
 
+@in_exhaustive_runs
 async def test_help_lists_the_keys_of_the_steps_and_goes_back_to_them(
     open_app: OpenApp, recorded: Path
 ) -> None:

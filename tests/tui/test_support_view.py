@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Captured
+from tests.exhaustive import with_others
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_region_filter import names
@@ -21,7 +22,7 @@ def session(captured: Captured) -> Path:
     return captured(FILE, backend=f"{FILE}:small", train=False)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_the_view_has_the_verdict_the_parts_and_what_crosses_their_borders(
     session: Path, open_app: OpenApp, size: tuple[int, int]
 ) -> None:

@@ -16,6 +16,7 @@ from fx_explorer.instruments.diff.screen import CompareScreen
 from fx_explorer.instruments.fixes.screen import FixScreen
 from fx_explorer.model import CaptureRequest, Changes, Command, Notice, Setting
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import with_others
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_fixes import SOURCE, ends_as, write_session
@@ -23,7 +24,7 @@ from tests.tui.test_live_capture import FakeCapture, step
 from tests.tui.test_stepping import AT_HAND
 
 BUDGET = "functorch.activation_memory_budget"
-SIZES = [(80, 24), (120, 40), (200, 50)]
+SIZES = with_others([(80, 24)], [(120, 40), (200, 50)])
 
 
 class Hands:

@@ -22,6 +22,7 @@ from fx_explorer.instruments.fixes.trial import Trial, Verdict
 from fx_explorer.model import CaptureRequest, Command
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.config import Config, parse_config
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.tui.change.test_capturing_again import THROUGH, card
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_fixes import (
@@ -170,6 +171,7 @@ def test_a_mistake_in_the_config_file_is_told_and_asks() -> None:
     )
 
 
+@in_exhaustive_runs
 async def test_a_capture_that_is_asked_for_later_pauses_as_ever(
     open_app: OpenApp, program: Program
 ) -> None:
@@ -284,7 +286,7 @@ def verdicts(*, good: str, tried: list[str]) -> Callable[..., object]:
     return trial
 
 
-@pytest.mark.parametrize("keys", [("x", "x"), ("x", "a")])
+@pytest.mark.parametrize("keys", with_others([("x", "x")], [("x", "a")]))
 async def test_one_key_tries_all_in_their_order_and_goes_to_the_good_one(
     open_app: OpenApp, tmp_path: Path, keys: tuple[str, ...]
 ) -> None:
@@ -309,6 +311,7 @@ async def test_one_key_tries_all_in_their_order_and_goes_to_the_good_one(
         assert "All of these have been tried." in messages(driver)
 
 
+@in_exhaustive_runs
 async def test_none_of_all_may_be_good(open_app: OpenApp, tmp_path: Path) -> None:
     tried: list[str] = []
     async with open_app(write_session(tmp_path), try_fix=verdicts(good="", tried=tried)) as driver:
@@ -320,6 +323,7 @@ async def test_none_of_all_may_be_good(open_app: OpenApp, tmp_path: Path) -> Non
         assert len(tried) == len(screen._offer.fixes)
 
 
+@in_exhaustive_runs
 async def test_all_together_come_last_where_there_are_several_breaks(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -354,6 +358,7 @@ async def test_all_together_come_last_where_there_are_several_breaks(
         assert screen._fix.title == "all good fixes together"
 
 
+@in_exhaustive_runs
 async def test_a_trial_that_cannot_be_made_ends_trying_all(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -373,6 +378,7 @@ async def test_a_trial_that_cannot_be_made_ends_trying_all(
         assert "is good" not in messages(driver)
 
 
+@in_exhaustive_runs
 async def test_the_cursor_stays_where_the_user_moves_it_while_all_are_tried(
     open_app: OpenApp, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from fx_explorer.instruments.diff import since_last
 from fx_explorer.instruments.diff.kernel_pairs import KernelPair, kernel_pairs
 from fx_explorer.model import Notice
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import write_training_step
 from tests.tui.change.test_old_findings import look
 from tests.tui.conftest import Driver, OpenApp
@@ -135,6 +136,7 @@ async def test_the_sessions_are_compared_beside_the_screen(
     assert threading.main_thread() not in threads
 
 
+@in_exhaustive_runs
 async def test_w_captures_at_once_when_the_file_has_changed_and_then_watches(
     open_app: OpenApp, program: Program
 ) -> None:
@@ -201,6 +203,7 @@ async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(
         second.end()
 
 
+@in_exhaustive_runs
 async def test_a_watched_file_that_is_saved_at_a_pause_is_captured_again(
     open_app: OpenApp, program: Program
 ) -> None:
@@ -251,6 +254,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@in_exhaustive_runs
 async def test_the_session_before_is_kept_until_the_next_capture(
     open_app: OpenApp, program: Program
 ) -> None:
@@ -280,6 +284,7 @@ class Replacing(FakeCapture):
         await super().start()
 
 
+@in_exhaustive_runs
 async def test_a_session_in_a_file_of_the_users_is_copied_before_it_is_replaced_and_no_copy_stays(
     open_app: OpenApp, program: Program, temporary: Path
 ) -> None:

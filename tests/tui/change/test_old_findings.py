@@ -12,6 +12,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.session import SessionWriter
+from tests.exhaustive import with_others
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_fixes import SOURCE, WITHOUT_PRINT, write_session
 from tests.tui.test_live_capture import FakeCapture, step
@@ -31,7 +32,7 @@ def session(tmp_path: Path) -> Path:
     return write_session(tmp_path)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", with_others([(80, 24)], [(120, 40), (200, 50)]))
 async def test_a_changed_file_is_told_in_the_header_on_the_overview_and_at_its_rows(
     open_app: OpenApp, session: Path, size: tuple[int, int]
 ) -> None:

@@ -19,8 +19,6 @@ from tests.tui.screens.kept import FOLDER, Shot, as_text, problem_of, shot_of
 from tests.tui.test_live_capture import FakeCapture
 
 SIZES = ((80, 24), (120, 40), (200, 50))
-DRAWN = with_others(SIZES[:2], SIZES[2:])
-"""The largest one is drawn by ``make exhaustive`` and ``make snapshots``."""
 MOST_LOOKS = 50
 WITH_STYLES = (120, 40)
 """Styles are kept at one size: at the others they are the same on other cells."""
@@ -57,6 +55,14 @@ SITUATIONS = {
     "options": Situation(("c", "o"), "Options: what they do"),
     "menu": Situation(("space",), "everything"),
 }
+
+ALL_DRAWN = [(name, size) for name in SITUATIONS for size in SIZES]
+SAMPLE = [
+    *((name, WITH_STYLES) for name in SITUATIONS),
+    *((name, (80, 24)) for name in list(SITUATIONS)[::4]),
+]
+DRAWN = with_others(SAMPLE, [drawing for drawing in ALL_DRAWN if drawing not in SAMPLE])
+"""At the smallest size one of four; ``make exhaustive`` and ``make snapshots`` draw all."""
 
 
 class Recorded(FakeCapture):
@@ -114,8 +120,9 @@ async def at_rest(driver: Driver) -> Shot:
     raise AssertionError(f"the screen does not come to rest:\n{driver.screen}")
 
 
-@pytest.mark.parametrize("size", DRAWN, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize(
+    ("name", "size"), DRAWN, ids=[f"{name}-{size[0]}x{size[1]}" for name, size in DRAWN]
+)
 async def test_the_screen_is_drawn_as_it_is_kept(
     open_app: OpenApp,
     recorded: dict[str, Path],

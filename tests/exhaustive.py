@@ -16,7 +16,9 @@ import pytest
 IS_EXHAUSTIVE = os.environ.get("FX_EXPLORER_EXHAUSTIVE") == "1"
 
 in_exhaustive_runs = pytest.mark.skipif(not IS_EXHAUSTIVE, reason="make exhaustive runs it")
-"""Mark of a test that takes seconds, and whose parts are claims of quicker tests."""
+"""Mark of a test that takes a second or more, and whose parts, or whose kind of fault, are claims of
+other tests that every run has.
+"""
 
 Case = TypeVar("Case")
 

@@ -28,6 +28,7 @@ from fx_explorer.session import SessionReader
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
 from tests.conftest import Captured
+from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import write_training_step
 
 ROOT = Path(__file__).parents[1]
@@ -41,11 +42,11 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, fx_explorer: list[str]) -> Run:
-    """``run(word, …)``: fx-explorer with a cache of its own."""
+def run(shared_folder: Path, fx_explorer: list[str]) -> Run:
+    """``run(word, …)``: fx-explorer with the cache of this run of the tests."""
     environment = {
         **os.environ,
-        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
+        "XDG_CACHE_HOME": str(shared_folder / "cache"),
         "PYTHONPATH": str(ROOT),
     }
 
@@ -77,16 +78,16 @@ def session(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @needs_gpu_tools
-def test_a_kernel_of_a_captured_model_goes_down_to_sass(run: Run, session: Path) -> None:
-    listed = run("kernel", str(session))
+def test_a_kernel_of_a_captured_model_goes_down_to_sass(run_warm: Run, session: Path) -> None:
+    listed = run_warm("kernel", str(session))
     names = re.findall(r"^triton_\w+", listed.stdout, re.MULTILINE)
     assert names
     assert UNKNOWN_RUN_TIME in listed.stdout
-    shown = run("kernel", str(session), names[0], "--level", "sass")
+    shown = run_warm("kernel", str(session), names[0], "--level", "sass")
     assert shown.returncode == 0, shown.stderr
     assert f".text.{names[0]}" in shown.stdout
     assert "EXIT" in shown.stdout
-    assert run("kernel", str(session), names[0], "--level", "triton").stdout.startswith(
+    assert run_warm("kernel", str(session), names[0], "--level", "triton").stdout.startswith(
         "import triton"
     )
 
@@ -116,6 +117,7 @@ def test_the_report_has_every_configuration_and_keeps_its_contract(
     assert all(kernel["configs"] == [] and kernel["estimate"]["flops"] > 0 for kernel in libraries)
 
 
+@in_exhaustive_runs
 @needs_gpu_tools
 def test_passes_are_listed_and_each_can_be_shown(run_warm: Run, session: Path) -> None:
     with SessionReader(session) as reader:

@@ -46,6 +46,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import ROOT, Captured, OpenedReader
+from tests.exhaustive import in_exhaustive_runs
 
 FILE = ROOT / "tests" / "data" / "small_backend.py"
 
@@ -196,6 +197,7 @@ def test_the_session_adds_up_to_what_the_nodes_add_up_to(
     assert (summary.graphs, summary.segments, summary.unknown.count) == (1, len(graph.segments), 0)
 
 
+@in_exhaustive_runs
 def test_aot_eager_does_not_say_and_its_operators_are_counted(
     captured: Captured, reader: OpenedReader
 ) -> None:

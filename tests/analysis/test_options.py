@@ -39,6 +39,7 @@ from fx_explorer.instruments.options.trial import (
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.dialogs.options import entries
+from tests.exhaustive import in_exhaustive_runs
 from tests.figures import figures
 
 SCHEMA = json.loads(
@@ -341,6 +342,7 @@ def test_a_trial_that_fails_as_before_says_so() -> None:
     assert timed_out.startswith("timed out (not verified); start with a longer --timeout")
 
 
+@in_exhaustive_runs
 @pytest.mark.usefixtures("warm_workers")
 def test_a_script_is_asked_and_another_value_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

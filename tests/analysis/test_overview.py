@@ -20,6 +20,7 @@ from fx_explorer.overview.result_facts import plain_library
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import draws_by_inductor
 from tests.capture.recorded import Compile, record
+from tests.exhaustive import with_others
 from tests.sessions import Written, write_training_step
 
 
@@ -375,7 +376,7 @@ example_inputs = (torch.ones(2, 4),)
 """
 
 
-@pytest.mark.parametrize(("rate", "differs"), [(0.5, True), (0.0, False)])
+@pytest.mark.parametrize(("rate", "differs"), with_others([(0.5, True)], [(0.0, False)]))
 def test_an_inspection_of_a_program_with_dropout_says_that_it_drew_other_numbers(
     captured: Callable[..., Path],
     reader: Callable[[Path], SessionReader],

@@ -17,6 +17,7 @@ from torch._dynamo.testing import CompileCounter
 from fx_explorer.instruments.recompiles.call_sizes import _is_comparison, _is_not_met
 from fx_explorer.instruments.recompiles.causes import causes
 from tests.capture.recorded import Compile, record
+from tests.exhaustive import with_others
 
 Call = tuple[Any, ...]
 Mark = Callable[..., object]
@@ -138,11 +139,13 @@ def remedies(tmp_path: Path, function: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     ("function", "made"),
-    [
-        (makes_its_own, "y is made inside makes_its_own, at line "),
-        (gives_on, "z is passed by gives_on, at line "),
-        (Keeps(), "self.kept is created at each call inside Keeps.forward, at line "),
-    ],
+    with_others(
+        [(makes_its_own, "y is made inside makes_its_own, at line ")],
+        [
+            (gives_on, "z is passed by gives_on, at line "),
+            (Keeps(), "self.kept is created at each call inside Keeps.forward, at line "),
+        ],
+    ),
 )
 def test_what_the_users_code_does_not_hold_is_not_to_be_marked(
     tmp_path: Path, function: Any, made: str
@@ -218,7 +221,7 @@ def test_sizes_that_vary_together_need_dynamic_true_only(tmp_path: Path) -> None
     assert compilations(pair, calls, dynamic=True) == 1
 
 
-@pytest.mark.parametrize("sizes", [(4, 1, 9), (1, 4, 9)])
+@pytest.mark.parametrize("sizes", with_others([(4, 1, 9)], [(1, 4, 9)]))
 def test_sizes_of_one_are_unbacked(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     calls: list[Call] = [(ones(size),) for size in sizes]
     told = first_remedy(tmp_path, doubled, calls)
@@ -237,7 +240,7 @@ def test_a_size_that_the_code_needs_as_a_number_has_no_mark(tmp_path: Path) -> N
         compilations(looked_up, [(ones(4),)], lambda x: mark_dynamic(x, 0))
 
 
-@pytest.mark.parametrize("values", [(3, 5, 7), (2.0, 3.0, 4.0)])
+@pytest.mark.parametrize("values", with_others([(3, 5, 7)], [(2.0, 3.0, 4.0)]))
 def test_a_number_is_variable_with_dynamic_true(tmp_path: Path, values: tuple[float, ...]) -> None:
     calls: list[Call] = [(ones(4), value) for value in values]
     assert "torch.compile(…, dynamic=True) makes k dynamic at once" in first_remedy(
@@ -247,7 +250,7 @@ def test_a_number_is_variable_with_dynamic_true(tmp_path: Path, values: tuple[fl
     assert compilations(times, calls, dynamic=True) == 1
 
 
-@pytest.mark.parametrize("values", [(0, 1, 2), (3, 0, 0)])
+@pytest.mark.parametrize("values", with_others([(0, 1, 2)], [(3, 0, 0)]))
 def test_a_number_that_decides_a_branch_is_compiled_for_each_side(
     tmp_path: Path, values: tuple[int, ...]
 ) -> None:
@@ -336,7 +339,7 @@ def bare(program: Callable[[Compile], int], **config: Any) -> int:
         return program(torch.compile)
 
 
-@pytest.mark.parametrize("kind", ["parameter", "buffer"])
+@pytest.mark.parametrize("kind", with_others(["buffer"], ["parameter"]))
 def test_the_sizes_of_parameters_and_buffers_stay(tmp_path: Path, kind: str) -> None:
     told = causes(record(tmp_path / "s.fxs", resized(kind)))[0].remedy
     assert told.startswith("Keep self.table at one size")

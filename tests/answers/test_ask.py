@@ -21,6 +21,7 @@ from fx_explorer.cli import main
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.conftest import ROOT, Captured
+from tests.exhaustive import with_others
 
 DATA = ROOT / "tests" / "data"
 SCHEMA = ROOT / "docs" / "reference" / "answer-schema.json"
@@ -104,7 +105,10 @@ def test_questions_about_one_thing_are_answered_as_their_schemas_say(
         assert answer["rows"] or words[0] == "diff", words
 
 
-@pytest.mark.parametrize("log", sorted((DATA / "torch_trace").glob("*.log*")), ids=lambda p: p.name)
+LOGS = sorted((DATA / "torch_trace").glob("*.log*"), key=lambda log: log.stat().st_size)
+
+
+@pytest.mark.parametrize("log", with_others(LOGS[:3], LOGS[3:]), ids=lambda log: log.name)
 def test_logs_are_answered_too(
     log: Path, ask: Ask, validator: jsonschema.Draft202012Validator
 ) -> None:

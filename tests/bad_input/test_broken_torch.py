@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.exhaustive import one_of
 from tests.worker.capturing import Ended, capture
 
 BROKEN = {
@@ -51,7 +52,7 @@ def told(ended: Ended) -> str:
     return ended.outcome.message
 
 
-@pytest.mark.parametrize("case", BROKEN | UNUSABLE)
+@pytest.mark.parametrize("case", one_of(2, BROKEN | UNUSABLE))
 async def test_a_target_is_not_started(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +65,7 @@ async def test_a_target_is_not_started(
     assert "--python" in ended.outcome.message
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("case", one_of(2, BROKEN))
 async def test_a_script_whose_torch_ends_the_process_is_not_started_either(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.undisturbed import ROOM, SPARE, Descriptor, high_numbers, moved_up
+from tests.exhaustive import with_others
 from tests.worker.capturing import capture
 
 warm = pytest.mark.usefixtures("warm_workers")
@@ -65,7 +66,7 @@ def intact(session: Path) -> bool:
 
 
 @warm
-@pytest.mark.parametrize("highest", [200, 1024])
+@pytest.mark.parametrize("highest", with_others([1024], [200]))
 async def test_a_program_that_sweeps_descriptors_is_recorded_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highest: int
 ) -> None:
@@ -79,7 +80,11 @@ async def test_a_program_that_sweeps_descriptors_is_recorded_all_the_same(
 
 @warm
 @pytest.mark.parametrize(
-    "sweep", ["os.closerange(3, 1 << 16)", REPLACING], ids=["closed", "replaced"]
+    "sweep",
+    with_others(
+        [pytest.param(REPLACING, id="replaced")],
+        [pytest.param("os.closerange(3, 1 << 16)", id="closed")],
+    ),
 )
 async def test_a_program_that_takes_all_descriptors_keeps_its_files_and_is_told_that_recording_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sweep: str
@@ -261,7 +266,7 @@ with GuardedWriter(sys.argv[1]) as writer:
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard"), [(64, 4096), (80, 80), (20, 20), (1024, 1024), (256, 300)]
+    ("soft", "hard"), with_others([(64, 4096), (20, 20)], [(80, 80), (1024, 1024), (256, 300)])
 )
 def test_a_low_limit_is_enough_and_is_as_it_was_afterwards(
     tmp_path: Path, soft: int, hard: int

@@ -16,6 +16,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.bounds import MAX_FIELD, MAX_TRACEBACK, bounded, shortened
 from fx_explorer.session.schema import TABLES, columns
+from tests.exhaustive import in_exhaustive_runs
 from tests.worker.capturing import capture
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -107,6 +108,7 @@ async def test_names_and_messages_of_megabytes_are_recorded_in_part_and_stop_not
         assert len(json.dumps(reader.all_meta())) < 10 * MAX_FIELD
 
 
+@in_exhaustive_runs
 async def test_an_exception_of_which_nothing_can_be_shown_is_the_programs_all_the_same(
     tmp_path: Path,
 ) -> None:

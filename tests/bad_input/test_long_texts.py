@@ -69,7 +69,7 @@ def main() -> None:
         read(text)
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", one_of(2, READERS))
 def test_long_texts_do_not_hang_a_reader(reader: str) -> None:
     command = [sys.executable, "-m", "tests.bad_input.test_long_texts", reader]
     ended = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.exhaustive import in_exhaustive_runs
 from tests.worker.capturing import capture, processes_with
 
 warm = pytest.mark.usefixtures("warm_workers")
@@ -224,6 +225,7 @@ async def test_a_full_disk_stops_the_recording_but_not_the_program(tmp_path: Pat
     )
 
 
+@in_exhaustive_runs
 @warm
 async def test_odd_names_and_escape_sequences_do_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

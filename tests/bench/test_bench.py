@@ -27,6 +27,7 @@ from fx_explorer.instruments.bench.driving import Bench, BenchProgress
 from fx_explorer.instruments.bench.plan import typed_plan
 from fx_explorer.model import BenchCell, BenchRound, BenchTask, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import in_exhaustive_runs
 from tests.worker.capturing import processes_with
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -168,6 +169,7 @@ def is_torchdynamo_compiling():
 )
 
 
+@in_exhaustive_runs
 def test_a_program_that_asks_whether_it_is_compiled_is_told_to_take_another_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +404,7 @@ def test_what_never_ends_is_stopped_after_the_timeout(
     assert cells[1]["message"] == "it took longer than 10 s (--timeout)"
 
 
+@in_exhaustive_runs
 def test_a_budget_that_is_spent_by_getting_ready_still_measures_each_cell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

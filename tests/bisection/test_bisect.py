@@ -29,8 +29,12 @@ Bisected = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def bisected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bisected:
-    """``bisected(repository, *words)`` → exit code, standard output and standard error."""
+def bisected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], warm_workers: None
+) -> Bisected:
+    """``bisected(repository, *words)`` → exit code, standard output and standard error. Captures
+    are made in the warm Python where none is named.
+    """
 
     def run(repository: Path, *words: str) -> tuple[int, str, str]:
         monkeypatch.chdir(repository)
@@ -70,6 +74,7 @@ def check_facts(report: dict[str, Any], name: str, bad: str, program: str) -> No
     assert set(planted.new.splitlines()) <= changed | set(planted.old.splitlines())
 
 
+@in_exhaustive_runs
 @pytest.mark.parametrize("name", ["graph break", "fallback"])
 def test_a_planted_regression_is_found_and_the_fact_named(
     name: str, bisected: Bisected, tmp_path: Path
@@ -147,6 +152,7 @@ def test_commits_that_cannot_be_judged_leave_several(bisected: Bisected, tmp_pat
     assert "nothing_of_this_name" in skipped[0]["why"]
 
 
+@in_exhaustive_runs
 def test_where_the_program_of_the_bad_commit_raises_that_is_looked_for(
     bisected: Bisected, tmp_path: Path
 ) -> None:
@@ -248,14 +254,14 @@ def test_a_signal_leaves_nothing_behind_and_says_how_to_go_on(tmp_path: Path) ->
 
 
 def test_interpreters_are_bisected_too(
-    bisected: Bisected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bisected: Bisected, tmp_path: Path, warm_python: str
 ) -> None:
     """Interpreters that set a variable stand for releases of torch."""
     pythons = []
     for number in range(3):
         python = tmp_path / f"python{number}"
         value = "1" if number == 2 else ""
-        python.write_text(f'#!/bin/sh\nWORSE={value} exec {sys.executable} "$@"\n')
+        python.write_text(f'#!/bin/sh\nWORSE={value} exec {warm_python} "$@"\n')
         python.chmod(0o755)
         pythons += ["--python", str(python)]
     worse = PLANTED["graph break"].new.replace("print(", "WORSE and print(")
@@ -272,7 +278,7 @@ def test_interpreters_are_bisected_too(
 
 
 def test_a_project_that_is_installed_as_editable_is_imported_from_the_commit(
-    bisected: Bisected, tmp_path: Path
+    bisected: Bisected, tmp_path: Path, warm_python: str
 ) -> None:
     repository = new_repository(tmp_path / "project")
     (repository / "src" / "nets").mkdir(parents=True)
@@ -285,7 +291,8 @@ def test_a_project_that_is_installed_as_editable_is_imported_from_the_commit(
     bad = commit(repository, "worse", **{"src/nets/model_py": worse})
     python = tmp_path / "python"
     python.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{repository}/src" exec {sys.executable} "$@"\n'
+        f'#!/bin/sh\nexport PYTHONPATH="$PYTHONPATH:{repository}/src"\n'
+        f'[ "$1" = -c ] && exec {sys.executable} "$@"\nexec {warm_python} "$@"\n'
     )
     python.chmod(0o755)
     condition = ("--", "check.py", "--max-graph-breaks", "0", "--python", str(python))

@@ -16,6 +16,7 @@ from fx_explorer.findings.trials import UNCHANGED, before_trials, to_try, try_al
 from fx_explorer.model import RemedyTrial
 from fx_explorer.trials import TrialWorker
 from tests.conftest import Captured, OpenedReader
+from tests.exhaustive import in_exhaustive_runs
 
 COUNTED = """
 import os
@@ -79,6 +80,7 @@ def of_eager(finding: Finding) -> Remedy:
     return remedy
 
 
+@in_exhaustive_runs
 def test_no_remedy_is_said_to_help_a_program_that_fails_only_sometimes(failed: Failed) -> None:
     fails = "if run == 0: raise RuntimeError('bad luck')\n    return graph.forward"
     remedy = of_eager(failed(fails, ""))
@@ -93,6 +95,7 @@ def test_a_program_that_fails_in_another_way_each_time_is_told_as_that(failed: F
     assert "Unchanged it failed in another way: " in remedy.result
 
 
+@in_exhaustive_runs
 def test_a_number_in_the_message_is_no_other_way_to_fail(failed: Failed) -> None:
     fails = "raise RuntimeError(f'{time.time_ns()} at {id(graph):#x}')"
     remedy = of_eager(failed(fails, ""))

@@ -104,7 +104,8 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "recompiles"), [("", "shard()", True), ("shard()", "", False)]
+    ("before", "after", "recompiles"),
+    with_others([("", "shard()", True)], [("shard()", "", False)]),
 )
 def test_parameters_that_become_dtensors_are_told_as_that(
     before: str,

@@ -17,6 +17,7 @@ from fx_explorer.findings.eager_calls import (
 )
 from fx_explorer.model import CaptureRequest
 from fx_explorer.trials import TrialWorker
+from tests.exhaustive import with_others
 
 TASK = """
 import torch
@@ -75,22 +76,26 @@ def _found(text: str, folder: Path, python: str) -> tuple[EagerModule, ...]:
 
 @pytest.mark.parametrize(
     ("changes", "code"),
-    [
-        pytest.param({}, "net.compile()", id="part"),
-        pytest.param(
-            {"base": "Sequential", "body": "    pass", "arguments": "torch.nn.Linear(4, 4)"},
-            "net.forward = torch.compile(net.forward)",
-            id="forward of torch's",
-        ),
-        pytest.param({"compiled": "compiled = torch.compile(net)"}, "module.compile()", id="whole"),
-        pytest.param(
-            {
-                "compiled": "@torch.compile\ndef compiled(x):\n    return net(x).sum()\n",
-            },
-            "net.compile()",
-            id="function",
-        ),
-    ],
+    with_others(
+        [pytest.param({}, "net.compile()", id="part")],
+        [
+            pytest.param(
+                {"base": "Sequential", "body": "    pass", "arguments": "torch.nn.Linear(4, 4)"},
+                "net.forward = torch.compile(net.forward)",
+                id="forward of torch's",
+            ),
+            pytest.param(
+                {"compiled": "compiled = torch.compile(net)"}, "module.compile()", id="whole"
+            ),
+            pytest.param(
+                {
+                    "compiled": "@torch.compile\ndef compiled(x):\n    return net(x).sum()\n",
+                },
+                "net.compile()",
+                id="function",
+            ),
+        ],
+    ),
 )
 def test_validation_that_calls_the_model_itself_is_found_with_what_avoids_it(
     changes: dict[str, str], code: str, tmp_path: Path, warm_python: str
@@ -106,14 +111,18 @@ def test_validation_that_calls_the_model_itself_is_found_with_what_avoids_it(
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        pytest.param({"validation": ""}, id="none"),
-        pytest.param({"validation": "validate(Net())"}, id="another object"),
-        pytest.param({"compiled": "net.compile()\ncompiled = net"}, id="in place"),
-        pytest.param(
-            {"call": "compiled(torch.ones(2, 4)).item()", "validation": ""}, id="break outside"
-        ),
-    ],
+    with_others(
+        [
+            pytest.param({"validation": ""}, id="none"),
+            pytest.param({"validation": "validate(Net())"}, id="another object"),
+        ],
+        [
+            pytest.param({"compiled": "net.compile()\ncompiled = net"}, id="in place"),
+            pytest.param(
+                {"call": "compiled(torch.ones(2, 4)).item()", "validation": ""}, id="break outside"
+            ),
+        ],
+    ),
 )
 def test_a_program_that_compiles_every_call_has_no_such_module(
     changes: dict[str, str], tmp_path: Path, warm_python: str

@@ -22,6 +22,7 @@ from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 from tests.conftest import Captured, OpenedReader
+from tests.exhaustive import in_exhaustive_runs
 from tests.shared_files import CASES
 
 
@@ -312,6 +313,7 @@ for _ in range(2):
 """
 
 
+@in_exhaustive_runs
 def test_modules_of_torch_that_share_one_of_its_functions_are_no_problem(
     tmp_path: Path, captured, reader
 ) -> None:

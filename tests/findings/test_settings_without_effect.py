@@ -12,6 +12,7 @@ from fx_explorer import model
 from fx_explorer.findings.every_kind import findings
 from fx_explorer.findings.finding import Finding
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import with_others
 
 Written = Callable[[Callable[[SessionWriter], object]], SessionReader]
 
@@ -26,7 +27,7 @@ def test_cuda_graphs_on_a_cpu(captured, reader) -> None:
     assert finding.severity == "notice"
 
 
-@pytest.mark.parametrize(("trains", "number"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize(("trains", "number"), with_others([(True, 1)], [(False, 0)]))
 def test_freezing(trains: bool, number: int, captured, reader) -> None:
     session = captured("mlp", "--option", "freezing=True", train=trains)
     rows = without_effect(reader(session))

@@ -16,6 +16,7 @@ from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.unrolled_loops import unrolled_loops
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
+from tests.exhaustive import with_others
 
 
 class Recurrent(nn.Module):
@@ -66,7 +67,7 @@ def of_kind(reader: SessionReader, kind: str) -> list[Finding]:
     return [finding for finding in findings(reader) if finding.kind == kind]
 
 
-@pytest.mark.parametrize("steps", [25, 40])
+@pytest.mark.parametrize("steps", with_others([25], [40]))
 def test_a_loop_over_steps_is_counted_by_iteration(tmp_path: Path, steps: int) -> None:
     counters.clear()
     reader = recorded(tmp_path, Recurrent(steps), torch.ones(2, 4))

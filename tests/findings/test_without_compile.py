@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.findings.without_compile import ProgramRun, differing_lines
+from tests.exhaustive import in_exhaustive_runs
 from tests.findings.test_diagnose import diagnose
 
 AVERAGED = """
@@ -54,6 +55,7 @@ print("captured", list(captured))
 """
 
 
+@in_exhaustive_runs
 def test_a_hook_that_returns_early_while_compiling_is_found(
     tmp_path: Path, warm_python: str, capture_environment: dict[str, str]
 ) -> None:

@@ -116,7 +116,7 @@ COUNTED = [
 """
 
 
-@pytest.mark.parametrize("sample", one_of(2, COUNTED))
+@pytest.mark.parametrize("sample", one_of(3, COUNTED))
 def test_the_report_of_a_sample_keeps_its_contract(
     captured: Captured, report: Report, sample: str
 ) -> None:

@@ -26,6 +26,7 @@ from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.tui.panes.table_rows import arranged, at_once
 from fx_explorer.tui.screens.pipeline_bar import pipeline
 from tests.conftest import Captured, OpenedReader
+from tests.exhaustive import in_exhaustive_runs
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 
@@ -283,6 +284,7 @@ def test_operations_of_an_attempt_that_started_again_are_counted_nowhere(
     assert f"; {len(counted) - len(free)} could have" in notice
 
 
+@in_exhaustive_runs
 def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(
     captured: Captured, reader: OpenedReader, tmp_path: Path, bare_python: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fx_explorer.capture.dynamo.bytecode_steps import A_SCRIPT
 from fx_explorer.model import BytecodeRun, BytecodeStep, Command
 from fx_explorer.session import SessionReader
+from tests.exhaustive import in_exhaustive_runs
 from tests.worker.capturing import capture
 from tests.worker.driving import converse
 
@@ -120,6 +121,7 @@ async def test_what_the_user_stops_is_kept_and_the_worker_goes_on(program: Path)
     assert found.outcome.kind == "finished"
 
 
+@in_exhaustive_runs
 async def test_at_a_gate_of_one_graph_it_is_too_early(program: Path) -> None:
     found = await converse(program, [STEPS], pause="step")
     assert found.answers[0].kind == "refused"
@@ -140,6 +142,7 @@ async def test_without_a_screen_it_is_asked_for_with_the_capture(program: Path) 
     )
 
 
+@in_exhaustive_runs
 async def test_a_program_that_raised_is_recorded_up_to_its_error(program: Path) -> None:
     (program.parent / "raise").touch()
     output = program.with_suffix(".fxs")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.model import Changes, Command, PassFile, Pause
+from tests.exhaustive import with_others
 from tests.worker.driving import converse
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -80,7 +81,7 @@ async def test_aborted_at_a_gate_a_worker_compiles_another_variant(target: Path)
     assert "aborted at a pause" in told.outcome.message
 
 
-@pytest.mark.parametrize("pause", ["", "step"])
+@pytest.mark.parametrize("pause", with_others([""], ["step"]))
 async def test_a_pass_that_loops_for_ever_can_be_aborted_and_the_worker_stays(
     target: Path, pause: Pause
 ) -> None:

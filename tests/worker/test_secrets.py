@@ -66,8 +66,8 @@ def test_what_looks_like_none_is_kept(words: list[str]) -> None:
 
 def test_an_argument_of_any_length_is_looked_through_in_linear_time() -> None:
     for piece in ("a", "-", "sk-", "eyJa.", "://a:", "token=", "token='", " ", "A1"):
-        without_secrets([piece * 30_000])
-        is_secret_name(piece * 30_000)
+        without_secrets([piece * 10_000])
+        is_secret_name(piece * 10_000)
 
 
 PROGRAM = """

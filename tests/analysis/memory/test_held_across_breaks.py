@@ -23,7 +23,7 @@ from fx_explorer.instruments.memory.verdict import verdict
 from fx_explorer.session.queries.compilations import source_paths
 from tests.analysis.memory.test_step import most_allocated
 from tests.capture.recorded import Compile, failures, record
-from tests.exhaustive import one_of
+from tests.exhaustive import in_exhaustive_runs, one_of
 
 ROWS = 64
 
@@ -190,7 +190,7 @@ def measured(network: Cut, x: torch.Tensor, step: Callable[..., None] = step) ->
     return found
 
 
-@pytest.mark.parametrize("kind", one_of(2, CUT), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", one_of(3, CUT), ids=lambda kind: kind.__name__)
 def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     tmp_path: Path, kind: type[Cut]
 ) -> None:
@@ -205,7 +205,7 @@ def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     assert any("as long as your code held it when it was watched" in sentence for sentence in told)
 
 
-@pytest.mark.parametrize("kind", one_of(2, REPEATED), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", one_of(3, REPEATED), ids=lambda kind: kind.__name__)
 def test_a_graph_that_runs_several_times_is_counted_as_often(
     tmp_path: Path, kind: type[Layers]
 ) -> None:
@@ -222,6 +222,7 @@ def test_a_graph_that_runs_several_times_is_counted_as_often(
     assert any(f"called {memory.step.calls} times" in sentence for sentence in told)
 
 
+@in_exhaustive_runs
 def test_the_step_of_a_script_is_its_last_with_a_new_graph_that_trains(tmp_path: Path) -> None:
     network = Layers()
 

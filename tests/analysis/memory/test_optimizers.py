@@ -64,7 +64,7 @@ def test_each_optimizer_is_tried() -> None:
     assert MAKE.keys() == TENSORS.keys()
 
 
-@pytest.mark.parametrize("name", one_of(2, TENSORS))
+@pytest.mark.parametrize("name", one_of(4, TENSORS))
 def test_what_an_optimizer_keeps_is_what_torchs_own_has_after_a_step(
     name: str, tmp_path: Path
 ) -> None:

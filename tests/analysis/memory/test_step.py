@@ -23,6 +23,7 @@ from fx_explorer.instruments.memory.verdict import name_of, verdict
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import source_paths
 from tests.capture.recorded import Compile, failures, record
+from tests.exhaustive import in_exhaustive_runs
 
 
 class Net(nn.Module):
@@ -201,6 +202,7 @@ class Cut(Net):
         return self.down(self.norm(h)).square().mean()
 
 
+@in_exhaustive_runs
 def test_a_value_that_crosses_a_break_is_counted_once(tmp_path: Path) -> None:
     network, x = Cut(), torch.randn(64, 32)
     counted, reader = measure(

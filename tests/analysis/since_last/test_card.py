@@ -27,6 +27,7 @@ from fx_explorer.instruments.diff.since_last import (
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.exhaustive import in_exhaustive_runs, with_others
 from tests.sessions import write_training_step
 
 PRINTS = """import torch
@@ -97,7 +98,7 @@ class Pair(NamedTuple):
         return [(row.sign, row.before, row.after) for row in rows]
 
 
-@pytest.fixture(scope="module", params=sorted(FIXED))
+@pytest.fixture(scope="module", params=with_others(["prints"], ["number"]))
 def pair(
     request: pytest.FixtureRequest,
     captured: Callable[..., Path],
@@ -268,6 +269,7 @@ def moved(captured: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
     return Pair(*sessions)
 
 
+@in_exhaustive_runs
 def test_a_recompile_is_the_same_where_its_line_has_moved_and_the_value_is_another(
     moved: Pair,
 ) -> None:

@@ -186,6 +186,7 @@ def test_the_view_has_graphs_passes_and_nodes(session: SessionReader) -> None:
     table = passes_table(session)
     assert "The most did pass_pattern_1 › pattern_matcher over [0/0] Joint graph" in table.answer
     assert table.tree is not None
+    assert table.rows[-1].cells[1] == "no pass changed a node"
     (at,) = [
         at
         for at, row in enumerate(table.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from fx_explorer import model
@@ -46,7 +47,9 @@ def passes_table(reader: SessionReader) -> ViewTable:
     graphs = passes_by_graph(reader)
     lines = _Lines(reader)
     for passes in graphs:
-        lines.add_graph(passes)
+        if passes.steps:
+            lines.add_graph(passes)
+    lines.add_unchanged([passes.graph for passes in graphs if not passes.steps])
     return ViewTable(
         shows="What each of Inductor's passes changed, node by node.",
         notice="",
@@ -110,8 +113,6 @@ class _Lines:
         title = _title(self._reader, graph)
         idle = counted(len(passes.without_effect), "pass")
         did = f"{idle} changed nothing" if passes.without_effect else ""
-        if not passes.steps:
-            did = f"nothing changed by {idle}"
         names = ", ".join(passes.without_effect)
         row = TableRow(
             (title, did, "", "", seconds(passes.duration_s)),
@@ -121,6 +122,17 @@ class _Lines:
         self._add(row, 0, f"graph {graph.id}", title)
         for step in passes.steps:
             self._add_step(graph, step)
+
+    def add_unchanged(self, graphs: Sequence[model.Graph]) -> None:
+        """Add one row for all graphs that no pass changed."""
+        if graphs:
+            titles = [_title(self._reader, graph) for graph in graphs]
+            name = counted(len(graphs), "graph")
+            row = TableRow(
+                (name, "no pass changed a node", "", "", ""),
+                detail=partial(Detail, f"No pass changed: {', '.join(titles)}."),
+            )
+            self._add(row, 0, "unchanged", name)
 
     def _add_step(self, graph: model.Graph, step: PassStep) -> None:
         row = step.row

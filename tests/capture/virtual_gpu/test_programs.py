@@ -144,8 +144,19 @@ def test_values_are_real_while_the_program_runs_on_the_cpu(
     assert resumed
 
 
+def test_statements_of_triton_kernels_have_their_nodes(
+    zoo: Callable[[str], Ended], opened: Opened
+) -> None:
+    for found in link_coverage(opened(zoo("h100"))):
+        assert found.kernel_lines > 100
+        assert found.kernel_lines_linked >= 0.95 * found.kernel_lines
+        assert found.to_kernel >= 0.95 * found.compute_nodes
+
+
 @in_exhaustive_runs
-def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opened: Opened) -> None:
+def test_statements_and_lines_of_a_model_are_linked_to_nodes(
+    for_gpu: ForGpu, opened: Opened
+) -> None:
     names = with_others(["llama"], ["vit"])
     ended = for_gpu(MODELS, "h100", as_script=True, arguments=tuple(names))
     assert told(ended, "compiled") == names, told(ended, "failed")

@@ -134,6 +134,7 @@ def test_the_commit_its_lines_and_the_fact_are_printed_and_sessions_kept(
     assert sorted(path.name for path in kept.iterdir()) == ["bad.fxs", "good.fxs"]
 
 
+@in_exhaustive_runs
 def test_commits_that_cannot_be_judged_leave_several(bisected: Bisected, tmp_path: Path) -> None:
     repository = new_repository(tmp_path / "project")
     commit(repository, "no model yet", notes_md="x")

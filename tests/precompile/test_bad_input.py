@@ -145,6 +145,7 @@ def test_a_bad_compiler_is_named_and_the_graph_can_be_compiled_by_another(
     assert torch.equal(run(inputs), torch.ones(3))
 
 
+@in_exhaustive_runs
 def test_a_number_that_has_to_be_a_constant_for_inductor_is_told_with_what_helps() -> None:
     model, x = torch.nn.BatchNorm1d(4), torch.randn(3, 4)
     gm, _, guards, _ = Precompile.dynamo(model, x, dynamic=True)

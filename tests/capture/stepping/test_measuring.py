@@ -157,6 +157,7 @@ def test_what_is_built_is_the_code_of_the_variant_in_its_parts(
     assert len({tuple(sources) for sources in found.values()}) == len(names)
 
 
+@in_exhaustive_runs
 def test_nothing_of_it_is_recorded_but_the_times(
     tmp_path: Path, watched: Watched, built: list[str]
 ) -> None:

@@ -331,6 +331,7 @@ def test_a_constant_that_is_copied_to_the_gpu_is_told_with_its_line(
     assert "_to_copy where those on a GPU say lift_fresh" in told.detail
 
 
+@in_exhaustive_runs
 @needs_triton
 def test_the_report_tells_gpu_emulation_mode_and_questions(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened

@@ -199,6 +199,7 @@ def test_code_is_the_same_in_a_process_that_is_forked_with_its_gpu_and_in_a_fres
     assert len(codes[0]) == 2, "a forward and a backward"
 
 
+@in_exhaustive_runs
 def test_nothing_of_it_is_in_the_caches_of_a_real_gpu(
     own_cache: Path, for_gpu: ForGpu, tmp_path: Path
 ) -> None:

@@ -323,6 +323,13 @@ def _is_eager_call(value: Any) -> bool:
     return False
 
 
+def _are_settings(value: Any) -> bool:
+    """Return whether it is a list of (module, name, value, option), all of them texts."""
+    if not isinstance(value, list):
+        return False
+    return all(_are_texts(setting) and len(setting) == 4 for setting in value)
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "fx_explorer": _is_text,
     "started": _is_text,
@@ -337,6 +344,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "never_called": _are_calls,
     "selective_checkpoints": _are_calls,
     "eager_calls": _are_eager_calls,
+    "misplaced_settings": _are_settings,
     "capture_summaries": _are_summaries,
     "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),

@@ -14,26 +14,14 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.graph_texts import GraphForm, graph_text
+from fx_explorer.analysis.link_tables import LinesByArtifact, LinkQueries, Links
 from fx_explorer.analysis.selected_nodes import definition, lines_of_users_kernel, nodes_at
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.graphs import nodes_of_stage, nodes_on_line, nodes_on_same_lines
-from fx_explorer.session.queries.links import (
-    ancestors,
-    call_lines,
-    descendants,
-    embedded_kernels,
-    lines_computing,
-)
-from fx_explorer.session.queries.nodes import user_stacks
 
 SourceLine = tuple[int, int]
 """SourceFile id and line from 1."""
-
-_ArtifactLines = dict[int, set[tuple[int, int]]]
-"""Artifact → (line from 1, or 0 for the whole artifact; KernelCall or 0) of the lines that compute
-some nodes.
-"""
 
 
 def linked_places(
@@ -58,9 +46,10 @@ class Selection:
     what is linked, or describes it.
     """
 
-    def __init__(self, reader: SessionReader, place: Place) -> None:
+    def __init__(self, reader: SessionReader, place: Place, links: Links | None = None) -> None:
         self.reader = reader
         self.place = place
+        self._links = links or LinkQueries(reader)
         self._others: dict[Place, Selection] = {}
 
     def of(self, place: Place) -> Selection:
@@ -68,12 +57,22 @@ class Selection:
         if place == self.place:
             return self
         if place not in self._others:
-            self._others[place] = Selection(self.reader, place)
+            self._others[place] = Selection(self.reader, place, self._links)
         return self._others[place]
 
     def linked(self, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
         """Return the answer of ``linked_places`` for this selection."""
         return {document: self.lines_in(document) for document in shown}
+
+    @cached_property
+    def kernel_texts(self) -> frozenset[int]:
+        """Return the texts with a line that is linked, of kernels and others, in both directions:
+        no other text of a kernel has one.
+        """
+        texts = frozenset(self._computing_lines)
+        if self.place.document.direction:
+            texts |= frozenset(self._computing_lines_across)
+        return texts
 
     def lines_in(self, document: Document) -> frozenset[int]:
         """Return the linked lines of a document, including the selected one if it is there."""
@@ -123,31 +122,31 @@ class Selection:
         front end has no links: the nodes on its line are used.
         """
         if self.place.document.stage != "front_end":
-            return descendants(self.reader, self.nodes)
+            return self._links.descendants(self.nodes)
         alike: set[int] = set()
         for node in self.reader.by_ids(model.Node, self.nodes):
             if node.line:
                 alike.update(self.reader.nodes_at_source(node.file, node.line, innermost=True))
-        return descendants(self.reader, [*self.nodes, *alike])
+        return self._links.descendants([*self.nodes, *alike])
 
     @cached_property
     def family(self) -> frozenset[int]:
         """Return those nodes, and all they come from."""
-        return self.below | ancestors(self.reader, self.nodes)
+        return self.below | self._links.ancestors(self.nodes)
 
     @cached_property
     def computing(self) -> frozenset[int]:
         """Return the artifacts with a line that computes one of the related nodes."""
         if self.relatives == self.family:
             return frozenset(self._computing_lines)
-        return frozenset(lines_computing(self.reader, self.family))
+        return frozenset(self._links.lines_computing(self.family))
 
     @cached_property
     def across(self) -> frozenset[int]:
         """Return the nodes of the same computation in the other direction: up to the Dynamo graph
         and down again.
         """
-        return descendants(self.reader, nodes_of_stage(self.reader, self.relatives, "dynamo"))
+        return self._links.descendants(nodes_of_stage(self.reader, self.relatives, "dynamo"))
 
     def _is_across(self, document: Document) -> bool:
         """Return whether the document is of the other direction: the forward's in the backward."""
@@ -189,7 +188,7 @@ class Selection:
         """Return the distinct user stacks of the selected nodes; without any, those of the nodes
         they came from.
         """
-        return user_stacks(self.reader, self.nodes) or user_stacks(self.reader, self.relatives)
+        return self._links.user_stacks(self.nodes) or self._links.user_stacks(self.relatives)
 
     def _lines_of_source(self, document: Document) -> frozenset[int]:
         """Return the lines of a source file that the selection comes from: in each stack, the
@@ -224,7 +223,7 @@ class Selection:
         rows = self.reader.sources_of_line(artifact, line)
         called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
         return [(row.file, row.source_line) for row in rows] + self._innermost(
-            user_stacks(self.reader, called)
+            self._links.user_stacks(called)
         )
 
     def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
@@ -245,19 +244,19 @@ class Selection:
     # artifacts
 
     @cached_property
-    def _computing_lines(self) -> _ArtifactLines:
-        return self._with_own(lines_computing(self.reader, self.relatives))
+    def _computing_lines(self) -> LinesByArtifact:
+        return self._with_own(self._links.lines_computing(self.relatives))
 
     @cached_property
-    def _computing_lines_across(self) -> _ArtifactLines:
-        return self._with_own(lines_computing(self.reader, self.across))
+    def _computing_lines_across(self) -> LinesByArtifact:
+        return self._with_own(self._links.lines_computing(self.across))
 
-    def _with_own(self, computing: _ArtifactLines) -> _ArtifactLines:
+    def _with_own(self, computing: LinesByArtifact) -> LinesByArtifact:
         for row in self.own_lines:
             computing.setdefault(row.artifact, set()).add((row.line, 0))
         return computing
 
-    def _computing_in(self, document: Document) -> _ArtifactLines:
+    def _computing_in(self, document: Document) -> LinesByArtifact:
         """Return the lines that compute the selection in texts of the document's direction."""
         if self._is_across(document):
             return self._computing_lines_across
@@ -269,7 +268,7 @@ class Selection:
             return frozenset()
         lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
-            lines |= lines_in_output_code(self.reader, document.id, computing)
+            lines |= _lines_in_output_code(self._links, document.id, computing)
         # Line 0 stands for the whole text, and counts where nothing more exact is known.
         if lines == {0}:
             return frozenset([0])
@@ -301,9 +300,7 @@ class Selection:
         return frozenset(rows)
 
 
-def lines_in_output_code(
-    reader: SessionReader, output_code: int, computing: _ArtifactLines
-) -> set[int]:
+def _lines_in_output_code(links: Links, output_code: int, computing: LinesByArtifact) -> set[int]:
     """Return the lines (from 1) of kernels where they are in the output code, and of the wrapper's
     calls.
     """
@@ -311,7 +308,7 @@ def lines_in_output_code(
     calls: set[int] = set()
     kernels = []
     whole = []
-    for kernel, artifact, first_line in embedded_kernels(reader, output_code, computing):
+    for kernel, artifact, first_line in links.embedded_kernels(output_code, computing):
         kernels.append(kernel)
         for line, call in computing[artifact]:
             if line and first_line:
@@ -319,4 +316,4 @@ def lines_in_output_code(
             calls.add(call)
         if any(not call for _, call in computing[artifact]):
             whole.append(kernel)
-    return lines | set(call_lines(reader, kernels, calls, whole))
+    return lines | set(links.call_lines(kernels, calls, whole))

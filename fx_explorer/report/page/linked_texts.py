@@ -21,6 +21,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.graph_texts import graph_text
 from fx_explorer.analysis.lineage import variants_in_use
+from fx_explorer.analysis.link_tables import links_for_all_places
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.instruments.kernels.costs import kernel_costs, source_heat
 from fx_explorer.overview.own_file import line_events, own_place
@@ -237,6 +238,7 @@ class _Answers:
     def __init__(self, reader: SessionReader, texts: Sequence[LinkedText]) -> None:
         self._reader = reader
         self._texts = texts
+        self._links = links_for_all_places(reader)
         self._by_nodes: dict[tuple[object, ...], int] = {}
         self._by_lines: dict[tuple[tuple[int, Ranges], ...], int] = {}
         self.distinct: list[Mapping[int, Ranges]] = []
@@ -245,7 +247,7 @@ class _Answers:
         """Return the number of the answer for a place in ``distinct``; -1 where nothing is
         linked.
         """
-        selection = Selection(self._reader, place)
+        selection = Selection(self._reader, place, self._links)
         if selection.own_lines:
             return self._number(_linked_lines(selection, self._texts))
         if not selection.nodes:
@@ -278,7 +280,10 @@ def _linked_lines(selection: Selection, texts: Sequence[LinkedText]) -> dict[int
     """Return the linked lines of each text that has some."""
     answer = {}
     for number, text in enumerate(texts):
-        rows = selection.other_lines_in(text.document)
+        document = text.document
+        if document.stage == "kernel" and document.id not in selection.kernel_texts:
+            continue
+        rows = selection.other_lines_in(document)
         if text.pane == "graph":
             lines = {text.line_of_row[row] for row in rows if row in text.line_of_row}
         else:

@@ -20,6 +20,7 @@ from fx_explorer.instruments.memory.snapshot_figures import figures_of
 from fx_explorer.instruments.memory.snapshot_report import snapshot_object
 from fx_explorer.instruments.options.explained_options import explained_options
 from fx_explorer.instruments.options.report import compile_option
+from fx_explorer.instruments.side_effects import side_effect_json
 from fx_explorer.model.study import META, parts_as_json, parts_from_json
 from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import failures
@@ -51,6 +52,17 @@ def of_options(reader: SessionReader) -> Answer:
         known_from="torch's configuration when the graphs were compiled",
         fields=("name", "in_force", "default", "does"),
         next=["options --match NAME --fields all"] if rows else _code_questions(texts),
+    )
+
+
+def of_side_effects(reader: SessionReader) -> Answer:
+    rows = side_effect_json(reader)
+    return Answer(
+        text=section_of(reader, "side_effects").answer,
+        rows=rows,
+        known_from="Dynamo's own record of side effects, when it wrote the code around the graph",
+        fields=("compilation", "function", "changed", "how", "type", "file", "line"),
+        next=["guards"] if rows else ["graphs"],
     )
 
 

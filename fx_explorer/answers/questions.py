@@ -49,6 +49,9 @@ QUESTIONS = (
     Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
     Question("find", "nodes, kernels, lines and breaks with these words", "TEXT"),
     Question("stages", "what each stage did to the operations"),
+    Question(
+        "side_effects", "what compiled code changes after its graphs: attributes, lists, dicts"
+    ),
     Question("passes", "Inductor's passes, and each node that one made, changed or removed"),
     Question("memory", "tensors saved for the backward: bytes, line, why, who needs them"),
     Question("step_memory", "predicted peak of a training step, and what it consists of"),
@@ -133,6 +136,7 @@ def ask_whole(reader: SessionReader, name: str) -> Answer:
         "caches": others.of_caches,
         "cuda_graphs": others.of_cuda_graphs,
         "options": others.of_options,
+        "side_effects": others.of_side_effects,
         "failures": others.of_failures,
         "children": others.of_child_processes,
         "variants": others.of_variants,

@@ -135,9 +135,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--section",
         metavar="NAME",
         help="one part by itself: overview, findings, breaks, guards, kernels, fusion, "
-        "modules, memory, step_memory, stages, passes, graphs, sizes, flame, ledger, bench, "
-        "numerics, profile, roofline, regions, support, console (json, text, markdown); flame, "
-        "ledger or step_memory (chrome-trace); flame or ledger (collapsed); those or roofline "
+        "modules, memory, step_memory, stages, passes, graphs, sizes, side_effects, flame, "
+        "ledger, bench, numerics, profile, roofline, regions, support, console (json, text, "
+        "markdown); flame, ledger or step_memory (chrome-trace); flame or ledger (collapsed); "
+        "those or roofline "
         "or bench (svg)",
     )
     parser.add_argument(

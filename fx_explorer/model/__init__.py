@@ -167,6 +167,7 @@ from fx_explorer.model.rows.observation import (
     SymbolEventKind,
 )
 from fx_explorer.model.rows.passes import Decomposed, GraphPass, NodeChange, PassChange
+from fx_explorer.model.rows.side_effects import SideEffect
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -338,6 +339,7 @@ __all__ = [
     "SetBy",
     "Setting",
     "SettingGroup",
+    "SideEffect",
     "SourceFile",
     "Span",
     "Stack",

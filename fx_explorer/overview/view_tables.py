@@ -28,6 +28,7 @@ from fx_explorer.instruments.numerics.view import numerics_table
 from fx_explorer.instruments.passes.view import passes_table
 from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions import regions_table
+from fx_explorer.instruments.side_effects import side_effects_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
 from fx_explorer.overview.graph_tables import graphs_table, sizes_table, stages_table
 from fx_explorer.session import SessionReader
@@ -154,6 +155,7 @@ TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "roofline": roofline_table,
     "bench": bench_table,
     "support": support_table,
+    "side_effects": side_effects_table,
     "console": console_table,
     "time": time_table,
 }

@@ -26,6 +26,7 @@ SECTIONS: dict[str, str] = {
     "passes": "Passes",
     "graphs": "Graphs",
     "sizes": "Sizes",
+    "side_effects": "Side effects",
     "flame": "Compile time",
     "ledger": "A call",
     "bench": "Bench",

@@ -62,6 +62,7 @@ TABLES: dict[type, str] = {
     model.GraphPass: "graph_pass",
     model.PassChange: "pass_change",
     model.Decomposed: "decomposed",
+    model.SideEffect: "side_effect",
     model.Link: "link",
     model.LeftOut: "left_out",
     model.LineNode: "line_node",

@@ -142,6 +142,7 @@ SYNONYMS: Mapping[str, str] = {
     "view.bench": "speed speedup slow faster",
     "view.profile": "slow gpu idle chrome trace",
     "view.roofline": "slow bandwidth flops",
+    "view.side_effects": "mutation attribute global list append replay after the graph",
     "view.passes": "pass pattern decomposition rewrite who made this node",
     "view.fusion": "fuse fusion unfused scheduler why apart",
     "view.ledger": "overhead slow call",

@@ -102,6 +102,15 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "side_effects",
+        "v e",
+        "side effects",
+        (
+            "What compiled code changes after its graphs: attributes, lists, dicts, sets, "
+            "closures, each with your line."
+        ),
+    ),
+    (
         "passes",
         "v t",
         "Inductor's passes",

@@ -221,6 +221,12 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Y s saves the picture.",
         "Moving",
     ),
+    "side_effects": (
+        "A row for each object that a compiled function changes besides its graph: Dynamo keeps "
+        "the change aside while it\n"
+        "traces, and compiled code makes it once, after the graph. Enter goes to your line.",
+        "Moving",
+    ),
     "passes": (
         "A row for each graph, in it the passes that changed something, in those the nodes. What "
         "a pass inside another did\n"

@@ -87,7 +87,9 @@ def recorded(path: Path, program: Callable[[Compile], object]) -> tuple[SessionR
         torch._logging.set_logs()
 
 
-LOGGED = re.compile(r"Mutating object of type (\w+)(?: \(source name: (.*?)\)| \(source: (.*?)\))?")
+LOGGED = re.compile(
+    r"Mutating object of type (<unknown type>|\w+)(?: \(source name: (.*?)\)| \(source: (.*?)\))?"
+)
 
 
 def program(compile_it: Compile) -> None:

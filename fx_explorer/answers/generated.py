@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.function_versions import versions
+from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.answers.answer import Answer, Json
@@ -167,8 +168,34 @@ def of_saved_tensors(reader: SessionReader) -> Answer:
             "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "producer",
             "why", "consumers", "compilation",
         ),
+        figures={"inputs_not_saved": _inputs_not_saved(reader)},
         next=["step_memory", "node NAME"],
     )  # fmt: skip
+
+
+MOST_INPUTS = 50
+"""Maximum number of inputs that are named as not saved."""
+
+
+def _inputs_not_saved(reader: SessionReader) -> list[str]:
+    """Return the inputs of forward graphs that no backward needs, with the user's names."""
+    saved = {(row.compilation, row.name) for row in reader.rows(model.SavedTensor)}
+    with_saved = {compilation for compilation, _ in saved}
+    used = graphs_in_use(reader)
+    inputs: list[model.Node] = []
+    for graph in reader.rows(model.Graph, stage="forward", direction="forward"):
+        if graph.compilation not in with_saved or (used is not None and graph.id not in used):
+            continue
+        placeholders = reader.rows(model.Node, graph=graph.id, op="placeholder")
+        inputs += [row for row in placeholders if (graph.compilation, row.name) not in saved]
+    names = InputNames(reader).of(inputs[:MOST_INPUTS])
+    shown = []
+    for node in inputs[:MOST_INPUTS]:
+        own = names.get(node.id)
+        shown.append(f"{node.name} ({own.name})" if own and own.name != node.name else node.name)
+    if len(inputs) > MOST_INPUTS:
+        shown.append(f"{len(inputs) - MOST_INPUTS} more")
+    return shown
 
 
 def of_step_memory(reader: SessionReader) -> Answer:

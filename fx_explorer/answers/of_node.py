@@ -22,6 +22,7 @@ from fx_explorer.answers.naming import (
     graph_documents,
 )
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes
 from fx_explorer.instruments.passes.figures import decomposition_of, history_of_node
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each
@@ -43,7 +44,7 @@ def of_nodes(reader: SessionReader, name: str) -> Answer:
             row = _node_row(reader, node)
             own = own_names.get(node.id)
             if own and own.name != node.name:
-                row["your_name"] = own.name
+                row["user_name"] = own.name
             rows.append(row)
         return rows
 
@@ -53,7 +54,7 @@ def of_nodes(reader: SessionReader, name: str) -> Answer:
         text=f"{title} has {counted(graph.node_count, 'node')}, {calls}.",
         rows=Pages(graph.node_count, read),
         known_from="the FX graph, read while it was compiled",
-        fields=("name", "your_name", "target", "arguments", "value", "at", "module"),
+        fields=("name", "user_name", "target", "arguments", "value", "at", "module"),
         next=[f"node NAME --match {graph.id}", f"code {document.id}"],
     )
 
@@ -69,6 +70,7 @@ def _node_row(reader: SessionReader, node: model.Node) -> Json:
         "target": node.target,
         "arguments": node.arguments,
         "value": value_text(node),
+        "bytes": _bytes(node),
         "stride": list(node.stride or ()),
         "device": node.device,
         "at": at,
@@ -77,6 +79,16 @@ def _node_row(reader: SessionReader, node: model.Node) -> Json:
         "annotations": node.annotations or {},
         "is_view": node.is_view or None,
     }
+
+
+def _bytes(node: model.Node) -> int | None:
+    """Return the bytes of a tensor without gaps; None for other values and symbolic sizes."""
+    if node.shape is None:
+        return None
+    try:
+        return shape_bytes(node.dtype, node.shape, {})
+    except UnknownSize:
+        return None
 
 
 def _graph_called(reader: SessionReader, name: str) -> Document:

@@ -16,6 +16,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import document_name, place_text, text_number
 from fx_explorer.instruments.compile_time.cache_report import caches_of_report
+from fx_explorer.instruments.compile_time.timing import compile_time
 from fx_explorer.instruments.memory.snapshot_figures import figures_of
 from fx_explorer.instruments.memory.snapshot_report import snapshot_object
 from fx_explorer.instruments.options.explained_options import explained_options
@@ -63,6 +64,41 @@ def of_side_effects(reader: SessionReader) -> Answer:
         known_from="Dynamo's own record of side effects, when it wrote the code around the graph",
         fields=("compilation", "function", "changed", "how", "type", "file", "line"),
         next=["guards"] if rows else ["graphs"],
+    )
+
+
+def of_flame(reader: SessionReader) -> Answer:
+    """Return every timed phase with exact seconds, and the phases that it runs inside."""
+    times = compile_time(reader)
+    if times is None:
+        return of_section(reader, "flame")
+    whole_s = times.root.duration_s
+    rows: list[Json] = []
+    around: list[str] = []
+    for part in times.parts:
+        frame = part.frame
+        del around[frame.depth :]
+        rows.append(
+            {
+                "depth": frame.depth,
+                "what": frame.name,
+                "seconds": round(frame.duration_s, 6),
+                "itself_seconds": round(frame.self_s, 6),
+                "share": round(frame.duration_s / whole_s, 4) if whole_s else None,
+                "compilation": part.compilation,
+                "phase": part.span.name if part.span else "",
+                "began_s": round(part.span.start_s, 6) if part.span else None,
+                "within": " › ".join(around[1:]),
+                "at": f"{frame.line[0]}:{frame.line[1]}" if frame.line else "",
+            }
+        )
+        around.append(frame.name)
+    return Answer(
+        text=section_of(reader, "flame").answer,
+        rows=rows,
+        known_from="torch's own timed phases, and a clock that knows your lines",
+        fields=("depth", "what", "seconds", "itself_seconds", "compilation", "phase", "within"),
+        next=["compilations", "caches"],
     )
 
 
@@ -217,7 +253,6 @@ def of_section(reader: SessionReader, name: str) -> Answer:
 
 
 _NEXT = {
-    "flame": ("compilations", "caches"),
     "modules": ("kernels", "memory"),
     "ledger": ("kernels", "guards"),
     "profile": ("kernels", "ledger"),

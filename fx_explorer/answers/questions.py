@@ -136,6 +136,7 @@ def ask_whole(reader: SessionReader, name: str) -> Answer:
         "caches": others.of_caches,
         "cuda_graphs": others.of_cuda_graphs,
         "options": others.of_options,
+        "flame": others.of_flame,
         "side_effects": others.of_side_effects,
         "failures": others.of_failures,
         "children": others.of_child_processes,

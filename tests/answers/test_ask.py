@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.answers.answer import Answer, Pages, Selection, answer_text
 from fx_explorer.answers.questions import QUESTIONS
 from fx_explorer.cli import main
@@ -329,3 +330,65 @@ def test_one_enormous_row_is_cut_and_says_so() -> None:
     content = json.loads(text)
     assert "more characters" in content["rows"][0]["text"]
     assert any("texts end after" in note for note in content["left_out"])
+
+
+def test_phases_have_exact_seconds_and_where_they_belong(session: Path, ask: Ask) -> None:
+    rows = ask(session, "flame", "--limit", "1000", "--fields", "all", "--characters", "1000000")[
+        "rows"
+    ]
+    whole = rows[0]
+    assert whole["depth"] == 0
+    inner = [row for row in rows if row["depth"] == 1]
+    assert sum(row["seconds"] for row in inner) == pytest.approx(whole["seconds"], rel=0.01)
+    backward = [row for row in rows if "backward" in row.get("within", "")]
+    assert backward
+    assert all(row["compilation"] for row in backward)
+
+
+def test_a_node_has_its_bytes(session: Path, ask: Ask) -> None:
+    with SessionReader(session) as reader:
+        node = next(row for row in reader.rows(model.Node) if row.dtype == "f32" and row.shape)
+    (row, *_) = ask(session, "node", node.name)["rows"]
+    count = 4
+    for size in node.shape or ():
+        count *= int(size)
+    assert row["bytes"] == count
+
+
+def test_inputs_that_no_backward_needs_are_named(session: Path, ask: Ask) -> None:
+    answer = ask(session, "memory")
+    names = sorted(name.split(" ")[0] for name in answer["figures"]["inputs_not_saved"])
+    expected = []
+    with SessionReader(session) as reader:
+        saved = {(row.compilation, row.name) for row in reader.rows(model.SavedTensor)}
+        used = graphs_in_use(reader)
+        for graph in reader.rows(model.Graph, stage="forward", direction="forward"):
+            if used is None or graph.id in used:
+                inputs = reader.rows(model.Node, graph=graph.id, op="placeholder")
+                names_of = {(graph.compilation, node.name) for node in inputs}
+                expected += [name for _, name in names_of - saved]
+    assert names == sorted(expected)
+
+
+@pytest.mark.parametrize("question", ["fusion", "passes", "side_effects", "flame"])
+def test_what_inductor_decided_is_answered_as_its_schema_says(
+    question: str, captured: Captured, ask: Ask, validator: jsonschema.Draft202012Validator
+) -> None:
+    answer = ask(captured("transformer"), question, "--fields", "all")
+    validator.validate(answer)
+    if question != "side_effects":
+        assert answer["rows"]
+
+
+def test_a_node_and_a_kernel_of_a_capture_are_as_their_schema_says(
+    captured: Captured, ask: Ask, validator: jsonschema.Draft202012Validator
+) -> None:
+    session = captured("transformer")
+    change = ask(session, "passes", "--fields", "all")["rows"][0]
+    node = ask(session, "node", change["node"])
+    validator.validate(node)
+    assert any(row.get("passes") for row in node["rows"])
+    pair = ask(session, "fusion")["rows"][0]
+    kernel = ask(session, "kernel", pair["second"])
+    validator.validate(kernel)
+    assert kernel["rows"][0]["not_fused_with"]

@@ -28,7 +28,6 @@ from fx_explorer.session import SessionReader
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
 from tests.conftest import Captured
-from tests.exhaustive import in_exhaustive_runs
 from tests.sessions import write_training_step
 
 ROOT = Path(__file__).parents[1]
@@ -117,7 +116,6 @@ def test_the_report_has_every_configuration_and_keeps_its_contract(
     assert all(kernel["configs"] == [] and kernel["estimate"]["flops"] > 0 for kernel in libraries)
 
 
-@in_exhaustive_runs
 @needs_gpu_tools
 def test_passes_are_listed_and_each_can_be_shown(run_warm: Run, session: Path) -> None:
     with SessionReader(session) as reader:

@@ -96,7 +96,6 @@ def test_a_factor_in_compiled_code_alone_is_refused(tried: Callable[..., Trial])
     assert trial.verdict == "refused", trial.reason
 
 
-@in_exhaustive_runs
 def test_the_verdict_says_where_float64_cannot_run(tried: Callable[..., Trial]) -> None:
     names_its_dtype = "return (self.down(h.to(torch.bfloat16)) * 0.5 + 8.0) - 8.0"
     trial = tried(NET.replace(RETURN, names_its_dtype))

@@ -18,6 +18,8 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.stage_data import StagePoint
 from fx_explorer.analysis.stage_work import stage_points, stage_work
 from fx_explorer.analysis.words import counted, listed
+from fx_explorer.instruments.bench.cells import bench_figures
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.session import SessionReader
 
 MOST_NODES = 5_000
@@ -120,8 +122,39 @@ def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
     if whole and not states & {"skipped", "in parts"}:
         names = listed([graph.name for graph in whole])
         text = f"Recorded as CUDA graphs, as {asked.asked} asks: {names}."
-        yield Fact("call", "good", text, OVERWRITTEN)
+        yield Fact("call", "good", text, f"{_gain(reader)} {OVERWRITTEN}")
     yield from _not_known(reader, asked)
+
+
+NOT_MEASURED = (
+    "What a call gains by them was not measured: fx-explorer bench --modes default,reduce-overhead "
+    "compares both."
+)
+
+WITHOUT_GRAPHS, WITH_GRAPHS = "inductor", "inductor reduce-overhead"
+"""Contenders of a bench that differ by CUDA graphs alone."""
+
+
+def _gain(reader: SessionReader) -> str:
+    """Return what a call gains by CUDA graphs, as the session's bench measured it."""
+    bench = bench_figures(reader)
+    sentences = []
+    for size in bench.sizes if bench else ():
+        cells = {cell.cell.contender: cell for cell in bench.of_size(size)} if bench else {}
+        without, with_graphs = cells.get(WITHOUT_GRAPHS), cells.get(WITH_GRAPHS)
+        if without is None or with_graphs is None:
+            continue
+        if without.interval is None or with_graphs.interval is None:
+            continue
+        at = f" at {size}" if size else ""
+        if with_graphs.interval.high < without.interval.low:
+            sentences.append(
+                f"A call{at} takes {microseconds(with_graphs.interval.middle)} with them and "
+                f"{microseconds(without.interval.middle)} without (bench)."
+            )
+        else:
+            sentences.append(f"The bench shows no gain by them{at}.")
+    return " ".join(sentences) or NOT_MEASURED
 
 
 RUN_TIME = (

@@ -259,3 +259,33 @@ def test_a_reason_that_is_known_has_an_explanation_and_remedies(
         (finding,) = find_cuda_graphs(reader)
     assert explained in finding.explanation
     assert len(finding.remedies) == remedies
+
+
+@pytest.mark.parametrize(
+    ("with_graphs_s", "says"),
+    [
+        (154e-6, "A call takes 154 µs with them and 269 µs without (bench)."),
+        (269e-6, "The bench shows no gain by them."),
+        (None, "was not measured: fx-explorer bench --modes default,reduce-overhead"),
+    ],
+)
+def test_what_a_call_gains_is_the_benchs(
+    with_graphs_s: float | None, says: str, tmp_path: Path
+) -> None:
+    session(tmp_path / "s.fxs", (1, "cudagraph_handed_over", HANDED_OVER), runs(1)).close()
+    times = {"uncompiled": 400e-6, "inductor": 269e-6, "inductor reduce-overhead": with_graphs_s}
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        for contender, call_s in times.items():
+            if call_s is None:
+                continue
+            cell = model.BenchCell(
+                0, contender, "", {}, contender != "uncompiled", state="measured"
+            )
+            number = writer.add(cell)
+            writer.add_all(
+                model.BenchRound(0, number, position, call_s * (1 + position / 100_000), 10)
+                for position in range(12)
+            )
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        (fact,) = cuda_graph_facts(reader)
+    assert says in fact.detail

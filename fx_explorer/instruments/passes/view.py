@@ -22,7 +22,7 @@ from fx_explorer.session import SessionReader
 
 COLUMNS = (
     TableColumn("pass, node", "strong", min_width=24, max_width=60),
-    TableColumn("did", min_width=14, max_width=40),
+    TableColumn("did", min_width=31, max_width=44),
     TableColumn("node, before → after", min_width=24, max_width=160, priority=1),
     TableColumn("pattern", "annotation", min_width=10, max_width=40, priority=2),
     TableColumn("time", is_number=True, min_width=8, priority=3),

@@ -173,11 +173,12 @@ def _options(before: SessionReader, after: SessionReader) -> Iterator[Json]:
 
 def _values(reader: SessionReader) -> dict[str, str]:
     """Return name of an option → its values in force."""
-    from fx_explorer.instruments.options.explained_options import explained_options
+    from fx_explorer.instruments.options.explained_options import OTHERS, all_options
 
     values = {}
-    for option in explained_options(reader):
-        values[option.name] = ", ".join(dict.fromkeys(row.value for row in option.in_force))
+    for option in all_options(reader):
+        if option.group != OTHERS or option.in_force:
+            values[option.name] = ", ".join(dict.fromkeys(row.value for row in option.in_force))
     return values
 
 

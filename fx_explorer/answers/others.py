@@ -19,7 +19,7 @@ from fx_explorer.instruments.compile_time.cache_report import caches_of_report
 from fx_explorer.instruments.compile_time.timing import compile_time
 from fx_explorer.instruments.memory.snapshot_figures import figures_of
 from fx_explorer.instruments.memory.snapshot_report import snapshot_object
-from fx_explorer.instruments.options.explained_options import explained_options
+from fx_explorer.instruments.options.explained_options import OTHERS, all_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.side_effects import side_effect_json
 from fx_explorer.model.study import META, parts_as_json, parts_from_json
@@ -39,9 +39,15 @@ from fx_explorer.session import SessionReader
 
 
 def of_options(reader: SessionReader) -> Answer:
-    rows = [compile_option(option) for option in explained_options(reader)]
+    options = [each for each in all_options(reader) if each.group != OTHERS or each.in_force]
+    rows = [compile_option(option) for option in options]
     texts = [each for each in documents(reader) if _has_options(each)]
-    if rows:
+    if rows and is_log(reader):
+        text = (
+            f"{counted(len(rows), 'option')} with the values in force when torch compiled. A log "
+            "does not say the defaults, who set an option, or the arguments of torch.compile."
+        )
+    elif rows:
         text = f"{counted(len(rows), 'option')} of torch.compile in force in this capture."
     elif texts:
         text = "No option is listed by itself; the text of the settings was recorded: see next."

@@ -124,6 +124,30 @@ def test_a_log_does_not_say_how_the_program_ended(ask: Ask) -> None:
     assert ask(log, "overview")["ended"].startswith("not recorded: a log does not say")
 
 
+def test_options_of_a_log_have_values_and_say_what_the_log_lacks(
+    ask: Ask, validator: jsonschema.Draft202012Validator
+) -> None:
+    log = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    answer = ask(log, "options", "--match", "automatic_dynamic_shapes", "--fields", "all")
+    validator.validate(answer)
+    assert "does not say the defaults, who set an option" in answer["answer"]
+    (row,) = [row for row in answer["rows"] if row["name"] == "dynamo.automatic_dynamic_shapes"]
+    assert row["in_force"] == [{"value": True, "set_by": "not recorded"}]
+    assert "default" not in row
+    (row,) = ask(log, "options", "--match", "compiler.force_disable_caches")["rows"]
+    assert row["in_force"][0]["value"] is True, "an option that we do not explain is listed too"
+
+
+def test_two_logs_differ_in_an_option(ask: Ask, tmp_path: Path) -> None:
+    packed = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    text = gzip.decompress(packed.read_bytes()).decode()
+    other = tmp_path / "other.log"
+    other.write_text(text.replace(r"\"recompile_limit\": 8", r"\"recompile_limit\": 2"))
+    assert ask(packed, "diff", str(other))["rows"] == [
+        {"what": "option", "name": "dynamo.recompile_limit", "before": "8", "after": "2"}
+    ]
+
+
 def test_rows_are_those_of_the_json_report(session: Path, ask: Ask) -> None:
     with SessionReader(session) as reader:
         report: dict[str, Any] = json_report(reader)

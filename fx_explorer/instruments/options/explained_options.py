@@ -13,12 +13,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast, get_args
 
 from fx_explorer import model
 from fx_explorer.analysis.other_variants import VariantStart, variant_starts
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.options.option_words import GROUPS, WORDS, OptionWords
-from fx_explorer.model import Gate, OptionInForce, Setting
+from fx_explorer.model import Gate, OptionInForce, Setting, SettingGroup
 from fx_explorer.model.setting_values import as_python, plain_type, python_text
 from fx_explorer.session import SessionReader
 
@@ -51,7 +52,14 @@ class ExplainedOption:
         return tuple(dict.fromkeys(force.value for force in self.in_force)) or (self.setting.value,)
 
     @property
+    def has_default(self) -> bool:
+        """Return whether the default is known: a log does not say it."""
+        return bool(self.setting.default)
+
+    @property
     def is_changed(self) -> bool:
+        if not self.has_default:
+            return len(self.values) > 1
         return any(force.set_by != "default" for force in self.in_force) or self.values != (
             self.setting.default,
         )
@@ -78,25 +86,35 @@ def is_called(full_name: str, name: str) -> bool:
 
 def explained_options(reader: SessionReader) -> list[ExplainedOption]:
     """Return the options in the order they are explained, without those that the torch of the
-    session lacks; empty in a session without a catalogue.
+    session lacks; empty in a session without a catalogue or values.
     """
     return [option for option in all_options(reader) if option.name in WORDS]
 
 
 def all_options(reader: SessionReader) -> list[ExplainedOption]:
     """Return every option that the session lists, those of explained_options first. The others are
-    in torch's words, and a session does not say who set them.
+    in torch's words, and a session does not say who set them. Those of a log have values alone.
     """
     values: dict[str, list[OptionInForce]] = defaultdict(list)
     for row in reader.rows(OptionInForce):
         if _is_json(row.value):
             values[row.name].append(row)
     options = []
-    for setting in order_of(read_settings(reader)):
+    for setting in order_of(read_settings(reader) or _settings_with_values(values)):
         name = setting.full_name
         group = GROUP_OF.get(name, OTHERS)
         options.append(ExplainedOption(group, setting, explained(setting), tuple(values[name])))
     return options
+
+
+def _settings_with_values(values: Mapping[str, Sequence[OptionInForce]]) -> list[Setting]:
+    """Return the options of a log, of which only the values are known: no default, no type."""
+    settings = []
+    for full_name, rows in values.items():
+        group, _, name = full_name.partition(".")
+        if group in get_args(SettingGroup):
+            settings.append(Setting(0, cast(SettingGroup, group), name, "", "", rows[0].value, ""))
+    return settings
 
 
 def _is_json(text: str) -> bool:
@@ -161,6 +179,8 @@ def _who(row: OptionInForce, folder: Path | None) -> str:
         return f"set by the environment variable {row.variable}"
     if row.set_by == "fx-explorer":
         return "an option of fx-explorer"
+    if row.set_by == "not recorded":
+        return "the log does not say who set it"
     if row.file:
         return f"set at {_relative(row.file, folder)}:{row.line}"
     return f"set by the program{_side_effect(row)}"

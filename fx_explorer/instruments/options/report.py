@@ -58,14 +58,17 @@ def option_text(option: ExplainedOption, width: int | None = None) -> str:
     lines: list[Line] = [option.name]
     if option.group != OTHERS:
         lines += _indented(f"{option.words.does} {option.words.more}".strip(), "  ")
-    elif not option.setting.help:
+    elif option.has_default and not option.setting.help:
         lines += ["  torch does not document this option."]
     lines += [""]
     lines += [Hanging("  in force   ", origin) for origin in origins(option, Path.cwd())]
     if not option.in_force:
         values = as_python(option.values)
         lines += [Hanging("  value      ", f"{value}: when the capture began") for value in values]
-    lines += [Hanging("  default    ", text) for text in as_python((option.setting.default,))]
+    if option.has_default:
+        lines += [Hanging("  default    ", text) for text in as_python((option.setting.default,))]
+    else:
+        lines += ["  default    not in the log"]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)
     lines += _side_by_side("  choice     ", as_python(choices), [*means])
@@ -147,13 +150,13 @@ Json = dict[str, object]
 
 def compile_option(option: ExplainedOption) -> Json:
     """Return an option; ``in_force`` has each value it had, in the order of their first use;
-    ``set_by`` is never null.
+    ``set_by`` is never null. ``default`` is also null where a log does not say it.
     """
     return {
         "name": option.name,
         "group": option.group,
         "does": option.words.does,
-        "default": json.loads(option.setting.default),
+        "default": json.loads(option.setting.default) if option.has_default else None,
         "in_force": [_in_force(row) for row in option.in_force],
         "choices": [
             {"value": json.loads(value), "means": meaning(option, value)}

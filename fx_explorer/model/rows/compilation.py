@@ -132,9 +132,9 @@ class Artifact:
 # Options that decide what torch.compile does, as they were in force, and who set each.
 
 
-SetBy = Literal["default", "program", "fx-explorer", "environment"]
+SetBy = Literal["default", "program", "fx-explorer", "environment", "not recorded"]
 """Who set an option. ``program``: the user's own code. ``fx-explorer``: an option of the command
-line or of the app.
+line or of the app. ``not recorded``: a log has values without their origin.
 """
 
 STANCE = "compiler.stance"

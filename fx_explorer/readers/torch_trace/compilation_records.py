@@ -29,6 +29,7 @@ from fx_explorer.model import (
     Status,
     bucket_label,
 )
+from fx_explorer.readers.torch_trace.option_records import OptionRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
@@ -151,6 +152,7 @@ class Compilations:
     def __init__(self, writer: SessionWriter, places: Places) -> None:
         self._writer = writer
         self._places = places
+        self.options = OptionRecords(writer)
         self._states: dict[str, LogCompilation] = {}
         self._begun: dict[str, int] = {}
         """Name → how often it was used: torch numbers again after ``torch._dynamo.reset()``."""
@@ -372,9 +374,13 @@ class Compilations:
         if state is None:
             return
         state.has_ended = True
+        self._note_end(state, metrics)
+        self.options.add_metrics(metrics)
+
+    def _note_end(self, state: LogCompilation, metrics: dict[str, Any]) -> None:
         reasons = [_first_line(str(reason)) for reason in metrics.get("restart_reasons") or ()]
         restarts = tuple(sorted(reasons))
-        if record.compilation or metrics.get("fail_type"):
+        if state.called or metrics.get("fail_type"):
             status = _status(metrics, state.has_broken)
         else:
             status = "ok"

@@ -16,6 +16,7 @@ from typing import Any
 
 from fx_explorer.model import ArtifactKind, Metric, Stage
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
+from fx_explorer.readers.torch_trace.option_records import FUNCTORCH_CONFIG
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, read_graphs
@@ -33,7 +34,7 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "backward_epilogue": ("joint", "What runs after the backward graph"),
     "make_fx_fail_partial": ("joint", "Graph up to the error"),
     "aot_forward_graph_fw_metadata": ("joint", "AOTAutograd's metadata"),
-    "torch._functorch.config": ("joint", "AOTAutograd's settings"),
+    FUNCTORCH_CONFIG: ("joint", "AOTAutograd's settings"),
     "before_joint_graph": ("joint", "Before the joint passes"),
     "before_post_grad_graph": ("post_grad", "Before the post-grad passes"),
     "fx_graph_runnable": ("post_grad", "Script that runs the graph"),
@@ -144,6 +145,8 @@ class OtherRecords:
             self.counted[name] = self.counted.get(name, 0) + 1
         if is_cache:
             self._cache(record, name)
+        elif name == FUNCTORCH_CONFIG:
+            self._compilations.options.add("functorch", record.payload)
         text = record.payload or json.dumps(record.content, indent=2, ensure_ascii=False)
         language = "json" if text.lstrip()[:1] in ("{", "[") else "text"
         stage, title = _KNOWN.get(

@@ -125,6 +125,29 @@ def test_breaks_and_recompiles_are_those_of_the_log(reader: SessionReader, text:
     assert len({row.compilation for row in reader.rows(model.Recompile)}) == reasons
 
 
+def test_options_are_those_that_torch_wrote(reader: SessionReader, text: str) -> None:
+    groups = {
+        "dynamo_config": "dynamo",
+        "inductor_config": "inductor",
+        "compiler_config": "compiler",
+    }
+    written = set()
+    for head in heads(text):
+        metrics = head.get("compilation_metrics")
+        if isinstance(metrics, dict):
+            for field, group in groups.items():
+                for name, value in json.loads(metrics[field]).items():
+                    written.add((f"{group}.{name}", json.dumps(value)))
+    rows = reader.rows(model.OptionInForce)
+    assert {row.set_by for row in rows} == {"not recorded"}
+    found = [(row.name, row.value) for row in rows]
+    assert len(found) == len(set(found)), "no value twice"
+    of_metrics = {row for row in found if not row[0].startswith("functorch.")}
+    assert of_metrics == {row for row in written if not row[0].endswith(".TYPE_CHECKING")}
+    config = '"torch._functorch.config"' in text
+    assert (("functorch.activation_memory_budget", "1.0") in found) == config
+
+
 def test_kernels_are_those_of_the_output_code_and_say_what_they_compute(
     reader: SessionReader, text: str
 ) -> None:

@@ -118,8 +118,8 @@ def of_breaks(reader: SessionReader) -> Answer:
         rows=[graph_break(reader, distinct) for distinct in breaks],
         known_from="Dynamo's own records of graph breaks",
         fields=(
-            "reason", "file", "line", "code", "count", "explanation", "hints", "id", "chain",
-            "compilations", "goes_on_in", "eager_rests",
+            "reason", "file", "line", "code", "count", "explanation", "hints",
+            "torch_hints", "id", "chain", "compilations", "goes_on_in", "eager_rests",
         ),
         figures={"measured_call": measured_call(call_time(reader))},
         next=["findings", "eager", "calls"] if breaks else ["findings"],

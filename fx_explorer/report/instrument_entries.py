@@ -30,6 +30,7 @@ def graph_break(reader: SessionReader, distinct_break: DistinctBreak) -> Json:
         "reason": distinct_break.reason,
         "explanation": distinct_break.explanation,
         "hints": list(distinct_break.hints),
+        "torch_hints": list(distinct_break.torch_hints),
         "file": distinct_break.file,
         "line": distinct_break.line,
         "column": distinct_break.column or None,

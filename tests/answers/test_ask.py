@@ -138,6 +138,19 @@ def test_options_of_a_log_have_values_and_say_what_the_log_lacks(
     assert row["in_force"][0]["value"] is True, "an option that we do not explain is listed too"
 
 
+def test_torchs_hints_stay_where_the_advice_is_ours(ask: Ask) -> None:
+    log = DATA / "torch_trace" / "h200_ranks_ddp" / "rank_0.log.gz"
+    rows = ask(log, "breaks", "--match", "contextlib.py")["rows"]
+    assert rows
+    for row in rows:
+        assert row["hints"][0].startswith("Leave it: ")
+        assert any("@torch._dynamo.dont_skip_tracing" in hint for hint in row["torch_hints"])
+    ordinary = ask(DATA / "torch_trace" / "h200_graph_breaks.log.gz", "breaks")["rows"]
+    assert ordinary
+    for row in ordinary:
+        assert row["hints"] == row["torch_hints"]
+
+
 def test_two_logs_differ_in_an_option(ask: Ask, tmp_path: Path) -> None:
     packed = DATA / "torch_trace" / "h200_recompiles.log.gz"
     text = gzip.decompress(packed.read_bytes()).decode()

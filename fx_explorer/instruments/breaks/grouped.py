@@ -242,7 +242,7 @@ class DistinctBreak:
     reason: str
     explanation: str
     hints: tuple[str, ...]
-    """torch's hints without repetitions: torch repeats a hint when one report quotes another."""
+    """What to try: torch's hints, or ours where the code that breaks is not the user's."""
     file: str
     line: int
     code: str
@@ -276,6 +276,8 @@ class DistinctBreak:
     """The owner of the code that breaks if it is not the user's: torch, which the line calls, a
     library, or DistributedDataParallel around the model.
     """
+    torch_hints: tuple[str, ...] = ()
+    """torch's hints without repetitions: torch repeats a hint when one report quotes another."""
 
     @property
     def is_wrappers(self) -> bool:
@@ -359,13 +361,15 @@ class _Known:
             or break_in_torch(self._reader, first, chain)
             or in_library(first.file, stack, self._libraries)
         )
-        hints = elsewhere.hints if elsewhere else ()
+        own_hints = elsewhere.hints if elsewhere else ()
+        torch_hints = tuple(dict.fromkeys(first.hints))
         resumed = [row.name for hit in hits for row in self._books.resume_functions(hit)]
         return DistinctBreak(
             registry_id=first.registry_id,
             reason=first.reason,
             explanation=first.explanation,
-            hints=hints or tuple(dict.fromkeys(first.hints)),
+            hints=own_hints or torch_hints,
+            torch_hints=torch_hints,
             file=first.file,
             line=first.line,
             code=first.code.strip(),

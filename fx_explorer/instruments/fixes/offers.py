@@ -101,6 +101,7 @@ def as_break(left: DistinctFallback) -> DistinctBreak:
         reason=left.reason,
         explanation=left.explanation,
         hints=left.hints,
+        torch_hints=left.hints,
         file=left.file,
         line=left.line,
         code=left.function,

@@ -14,7 +14,6 @@ from fx_explorer.analysis.words import share, size
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.instruments.fusion.figures import Unfused, distinct_pairs, unfused_pairs
 from fx_explorer.instruments.fusion.view import describe_pair
-from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -32,6 +31,9 @@ def find_missed_fusions(reader: SessionReader) -> Iterator[Finding]:
     pairs = [pair for pair in unfused_pairs(reader) if _can_be_changed(pair)]
     if not pairs:
         return
+    # Few sessions have such a pair, and the first screen does without the rest.
+    from fx_explorer.instruments.kernels.costs import kernel_costs
+
     whole_s = 0.0
     for cost in kernel_costs(reader):
         whole_s += cost.time_s

@@ -18,7 +18,6 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.stage_data import StagePoint
 from fx_explorer.analysis.stage_work import stage_points, stage_work
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.session import SessionReader
 
@@ -137,6 +136,10 @@ WITHOUT_GRAPHS, WITH_GRAPHS = "inductor", "inductor reduce-overhead"
 
 def _gain(reader: SessionReader) -> str:
     """Return what a call gains by CUDA graphs, as the session's bench measured it."""
+    if not reader.count(model.BenchCell):
+        return NOT_MEASURED
+    from fx_explorer.instruments.bench.cells import bench_figures
+
     bench = bench_figures(reader)
     sentences = []
     for size in bench.sizes if bench else ():

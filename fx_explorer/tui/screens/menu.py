@@ -137,11 +137,13 @@ def menu_rows(
     columns = max(1, min(len(entries), (width + GAP) // (widest + GAP)))
     columns = max(columns, -(-len(entries) // most_rows))
     per_column = -(-len(entries) // columns) if entries else 0
-    cells = max(keys + 2, min(widest, (width + GAP) // columns - GAP))
+    # Where words must be shortened, they get the room between the columns as well.
+    gap = GAP if columns * (widest + GAP) - GAP <= width else 1
+    cells = max(keys + 2, min(widest, (width + gap) // columns - gap))
     rows = []
     for row in range(per_column):
         parts = [_entry(entries[at], keys, cells) for at in range(row, len(entries), per_column)]
-        rows.append(Content(" " * GAP).join(parts))
+        rows.append(Content(" " * gap).join(parts))
     return rows
 
 

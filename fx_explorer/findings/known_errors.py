@@ -37,13 +37,25 @@ def _known(pattern: str, fault: Fault, explanation: str, *remedies: str, source:
     return KnownError(re.compile(pattern), fault, explanation, remedies, source)
 
 
+GRADIENT_OVERWRITTEN = (
+    "The first backward put a gradient into memory of a CUDA graph, and a later run has written "
+    "over it, as where gradients are added up over several calls."
+)
+
+KEEP_GRADIENTS = (
+    "Where gradients are not added up, call optimizer.zero_grad(), which sets them to None, before "
+    "each backward.",
+    "Where they are, let each parameter have a gradient before the first compiled backward: "
+    "parameter.grad = torch.zeros_like(parameter), and optimizer.zero_grad(set_to_none=False).",
+)
+
 KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"checkpoint not implemented for [^\n]{1,300} context_fn",
         "yours",
-        "Dynamo takes the context_fn of torch.utils.checkpoint.checkpoint only as a function of a "
-        "module or a functools.partial of one. A lambda or a function defined inside another is "
-        "refused.",
+        "Dynamo takes the context_fn of torch.utils.checkpoint.checkpoint only as a function that "
+        "exists before the call, or a functools.partial of one. A lambda or function that the "
+        "compiled code makes is refused.",
         "Give context_fn=functools.partial(create_selective_checkpoint_contexts, policy), with "
         "the policy defined at the top level of a module.",
         source="torch/_dynamo/variables/higher_order_ops.py, CheckpointHigherOrderVariable",
@@ -93,15 +105,15 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         r"TritonMissing|Cannot find a working triton installation",
         "machine",
         "Inductor writes kernels for the GPU in Triton, and Triton cannot be imported.",
-        "Install the Triton that belongs to this torch: pip install triton, or on Windows "
-        "triton-windows.",
+        "Install the version of Triton that this torch requires, which pip check names; on "
+        "Windows the package triton-windows.",
         source="torch/_inductor/exc.py, TritonMissing",
     ),
     _known(
         r"GPUTooOldForTriton",
         "machine",
         "Triton supports this GPU no longer: it needs compute capability 7.0 or newer.",
-        'Use torch.compile(…, backend="aot_eager"), or mode=None on the CPU.',
+        'Use torch.compile(…, backend="aot_eager"), which needs no Triton but fuses nothing.',
         source="torch/_inductor/exc.py, GPUTooOldForTriton",
     ),
     _known(
@@ -125,8 +137,10 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         "yours",
         "A size was marked as dynamic (mark_dynamic, or dynamic_shapes of export), and the code "
         "needs it as a fixed number.",
-        "Use torch._dynamo.maybe_mark_dynamic in place of mark_dynamic, or take out what needs "
-        "the number.",
+        "Use torch._dynamo.maybe_mark_dynamic in place of mark_dynamic, and "
+        "torch.export.Dim.AUTO in dynamic_shapes: then it becomes a fixed number, without an "
+        "error.",
+        "Take out what needs the number.",
         source="torch/fx/experimental/symbolic_shapes.py, ConstraintViolationError",
     ),
     _known(
@@ -183,6 +197,13 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         source="torch/_subclasses/fake_tensor.py, validate_and_convert_non_fake_tensors",
     ),
     _known(
+        r"accessing gradient tensor output of CUDAGraphs",
+        "yours",
+        GRADIENT_OVERWRITTEN,
+        *KEEP_GRADIENTS,
+        source="torch/_inductor/cudagraph_trees.py, format_dealloc_msg",
+    ),
+    _known(
         r"overwritten by a subsequent run",
         "yours",
         "The output of a CUDA graph was read after a later run had written over it: all runs of a "
@@ -224,7 +245,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         r"not supported on Python|Python 3\.\d+ (?:and|or) (?:above|later)",
         "machine",
         "This release of torch cannot compile under this release of Python.",
-        "Use a Python that torch supports: see the table of releases at pytorch.org.",
+        "Use a Python that torch supports: RELEASE.md of github.com/pytorch/pytorch has the table.",
         source="torch/_dynamo/eval_frame.py, check_if_dynamo_supported",
     ),
     _known(

@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.findings.known_errors import GRADIENT_OVERWRITTEN, KEEP_GRADIENTS
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.tracebacks import TracebackFrame, parse_frames
 from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.file_names import in_file
 
-OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
-"""Part of torch's message (torch/_inductor/cudagraph_trees.py). The stack behind it is that of the
-line that computed the result.
+_OVERWRITTEN = re.compile(
+    r"accessing (?P<gradient>gradient )?tensor output of CUDAGraphs that has been overwritten by a "
+    r"subsequent run(?:[^\n]{0,40}?Stack trace: ?)?"
+)
+"""Matches part of torch's message (torch/_inductor/cudagraph_trees.py, format_dealloc_msg). The
+stack behind it is that of the line that computed the result.
 """
 
-_MESSAGE = re.compile(rf"^[^\n]*{OVERWRITTEN}[^\n]{{0,40}}?Stack trace: ?", re.M)
-_ADVICE = ". To prevent overwriting"
-"""Beginning of torch's advice, on the last line of that stack."""
+_ADVICE = re.compile(r"\. (?:To prevent overwriting|This can happen with)")
+"""Matches the beginning of torch's advice, on the last line of that stack."""
 
 REMEDIES = (
     Remedy(
@@ -42,18 +46,26 @@ REMEDIES = (
 def find_overwritten_outputs(reader: SessionReader) -> Iterator[Finding]:
     """Yield that the program ended because it read a result that a later call had overwritten."""
     for failure in reader.rows(model.Failure, where="program"):
-        if OVERWRITTEN in failure.message:
+        message = _OVERWRITTEN.search(failure.message)
+        if message:
             text = reader.text(failure.text) if failure.text else failure.message
-            yield _overwritten(reader, text[-MAX_TRACEBACK:])
+            finding = _overwritten(reader, text[-MAX_TRACEBACK:])
+            yield _of_a_gradient(finding) if message["gradient"] else finding
             return
 
 
+def _of_a_gradient(finding: Finding) -> Finding:
+    """Return the finding for a gradient, which a clone does not help: torch itself keeps it."""
+    remedies = tuple(Remedy(text) for text in KEEP_GRADIENTS)
+    return replace(finding, explanation=GRADIENT_OVERWRITTEN, remedies=remedies)
+
+
 def _overwritten(reader: SessionReader, traceback: str) -> Finding:
-    message = _MESSAGE.search(traceback)
+    message = _OVERWRITTEN.search(traceback)
     reading, computing = traceback, ""
     if message:
-        reading = traceback[: message.start()]
-        computing = traceback[message.end() :].partition(_ADVICE)[0]
+        reading = traceback[: traceback.rfind("\n", 0, message.start()) + 1]
+        computing = _ADVICE.split(traceback[message.end() :], maxsplit=1)[0]
     lines = SourceLines(reader)
     read = _of_users(lines, parse_frames(reading))
     computed = _of_users(lines, parse_frames(computing))

@@ -30,6 +30,8 @@ SAMPLES = {
     "RuntimeError: INTERNAL ASSERT FAILED at ivalue.h": "torch",
     "RuntimeError: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent "
     "run": "yours",
+    "RuntimeError: Error: accessing gradient tensor output of CUDAGraphs that has been overwritten "
+    "by a subsequent run": "yours",
 }
 
 

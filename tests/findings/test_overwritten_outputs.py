@@ -69,3 +69,14 @@ def test_without_a_traceback_it_is_said_without_lines(written: Written) -> None:
 )
 def test_other_errors_are_none(message: str, written: Written) -> None:
     assert not overwritten(written, message, "")
+
+
+def test_a_gradient_needs_memory_of_its_own(written: Written) -> None:
+    message = MESSAGE.replace("tensor output", "gradient tensor output")
+    traceback = TRACEBACK.replace(MESSAGE, message).partition(" To prevent")[0]
+    advice = " This can happen with torch.compile(mode='reduce-overhead') and gradient accumulation"
+    (finding,) = overwritten(written, message, traceback + advice)
+    assert finding.evidence[1] == "It was computed here: return (x.sin() @ x.T).softmax(-1)"
+    remedies = " ".join(remedy.text for remedy in finding.remedies)
+    assert "zero_grad" in remedies
+    assert "clone" not in remedies

@@ -25,6 +25,8 @@ MOST_LINES = 5_000
 @dataclass(frozen=True, slots=True)
 class KnownWarning:
     pattern: re.Pattern[str]
+    source: str
+    """File of torch that warns."""
     text: str
     explanation: str
     remedies: tuple[Remedy, ...] = ()
@@ -35,6 +37,7 @@ class KnownWarning:
 KNOWN_WARNINGS = (
     KnownWarning(
         re.compile(r"does not support code generation for complex operators"),
+        "torch/_inductor/lowering.py",
         "The program computes with complex numbers, for which Inductor generates no code.",
         "Each operation on complex numbers is a call of PyTorch's own operator, fused with "
         "nothing: the compiled code may be slower than eager mode.",
@@ -47,6 +50,7 @@ KNOWN_WARNINGS = (
     ),
     KnownWarning(
         re.compile(r"TensorFloat32 tensor cores .{1,100} available but not enabled"),
+        "torch/_inductor/compile_fx.py",
         "Matrix multiplications in float32 do not use the GPU's tensor cores.",
         "PyTorch keeps float32 exact unless it is told otherwise.",
         (
@@ -58,8 +62,10 @@ KNOWN_WARNINGS = (
     ),
     KnownWarning(
         re.compile(
-            r"Unable to hit fast path of CUDAGraphs because of pending, uninvoked backwards"
+            r"Unable to hit fast path of CUDAGraphs because "
+            r"(?:of pending, uninvoked backwards|outputs from a previous step still require)"
         ),
+        "torch/_inductor/cudagraph_trees.py",
         "CUDA graphs run on the slow path: a backward of an earlier call is still pending.",
         "torch replays a CUDA graph only when it knows that the memory of the earlier call is "
         "free.",
@@ -70,6 +76,7 @@ KNOWN_WARNINGS = (
     ),
     KnownWarning(
         re.compile(r"Not enough SMs to use max_autotune_gemm mode"),
+        "torch/_inductor/utils.py",
         "max-autotune does not try Triton templates for matrix multiplications on this GPU.",
         "torch tries them only on GPUs with enough multiprocessors (68 by default).",
         urgency="minor",
@@ -79,6 +86,7 @@ KNOWN_WARNINGS = (
             r"Dynamo detected a call to a `?functools\.lru_cache`?(?:-wrapped function at "
             r"'(?P<file>[^':]{1,200}):\d+')?"
         ),
+        "torch/_dynamo/variables/functions.py",
         "Dynamo traces through a functools.lru_cache, as if it were not there.",
         "The cached function runs again for each compilation: what it has cached is not looked up.",
         urgency="minor",
@@ -89,6 +97,7 @@ KNOWN_WARNINGS = (
             r"Parallelize plan key '.{1,200}' could not be resolved: "
             r".{1,200} in module OptimizedModule"
         ),
+        "torch/distributed/tensor/parallel/api.py",
         "parallelize_module parallelized nothing: it was given what torch.compile returned.",
         "Below the wrapper that torch.compile returns, the names of modules begin with _orig_mod., "
         "and parallelize_module skips the names that it does not find. Each rank computes the "

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import torch
 
 from fx_explorer import model
-from fx_explorer.findings.torch_warnings import find_torch_warnings
+from fx_explorer.findings.torch_warnings import (
+    KNOWN_WARNINGS,
+    KnownWarning,
+    find_torch_warnings,
+)
 from fx_explorer.session import SessionWriter
 from tests.conftest import Written
 
@@ -51,3 +58,25 @@ def test_a_cache_counts_where_the_call_is_the_users(
 ) -> None:
     rows = list(find_torch_warnings(written(printed(CACHE.format(file=file)))))
     assert bool(rows) == is_found
+
+
+def text_of(part: ast.expr) -> str:
+    """Return a part of an f-string; for what it is filled with, the name of the class of what
+    torch.compile returns.
+    """
+    return str(part.value) if isinstance(part, ast.Constant) else "OptimizedModule"
+
+
+def texts_of(file: str) -> Iterator[str]:
+    """Yield the strings and f-strings of a file of torch's."""
+    path = Path(torch.__file__).parent.parent / file
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(map(text_of, node.values))
+        elif isinstance(node, ast.Constant):
+            yield str(node.value)
+
+
+@pytest.mark.parametrize("warning", KNOWN_WARNINGS, ids=lambda warning: warning.source)
+def test_torch_still_warns_in_these_words(warning: KnownWarning) -> None:
+    assert any(warning.pattern.search(text) for text in texts_of(warning.source))

@@ -72,28 +72,33 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "PEFT",
         r"/peft/",
         "Pad the inputs to few sizes.",
-        "Call peft.utils.hotswap.prepare_model_for_compiled_hotswap(model, target_rank=R) before "
-        "compiling, and swap adapters with hotswap_adapter: ranks and scalings then do not "
-        "recompile.",
+        "Call peft.utils.hotswap.prepare_model_for_compiled_hotswap(model, target_rank=R), with "
+        "the highest rank, after the first adapter is loaded and before compiling. Swap adapters "
+        "with hotswap_adapter: ranks and scalings then do not recompile.",
         others_of=r"lora|scaling|adapter",
     ),
     _framework(
         "Accelerate",
         r"/accelerate/",
-        "Make batches of one size (drop_last=True, padding in the collate_fn), or give Accelerator "
-        "a TorchDynamoPlugin(dynamic=True).",
+        "Make batches of one size (drop_last=True, padding in the collate_fn), or compile for all "
+        'sizes: Accelerator(dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True)).',
     ),
     _framework(
         "diffusers",
         r"/diffusers/",
         "Call the pipeline with one height, width and batch size, or compile its model with "
         "dynamic=True.",
-        "Compile the repeated blocks alone: pipe.transformer.compile_repeated_blocks().",
+        "Call pipe.enable_lora_hotswap(target_rank=R), with the highest rank, before the first "
+        "pipe.load_lora_weights(…), and compile after that. Load later ones with hotswap=True, "
+        "under the same adapter_name: ranks and scalings then do not recompile.",
+        others_of=r"lora|scaling|adapter",
     ),
     _framework(
         "DistributedDataParallel",
         r"/torch/nn/parallel/distributed",
-        "Give each rank batches of one size: drop_last=True in the sampler.",
+        "Give each rank batches of one size: DataLoader(…, drop_last=True), and a collate_fn that "
+        "pads. drop_last of DistributedSampler gives the ranks equally many samples, and does not "
+        "fill the last batch.",
     ),
 )
 

@@ -40,7 +40,8 @@ def find_checkpoints(reader: SessionReader) -> Iterator[Finding]:
                 Remedy(
                     "Compile around the checkpoint: torch.compile a function or module that calls "
                     f"checkpoint({name}, …). Then the policy is applied in the graph. context_fn "
-                    "must be a function or a functools.partial there, no lambda."
+                    "must exist before the call there: a function or a functools.partial, no "
+                    "lambda in the compiled code."
                 ),
             ),
         )

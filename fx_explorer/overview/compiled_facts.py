@@ -161,9 +161,9 @@ def _gain(reader: SessionReader) -> str:
 
 
 RUN_TIME = (
-    "The second call with given sizes records the CUDA graph; later calls replay it if their "
-    "inputs are at the same addresses. A capture on a GPU with --build reports it for each graph "
-    "that is called three times or more."
+    "The second call with given sizes records the CUDA graph; later calls copy their inputs to its "
+    "memory and replay it. Another address of a parameter records it again. A capture on a GPU "
+    "with --build reports it for each graph that is called three times or more."
 )
 """Sentence on what torch decides about CUDA graphs while a program runs."""
 

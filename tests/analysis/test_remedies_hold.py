@@ -231,6 +231,14 @@ def test_sizes_of_one_are_unbacked(tmp_path: Path, sizes: tuple[int, ...]) -> No
     assert compilations(doubled, calls, lambda x: mark_unbacked(x, 0)) == 1
 
 
+def test_a_size_of_one_that_is_broadcast_is_not_to_be_marked(tmp_path: Path) -> None:
+    calls: list[Call] = [(ones(1), ones(4)), (ones(4), ones(4))]
+    told = first_remedy(tmp_path, torch.add, calls)
+    assert "or broadcasts it" in told
+    with pytest.raises(AssertionError, match="Guard failed on the same frame"):
+        compilations(torch.add, calls, lambda x, _: mark_unbacked(x, 0))
+
+
 def test_a_size_that_the_code_needs_as_a_number_has_no_mark(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4),), (ones(6),), (ones(9),)]
     told = first_remedy(tmp_path, looked_up, calls)

@@ -46,7 +46,8 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
             return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
         return (
             f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids "
-            "it, unless the code decides by that size."
+            "it, unless the code decides by that size or broadcasts it. torch assumes that a "
+            "marked size is not 1: where it is, and is broadcast, torch raises an error."
         )
     if change.kind == "range":
         return f"The code decides by that size, and each side is compiled. {BOTH_STAY}"

@@ -129,7 +129,10 @@ ROWS: dict[str, Json] = {
         "must_stay": TEXT,
         "fails_when": TEXT,
         "why": TEXT,
-        "asked_for_by": AT,
+        "asked_for_by": described(
+            TEXT, "file:line, several joined by and; torch may cut off the beginning of a path"
+        ),
+        "remark": described(TEXT, "torch's remark on the guard: the code and function it is for"),
         "kind": described(TEXT, "torch's type of the guard"),
         "cost_ns": described(COUNT, "nanoseconds of one check"),
         "source": described(TEXT, "torch's expression for the value"),

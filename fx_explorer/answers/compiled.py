@@ -42,6 +42,7 @@ from fx_explorer.report.json_report import (
 from fx_explorer.report.sections import section_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count
+from fx_explorer.torch_texts.printed_guard_tree import noted_lines
 
 _WORST_FIRST = ("problem", "notice", "changed", "running", "good")
 
@@ -287,11 +288,12 @@ def of_guards(reader: SessionReader) -> Answer:
                 "must_stay": explained.asks,
                 "fails_when": CHANCE_WORDS.get(explained.chance, explained.chance),
                 "why": explained.why,
-                "asked_for_by": f"{check.file}:{check.line}" if check.file else "",
+                "asked_for_by": _asked_for_by(check),
                 "kind": explained.guard_kind or check.kind,
                 "cost_ns": round(check.cost_ns) if check.cost_ns >= 0 else None,
                 "source": check.source,
                 "code": check.code,
+                "remark": check.note,
             }
         )
     return Answer(
@@ -301,6 +303,20 @@ def of_guards(reader: SessionReader) -> Answer:
         fields=("compilation", "guards_on", "must_stay", "fails_when", "asked_for_by", "cost_ns"),
         next=["guards --match NAME", "recompiles"],
     )
+
+
+def _asked_for_by(check: model.GuardCheck) -> str:
+    """Return the lines that asked for a check: the one that was recorded, then those that torch's
+    remark names, where torch may have cut off the beginning of a path.
+    """
+    places = []
+    if check.file:
+        places.append(f"{check.file}:{check.line}")
+    for file, line in noted_lines(check.note):
+        is_recorded = check.line == line and check.file.endswith(file)
+        if not is_recorded:
+            places.append(f"{file}:{line}")
+    return " and ".join(dict.fromkeys(places))
 
 
 def of_sizes(reader: SessionReader) -> Answer:

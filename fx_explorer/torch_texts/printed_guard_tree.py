@@ -41,6 +41,11 @@ _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>, tag_safe=")
 _CHECK_TYPE = re.compile(r", type=<.*$")
 """Matches torch's addition for readers to a check of a type or of an object."""
 
+_PLACE = re.compile(r"(?:^|[\s(])(?P<file>[^\s#()]+\.py):(?P<line>\d{1,9}) in \S")
+"""Matches ``FILE:LINE in FUNCTION`` in a remark (torch/_dynamo/guards.py,
+``get_verbose_code_part``). One on sizes may have several (symbolic_shapes.py).
+"""
+
 _LATENCY = re.compile(r"^Guard latency = (?P<microseconds>[\d.]+) us", re.M)
 
 _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
@@ -105,6 +110,13 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
             note.strip(),
             is_of_sizes=kind == "SYMBOLIC_SHAPE_GUARD" or depth == 0,
         )
+
+
+def noted_lines(note: str) -> list[tuple[str, int]]:
+    """Return file and line of each place that torch's remark on a check names. The beginning of a
+    path may be cut off.
+    """
+    return [(match["file"], int(match["line"])) for match in _PLACE.finditer(bounded(note))]
 
 
 def latency_us(text: str) -> float | None:

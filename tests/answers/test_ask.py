@@ -138,6 +138,27 @@ def test_options_of_a_log_have_values_and_say_what_the_log_lacks(
     assert row["in_force"][0]["value"] is True, "an option that we do not explain is listed too"
 
 
+def test_guards_of_a_log_name_the_lines_that_torchs_remark_names(
+    ask: Ask, validator: jsonschema.Draft202012Validator
+) -> None:
+    log = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    answer = ask(log, "guards", "--match", "0/2", "--fields", "all")
+    validator.validate(answer)
+    by_code = {row["code"]: row for row in answer["rows"]}
+    product = by_code["128*L['x'].size()[0] <= 2147483647"]
+    assert product["asked_for_by"] == "_inductor/codegen/simd.py:1877"
+    assert product["remark"].endswith("in can_use_32bit_indexing)")
+    assert by_code["0 <= L['n']"]["asked_for_by"] == "_inductor/fx_passes/joint_graph.py:962"
+    both = by_code["2 <= L['x'].size()[0] <= 2147483647"]["asked_for_by"]
+    user, torchs = both.split(" and ")
+    assert user.endswith("trace_zoo.py:41")
+    assert torchs == "_inductor/codegen/simd.py:1879"
+    train = DATA / "torch_trace" / "h200_gpt_block_train.log.gz"
+    heads = ask(train, "guards", "--match", ".h ==", "--fields", "all")["rows"]
+    assert len(heads) == 4
+    assert all(row["asked_for_by"].endswith("trace_zoo.py:13") for row in heads)
+
+
 def test_torchs_hints_stay_where_the_advice_is_ours(ask: Ask) -> None:
     log = DATA / "torch_trace" / "h200_ranks_ddp" / "rank_0.log.gz"
     rows = ask(log, "breaks", "--match", "contextlib.py")["rows"]

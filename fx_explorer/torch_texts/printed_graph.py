@@ -323,10 +323,14 @@ _IN_PLACE_NAMES = {
     "&": "iand", "|": "ior", "^": "ixor", "<<": "ilshift", ">>": "irshift",
 }  # fmt: skip
 
-_PLACE = re.compile(r"[# ]*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+)")
+_PLACE = re.compile(r"File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+)")
 """Matches the place of a line of the program, before its code."""
 
-_NO_PLACE = "# No stacktrace found for following nodes"
+_NO_PLACE = " No stacktrace found for following nodes"
+"""End of a comment above nodes without a place. Before a place or this, torch writes the nodes'
+annotations, and whether they are recomputed: ``# recompute: MUST_SAVE File: …`` (torch/fx/graph.py,
+``append_stacktrace_summary``).
+"""
 
 
 def read_graphs(text: str) -> list[PrintedGraph]:
@@ -391,10 +395,10 @@ class _Reader:
 
     def _comment(self, comment: str) -> None:
         where, has_code, code = bounded(comment).partition(", code: ")
-        place = _PLACE.fullmatch(where)
+        place = _PLACE.fullmatch(where, max(0, where.rfind("File: ")))
         if place and has_code:
             self._frame = Frame(place["file"], int(place["line"]), place["function"], code.strip())
-        elif comment == _NO_PLACE:
+        elif comment.endswith(_NO_PLACE):
             self._frame = None
 
     def _balanced(self, first: str) -> str:

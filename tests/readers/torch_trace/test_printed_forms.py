@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.model import GuardCheck
+from fx_explorer.model import Graph, GuardCheck, Node, Stack
+from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.records import Damage, records
-from fx_explorer.session import SessionWriter
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.torch_texts import printed_graph
 from fx_explorer.torch_texts.printed_graph import (
     PrintedGraph,
@@ -100,3 +101,45 @@ def test_keys_stand_in_no_row_that_is_written_with_others(tmp_path: Path) -> Non
     assert key.encode() not in session.read_bytes()
     with sqlite3.connect(session) as database:
         assert database.execute("SELECT count(*) FROM guard_check").fetchone() == (20,)
+
+
+def test_places_stand_behind_annotations_and_marks_of_recomputation() -> None:
+    def place_behind(mark: str) -> str:
+        return f"        #{mark} File: /work/net.py:12 in f, code: y = x.cos()"
+
+    marks = (
+        "",
+        " recompute: MUST_SAVE",
+        " ac_graph_id: 3 - PREFER_RECOMPUTE",
+        " Annotation: {'part': 'attention'}",
+    )
+    for mark in marks:
+        lines = [
+            "class <lambda>(torch.nn.Module):",
+            '    def forward(self, x: "f32[4]"):',
+            "        # File: /work/net.py:3 in f, code: x = x.sin()",
+            '        sin: "f32[4]" = torch.ops.aten.sin.default(x)',
+            place_behind(mark),
+            '        cos: "f32[4]" = torch.ops.aten.cos.default(sin)',
+            f"        #{mark} No stacktrace found for following nodes",
+            '        tan: "f32[4]" = torch.ops.aten.tan.default(cos)',
+            "        return (tan,)",
+        ]
+        (graph,) = read_graphs("\n".join(lines))
+        frames = {node.name: node.frame for node in graph.nodes}
+        cos = frames["cos"]
+        assert cos is not None
+        assert (cos.file, cos.line) == ("/work/net.py", 12), mark
+        assert frames["tan"] is None, mark
+
+
+def test_collectives_of_a_log_are_not_given_the_line_above_them(tmp_path: Path) -> None:
+    session = tmp_path / "s.fxs"
+    read_log(LOGS / "h200_ranks_diverge" / "rank_0.log.gz", session)
+    with SessionReader(session) as reader:
+        (graph,) = reader.rows(Graph, stage="forward")
+        nodes = {node.name: node for node in reader.rows(Node, graph=graph.id)}
+        for name, line in (("all_reduce", 173), ("wait_tensor", 138)):
+            (stack,) = reader.by_ids(Stack, [nodes[name].stack])
+            frame = stack.frames[-1]
+            assert (Path(frame.file).name, frame.line) == ("_functional_collectives.py", line)

@@ -65,6 +65,9 @@ KERNEL: Json = {
     "bytes": described(COUNT, "bytes that all of its calls read and write, by Inductor's count"),
     "seconds": described(NUMBER, "of all of its calls"),
     "seconds_are": described(TEXT, "in a profile, in a call, alone or estimated"),
+    "compile_seconds": described(
+        NUMBER, "seconds that Triton took to compile it; absent where the session does not say"
+    ),
     "version": described(TEXT, "which version of its function it is of"),
     "code_lines": COUNT,
 }

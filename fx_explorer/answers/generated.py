@@ -14,6 +14,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.instruments.fusion.figures import Unfused, unfused_pairs
 from fx_explorer.instruments.fusion.report import pairs_of_report
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
+from fx_explorer.instruments.kernels.launched import compile_seconds
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
 from fx_explorer.instruments.passes.figures import passes_by_graph
@@ -99,6 +100,7 @@ def kernel_row(reader: SessionReader, cost: KernelCost) -> Json:
         "bytes": figures["bytes"],
         "seconds": figures["seconds"],
         "seconds_are": figures["seconds_are"],
+        "compile_seconds": compile_seconds(reader, kernel),
         "version": version.description if version else "",
         "code_lines": cost.use.line_count or None,
     }
@@ -117,11 +119,29 @@ def of_kernels(reader: SessionReader) -> Answer:
         known_from="Inductor's output code and scheduler; seconds_are says where a time is from",
         fields=(
             "kernel", "compilation", "direction", "language", "lines", "computes", "calls",
-            "bytes", "seconds", "seconds_are",
+            "bytes", "seconds", "seconds_are", "compile_seconds",
         ),
-        figures={"kernels": len(rows), "compilations": len(of_each)},
+        figures={
+            "kernels": len(rows),
+            "compilations": len(of_each),
+            "longest_to_compile": _longest_to_compile(rows),
+        },
         next=questions,
     )  # fmt: skip
+
+
+def _longest_to_compile(rows: list[Json]) -> Json | None:
+    """Return the kernel that took Triton longest to compile; None where no time is known."""
+    longest: Json | None = None
+    longest_s = 0.0
+    for row in rows:
+        seconds = row["compile_seconds"]
+        if isinstance(seconds, float) and seconds > longest_s:
+            longest, longest_s = row, seconds
+    if longest is None:
+        return None
+    names = ("kernel", "compilation", "direction", "compile_seconds")
+    return {name: longest[name] for name in names}
 
 
 def of_fusion(reader: SessionReader, name: str) -> Answer:

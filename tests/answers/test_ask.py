@@ -159,6 +159,23 @@ def test_guards_of_a_log_name_the_lines_that_torchs_remark_names(
     assert all(row["asked_for_by"].endswith("trace_zoo.py:13") for row in heads)
 
 
+def test_kernels_of_a_log_say_how_long_they_took_to_compile(
+    ask: Ask, session: Path, validator: jsonschema.Draft202012Validator
+) -> None:
+    log = DATA / "torch_trace" / "h200_llama_train.log.gz"
+    answer = ask(log, "kernels", "--limit", "3", "--fields", "kernel,compile_seconds")
+    validator.validate(answer)
+    longest = answer["figures"]["longest_to_compile"]
+    kernel = longest["kernel"]
+    assert kernel.endswith("mul_neg_sin_slice_slice_backward_transpose_unsqueeze_10")
+    assert longest["direction"] == "backward"
+    assert longest["compile_seconds"] == pytest.approx(5.22659)
+    (row,) = ask(log, "kernel", kernel)["rows"][:1]
+    assert row["compile_seconds"] == pytest.approx(5.22659)
+    for row in ask(session, "kernels")["rows"]:
+        assert "compile_seconds" not in row
+
+
 def test_torchs_hints_stay_where_the_advice_is_ours(ask: Ask) -> None:
     log = DATA / "torch_trace" / "h200_ranks_ddp" / "rank_0.log.gz"
     rows = ask(log, "breaks", "--match", "contextlib.py")["rows"]

@@ -6,7 +6,8 @@ the configuration that Triton chose. If several profiles were read, the last one
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fx_explorer import model
@@ -234,18 +235,46 @@ def describe_configuration(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return which configuration a Triton kernel of a log was built for: ``XBLOCK 1, num_warps 4``;
     empty where the log does not say.
     """
-    documents = reader.rows(model.Artifact, compilation=kernel.compilation, kind="listing")
-    for document in documents:
+    for record in _build_records(reader, kernel):
+        return _describe_options(record.get("only_config") or record.get("best_config"))
+    return ""
+
+
+def compile_seconds(reader: SessionReader, kernel: model.Kernel) -> float | None:
+    """Return how long a log says that Triton took to compile the kernel, in seconds; None where it
+    does not say. If both directions have a kernel of this name, the times differ and are not told
+    apart.
+    """
+    times = set()
+    for record in _build_records(reader, kernel):
+        time_us = record.get("compile_time_us")
+        if isinstance(time_us, int | float) and not isinstance(time_us, bool):
+            times.add(float(time_us) / 1e6)
+    return times.pop() if len(times) == 1 else None
+
+
+def _build_records(reader: SessionReader, kernel: model.Kernel) -> Iterator[dict[str, object]]:
+    """Yield what torch recorded when it built the kernels of this name in a compilation."""
+    for by_kernel in _build_records_by_name(reader).get(kernel.compilation, ()):
+        record = by_kernel.get(kernel.name)
+        if isinstance(record, dict):
+            yield record
+
+
+@answered_once
+def _build_records_by_name(reader: SessionReader) -> dict[int, list[dict[str, object]]]:
+    """Return compilation → its records, each with an entry by the name of a kernel."""
+    records: dict[int, list[dict[str, object]]] = defaultdict(list)
+    for document in reader.rows(model.Artifact, kind="listing"):
         if not document.title.startswith(CONFIGURATIONS):
             continue
         try:
             by_kernel = json.loads(reader.text(document.text))
         except (ValueError, RecursionError):
             continue  # a record that is cut off, which the session counts
-        record = by_kernel.get(kernel.name) if isinstance(by_kernel, dict) else None
-        if isinstance(record, dict):
-            return _describe_options(record.get("only_config") or record.get("best_config"))
-    return ""
+        if isinstance(by_kernel, dict):
+            records[document.compilation].append(by_kernel)
+    return records
 
 
 def _describe_options(options: object) -> str:

@@ -96,6 +96,22 @@ def _higher_limit(hit: LimitHit, is_of_objects: bool) -> Remedy:
     )
 
 
+_ISOLATED = "compile.isolate_recompiles"
+
+
+def _own_limits(reader: SessionReader) -> Iterator[Remedy]:
+    """Yield torch.compile's argument that counts the versions of each call of it for themselves,
+    where this release of torch has it.
+    """
+    if reader.rows(model.OptionInForce, name=_ISOLATED, limit=1):
+        yield Remedy(
+            "Where each object is given to torch.compile by itself, use torch.compile(…, "
+            "isolate_recompiles=True): each call of torch.compile then has versions and a limit of "
+            "its own.",
+            changes={"settings": {_ISOLATED: True}},
+        )
+
+
 def _limit_finding(
     reader: SessionReader, hit: LimitHit, groups: Sequence[list[ExplainedRecompile]]
 ) -> Finding:
@@ -132,6 +148,8 @@ def _limit_finding(
     elif is_growing:
         evidence.append(NO_LIMIT_SUFFICES)
     else:
+        if is_of_objects:
+            remedies += _own_limits(reader)
         remedies.append(_higher_limit(hit, is_of_objects))
     cost_s = sum(group_cost_s(reader, group) for group in groups)
     return Finding(

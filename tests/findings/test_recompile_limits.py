@@ -4,15 +4,20 @@ limit that is proposed.
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 from fx_explorer.findings.every_kind import findings
 from tests.capture.recorded import Compile, record
+
+HAS_ISOLATION = "isolate_recompiles" in inspect.signature(torch.compile).parameters
 
 
 class Scaled(nn.Module):
@@ -34,8 +39,25 @@ def test_the_limit_is_doubled_where_objects_were_freed(tmp_path: Path) -> None:
     with torch._dynamo.config.patch(recompile_limit=2):
         reader = record(tmp_path / "s.fxs", make_one_after_the_other, backend="eager")
     (finding,) = [row for row in findings(reader) if row.kind == "recompile limit"]
-    limits = [remedy.changes["settings"] for remedy in finding.remedies if remedy.changes]
-    assert limits == [{"dynamo.recompile_limit": 4}]
+    settings = [remedy.changes["settings"] for remedy in finding.remedies if remedy.changes]
+    assert {"dynamo.recompile_limit": 4} in settings
+    assert ({"compile.isolate_recompiles": True} in settings) == HAS_ISOLATION
+
+
+@pytest.mark.skipif(not HAS_ISOLATION, reason="this torch has no isolate_recompiles")
+@pytest.mark.parametrize(("arguments", "compiled"), [({}, 2), ({"isolate_recompiles": True}, 4)])
+def test_calls_of_torch_compile_that_are_kept_apart_have_a_limit_each(
+    arguments: dict[str, bool], compiled: int
+) -> None:
+    torch._dynamo.reset()
+    counter = CompileCounter()
+
+    def compile_(module: nn.Module) -> nn.Module:
+        return torch.compile(module, backend=counter, **arguments)
+
+    with torch._dynamo.config.patch(recompile_limit=2):
+        make_one_after_the_other(compile_)
+    assert counter.frame_count == compiled
 
 
 PROGRAM = """

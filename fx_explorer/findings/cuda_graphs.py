@@ -85,6 +85,24 @@ REASONS = (
             ),
         ),
     ),
+    _Words(
+        "input storage mutation",
+        "The graph gives an input other memory (set_), and a CUDA graph has fixed addresses.",
+        (Remedy("Call set_ outside of the compiled function."),),
+    ),
+    _Words(
+        "CUDAGraph-unsafe custom ops",
+        "The operator cannot be recorded: it waits for the GPU, is a loop in the graph, writes by "
+        "a boolean mask, makes a sparse tensor, or has the tag cudagraph_unsafe. torch records "
+        "what comes before and after it.",
+        (Remedy("Where it writes by a boolean mask, use torch.where with the mask."),),
+    ),
+    _Words(
+        "dynamic shape ops",
+        "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs is set, so what has sizes "
+        "that may change is not recorded.",
+        (Remedy("Pad to a few sizes, and leave the option out."),),
+    ),
 )
 """torch's reasons (torch/_inductor/cudagraph_utils.py; scheduler.py, should_partition)."""
 

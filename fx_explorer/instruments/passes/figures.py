@@ -6,11 +6,13 @@ passes over the joint graph, then over the graph of its direction.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
@@ -57,6 +59,31 @@ def passes_by_graph(reader: SessionReader) -> list[GraphPasses]:
     return [
         _passes_of(graphs[graph], rows[graph], changes) for graph in sorted(rows) if graph in graphs
     ]
+
+
+@answered_once
+def names_of_users(reader: SessionReader, compilation: int) -> dict[str, str]:
+    """Return torch's name → the user's, of the inputs and chosen results in the graphs of a
+    compilation.
+    """
+    nodes: dict[int, str] = {}
+    for graph in reader.rows(model.Graph, compilation=compilation):
+        for node in reader.rows(model.Node, graph=graph.id, op="placeholder"):
+            nodes[node.id] = node.name
+        for node in reader.rows(model.Node, graph=graph.id, target="operator.getitem"):
+            nodes[node.id] = node.name
+    names: dict[str, str] = {}
+    for node_id, name in user_names_of_nodes(reader, nodes).items():
+        names.setdefault(nodes[node_id], name)
+    return names
+
+
+def in_users_words(text: str, names: Mapping[str, str]) -> str:
+    """Return the text of a node with the user's names of inputs and results in it."""
+    return _NAME.sub(lambda match: names.get(match[0], match[0]), text)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def _passes_of(

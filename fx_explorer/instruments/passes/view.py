@@ -17,7 +17,13 @@ from fx_explorer.drawing.view_table import (
     ViewTable,
     folded_to_fit,
 )
-from fx_explorer.instruments.passes.figures import GraphPasses, PassStep, passes_by_graph
+from fx_explorer.instruments.passes.figures import (
+    GraphPasses,
+    PassStep,
+    in_users_words,
+    names_of_users,
+    passes_by_graph,
+)
 from fx_explorer.session import SessionReader
 
 COLUMNS = (
@@ -101,6 +107,8 @@ class _Lines:
         self._depths: list[int] = []
         self._keys: list[str] = []
         self._names: list[str] = []
+        self._users_names: dict[str, str] = {}
+        """Torch's name → the user's, of the compilation whose passes are being added."""
 
     def tree(self) -> Tree | None:
         if not self.rows:
@@ -120,6 +128,7 @@ class _Lines:
             partial(Detail, f"Changed nothing: {names}." if names else "Every pass changed it."),
         )
         self._add(row, 0, f"graph {graph.id}", title)
+        self._users_names = names_of_users(self._reader, graph.compilation)
         for step in passes.steps:
             self._add_step(graph, step)
 
@@ -147,18 +156,20 @@ class _Lines:
             self._add(TableRow((name, "", "", "", "")), 2 + step.depth, f"{key} more", name)
 
     def _add_change(self, step: PassStep, change: model.PassChange) -> None:
+        names = self._users_names
+        name = names.get(change.name, change.name)
         verb = {"erased": "removed"}.get(change.kind, change.kind)
         if change.replaced:
             verb += " for " if change.kind == "made" else ", now "
-            verb += ", ".join(change.replaced)
-        texts = [text for text in (change.before, change.after) if text]
+            verb += ", ".join(names.get(replaced, replaced) for replaced in change.replaced)
+        texts = [in_users_words(text, names) for text in (change.before, change.after) if text]
         row = TableRow(
-            (change.name, verb, " → ".join(texts), change.pattern, ""),
+            (name, verb, " → ".join(texts), change.pattern, ""),
             detail=partial(Detail, "\n→ ".join(texts)),
             find_place=partial(self._place, change) if change.node else None,
         )
         key = f"node {change.id}"
-        self._add(row, 2 + step.depth, key, change.name)
+        self._add(row, 2 + step.depth, key, name)
 
     def _place(self, change: model.PassChange) -> Place | None:
         return place_of_node(self._reader, self._reader.get(model.Node, change.node))

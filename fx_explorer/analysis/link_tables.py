@@ -77,22 +77,22 @@ class LinkTables:
     def __init__(self, reader: SessionReader) -> None:
         self._children: dict[int, list[int]] = defaultdict(list)
         self._parents: dict[int, list[int]] = defaultdict(list)
-        for child, parent in reader.query("SELECT child, parent FROM link"):
+        for child, parent in queries.every_link(reader):
             self._children[parent].append(child)
             self._parents[child].append(parent)
         self._lines: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        for node, *line in reader.query("SELECT node, artifact, line, call FROM line_node"):
-            self._lines[node].append((line[0], line[1], line[2]))
-        self._stacks: dict[int, int] = dict(reader.query("SELECT id, stack FROM node WHERE stack"))
+        for node, artifact, line, call in queries.every_computing_line(reader):
+            self._lines[node].append((artifact, line, call))
+        self._stacks = node_queries.stacks_of_nodes(reader)
         self._frames = {stack.id: stack.frames for stack in reader.rows(model.Stack)}
         self._kernels: dict[int, list[model.Kernel]] = defaultdict(list)
         for kernel in reader.rows(model.Kernel):
             self._kernels[kernel.artifact].append(kernel)
         self._calls: dict[int, model.KernelCall] = {}
         self._calls_of: dict[int, list[model.KernelCall]] = defaultdict(list)
-        for call in reader.rows(model.KernelCall):
-            self._calls[call.id] = call
-            self._calls_of[call.kernel].append(call)
+        for kernel_call in reader.rows(model.KernelCall):
+            self._calls[kernel_call.id] = kernel_call
+            self._calls_of[kernel_call.kernel].append(kernel_call)
 
     def ancestors(self, nodes: Iterable[int]) -> frozenset[int]:
         return _reached(nodes, self._parents)

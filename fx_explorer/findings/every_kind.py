@@ -30,7 +30,7 @@ from fx_explorer.findings.settings_without_effect import find_settings_without_e
 from fx_explorer.findings.slow_operators import find_slow_operators
 from fx_explorer.findings.tiny_graphs import find_tiny_graphs
 from fx_explorer.findings.torch_warnings import find_torch_warnings
-from fx_explorer.findings.trials import before_trials, with_trials
+from fx_explorer.findings.trials import before_trials, with_own_settings, with_trials
 from fx_explorer.findings.unfinished import find_unfinished
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
 from fx_explorer.findings.wrong_results import find_wrong_results
@@ -222,6 +222,7 @@ def findings(reader: SessionReader) -> list[Finding]:
     with reader.snapshot():  # so that what several kinds ask is answered once
         for kind in KINDS:
             everything += kind.find(reader)
+        everything = with_own_settings(reader, everything)
         trials = reader.rows(model.RemedyTrial)
         if trials:
             everything = with_trials(everything, before_trials(reader), trials)

@@ -20,6 +20,7 @@ from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.instruments.recompiles.causes import limit_hits
 from fx_explorer.model import CaptureRequest, RemedyTrial
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.trials import (
     HERE,
     Told,
@@ -160,6 +161,46 @@ def _changed(request: CaptureRequest, changes: Mapping[str, Any]) -> CaptureRequ
 
 def _figures(reader: SessionReader) -> tuple[SessionFigures, int]:
     return session_figures(reader), len(limit_hits(reader))
+
+
+# what no trial can make
+
+
+def with_own_settings(reader: SessionReader, findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings with those remedies marked that no trial can make, because the program
+    sets the option itself, after the trial did.
+    """
+    if not any(_settings_of(remedy) for finding in findings for remedy in finding.remedies):
+        return list(findings)
+    places = {
+        row.name: in_file(row.file, row.line) if row.line else ""
+        for row in reader.rows(model.OptionInForce, set_by="program")
+        if not row.name.startswith(OF_THE_CALL)
+    }
+    if not places:
+        return list(findings)
+    return [
+        replace(finding, remedies=tuple(_marked(remedy, places) for remedy in finding.remedies))
+        for finding in findings
+    ]
+
+
+OF_THE_CALL = "compile."
+"""Beginning of the names of torch.compile's own arguments, which a trial replaces in the call."""
+
+
+def _settings_of(remedy: Remedy) -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = remedy.changes.get("settings", {})
+    return settings
+
+
+def _marked(remedy: Remedy, places: Mapping[str, str]) -> Remedy:
+    for name in _settings_of(remedy):
+        if name in places and remedy.state == "not tried":
+            where = f" at {places[name]}" if places[name] else ""
+            why = f"your program sets this option itself{where}: change it there"
+            return replace(remedy, state="cannot be tried", result=why, changes={})
+    return remedy
 
 
 # what a trial showed

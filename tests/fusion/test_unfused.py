@@ -239,3 +239,19 @@ def test_a_log_says_that_it_has_no_decisions(written: Written) -> None:
     table = fusion_table(session)
     assert not table.rows
     assert table.empty == NOT_IN_LOG
+
+
+def test_an_option_that_the_program_sets_itself_is_not_tried(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        two_kernels(writer, "exceeds max fusion")
+        writer.add(
+            model.OptionInForce(
+                0, "inductor.max_fusion_size", "1", "program", file="/home/me/step.py", line=4
+            )
+        )
+
+    (finding,) = [row for row in findings(written(write)) if row.kind == "missed fusion"]
+    (remedy,) = finding.remedies
+    assert remedy.state == "cannot be tried"
+    assert "step.py:4: change it there" in remedy.result
+    assert not remedy.changes

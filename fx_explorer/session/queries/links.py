@@ -21,6 +21,16 @@ def descendants(reader: SessionReader, nodes: Iterable[int]) -> frozenset[int]:
     return _closure(reader, nodes, "parent", "child")
 
 
+def every_link(reader: SessionReader) -> list[tuple[int, int]]:
+    """Return (child, parent) of each link of a session."""
+    return reader.query("SELECT child, parent FROM link")
+
+
+def every_computing_line(reader: SessionReader) -> list[tuple[int, int, int, int]]:
+    """Return (node, artifact, line, call) of each line that computes a node."""
+    return reader.query("SELECT node, artifact, line, call FROM line_node")
+
+
 NODES_AT_ONCE = 20_000
 """Number of nodes in one query, so that no answer is large."""
 

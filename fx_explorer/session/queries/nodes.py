@@ -127,6 +127,11 @@ def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model
     return [stack.frames for stack in reader.by_ids(model.Stack, ids)]
 
 
+def stacks_of_nodes(reader: SessionReader) -> dict[int, int]:
+    """Return node → its Stack, for each node of a session that has one."""
+    return dict(reader.query("SELECT id, stack FROM node WHERE stack"))
+
+
 def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the nodes that their graph returns."""
     ids = reader.column(

@@ -69,15 +69,19 @@ def test_remedies_are_tried_and_their_results_counted(
     assert ended.returncode == 1, ended.stderr
     (finding,) = json.loads(ended.stdout)["findings"]
     assert finding["kind"] == "recompile limit"
-    results = {row["text"]: row["result"] for row in finding["remedies"] if row["state"] == "tried"}
-    raised = [result for text, result in results.items() if "recompile_limit" in text]
-    # The program sets the limit itself, after the trial did: so the trial changes nothing.
-    assert raised[0].startswith("it does not help; the limit is reached as before")
+    states = {row["text"]: (row["state"], row["result"]) for row in finding["remedies"]}
+    (raised,) = [state for text, state in states.items() if "recompile_limit" in text]
+    # The program would set the limit again, after a trial did.
+    assert raised[0] == "cannot be tried"
+    assert "sets this option itself" in raised[1]
+    (apart,) = [state for text, state in states.items() if "isolate_recompiles" in text]
+    assert apart[0] == "tried"
     # What was tried is in the session, and shown by whoever opens it.
     again = diagnose(
         "blocks.fxs", python=warm_python, environment=capture_environment, folder=tmp_path
     )
-    assert "No remedy here: Set torch._dynamo.config.recompile_limit" in again.stdout
+    assert "(cannot be tried: your program sets this option itself" in again.stdout
+    assert "Tried: none is refused" in again.stdout
 
 
 def test_the_summary_of_a_search_counts_its_kinds() -> None:

@@ -108,7 +108,7 @@ HELPS = "the test passes with it."
 def try_change(
     change: ChangeForTest, nodeid: str, arguments: Sequence[str], folder: Path, limit_s: float
 ) -> str:
-    """Run the test with a change in a process of its own, and return what came of it."""
+    """Run the test with a change in a process of its own, and return the result."""
     with tempfile.TemporaryDirectory(prefix="fx-explorer-trial-") as temporary:
         made, result = Path(temporary) / "change.json", Path(temporary) / "result.json"
         content = {"texts": change.texts, "settings": change.settings}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fx_explorer import model
@@ -255,3 +257,15 @@ def test_an_option_that_the_program_sets_itself_is_not_tried(written: Written) -
     assert remedy.state == "cannot be tried"
     assert "step.py:4: change it there" in remedy.result
     assert not remedy.changes
+
+
+def test_the_check_of_a_strangers_session_is_quoted_as_it_stands() -> None:
+    row = pair_row("", check="{first.__class__}{0}")
+    cause = cause_of(row, generated(1), generated(2), is_split=False)
+    assert cause.text == "Inductor gives no reason ({first.__class__}{0})."
+
+
+def test_a_conditional_is_no_library_call() -> None:
+    conditional = replace(generated(1, "extern"), name="torch.cond", runs=("true_graph_0",))
+    cause = cause_of(pair_row("", state="not asked"), conditional, generated(2), is_split=False)
+    assert cause.kind == "own graph"

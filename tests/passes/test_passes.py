@@ -16,6 +16,7 @@ from torch import nn
 from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from fx_explorer import model
+from fx_explorer.capture.inductor import pass_changes
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.instruments.passes.figures import (
     decomposition_of,
@@ -267,3 +268,16 @@ def test_an_operator_that_was_called_is_no_part_of_another(session: SessionReade
     nodes = [node for node in session.rows(model.Node, name="addmm") if graphs[node.graph]]
     assert nodes
     assert all(decomposition_of(session, node) is None for node in nodes)
+
+
+def test_a_fault_of_ours_while_a_pass_runs_is_none_of_the_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise KeyError("a fault of the recorder")
+
+    monkeypatch.setattr(pass_changes, "mark_replacement", fail)
+    reader = record(tmp_path / "s.fxs", attention)
+    assert reader.count(model.Kernel)
+    assert any("what a pattern made" in row.message for row in failures(reader))
+    reader.close()

@@ -2,8 +2,8 @@
 decomposition stands.
 
 AOTAutograd traces operators with a table of decompositions; each node remembers the operator that
-was called (``original_aten``, torch/fx/experimental/proxy_tensor.py). The table in use is
-Inductor's (``select_decomp_table``, torch/_inductor/decomposition.py).
+was called (``original_aten``, torch/fx/experimental/proxy_tensor.py). Inductor's table is
+``select_decomp_table`` (torch/_inductor/decomposition.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fx_explorer.model import Decomposed
 
 def add_decompositions(recording: Recording, recorded: RecordedGraph) -> None:
     """Store a row for each node of a traced graph that is not the operator that was called."""
-    table = _table()
+    table = _table(recording)
     places: dict[str, tuple[str, str, int, int]] = {}
     rows = []
     for part in recorded.whole():
@@ -34,8 +34,13 @@ def add_decompositions(recording: Recording, recorded: RecordedGraph) -> None:
     recording.writer.add_all(rows)
 
 
-def _table() -> dict[str, Any]:
-    """Return operator → its decomposition, by name."""
+def _table(recording: Recording) -> dict[str, Any]:
+    """Return operator → its decomposition, by name; none for a backend other than Inductor, which
+    gives AOTAutograd a table of its own.
+    """
+    backend = recording.of(recording.compilation_name()).backend or recording.request.backend
+    if backend != "inductor":
+        return {}
     from fx_explorer.capture.torch_compat.private_names import inductor_decomposition
 
     table = inductor_decomposition.select_decomp_table()

@@ -29,7 +29,7 @@ def side_effect_hook(recording: Recording) -> Iterator[None]:
         def codegen_update_mutated(effects: Any, *args: Any, **kwargs: Any) -> Any:
             with recording.noting("side effects", "dynamo"):
                 for row in _rows(recording, effects):
-                    # It is written anew for each way that a branch may take.
+                    # It is written again for each way that a branch may take.
                     key = (row.compilation, row.changed, row.names, row.file, row.line)
                     if key not in recorded:
                         recorded.add(key)

@@ -32,6 +32,11 @@ from fx_explorer.model.rows.fusion import FusionState
 MOST_PAIRS = 20_000
 """Maximum number of pairs of one graph that are kept: those that would save the most."""
 
+TOO_MANY = (
+    f"one graph has {{:,}} pairs of kernels that were not fused; the {MOST_PAIRS:,} of which one "
+    "kernel would save most are kept"
+)
+
 _ORDERS_ONLY = "WeakDep"
 """Class of a dependency that orders two nodes and reads nothing."""
 
@@ -101,14 +106,14 @@ class _Attempts:
             attempt.is_allowed = False
 
 
-_local = threading.local()
+class _Fusing(threading.local):
+    """The schedulers that fuse in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.attempts: list[_Attempts] = []
 
 
-def _open_attempts() -> list[_Attempts]:
-    if not hasattr(_local, "open"):
-        _local.open = []
-    attempts: list[_Attempts] = _local.open
-    return attempts
+_fusing = _Fusing()
 
 
 @contextlib.contextmanager
@@ -119,7 +124,7 @@ def fusion_decision_hook(recording: Recording) -> Iterator[None]:
         @functools.wraps(original)
         def give_reason(why: Any, reason: str, *args: Any) -> Any:
             result = original(why, reason, *args)
-            attempts = _open_attempts()
+            attempts = _fusing.attempts
             if attempts:
                 with recording.noting("why two nodes are not fused", "schedule"):
                     attempts[-1].refuse(why, sys._getframe(1).f_code.co_name)
@@ -130,7 +135,7 @@ def fusion_decision_hook(recording: Recording) -> Iterator[None]:
     def make_can_fuse(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> Any:
-            attempts = _open_attempts()
+            attempts = _fusing.attempts
             attempt = None
             if attempts:
                 with recording.noting("an attempt to fuse", "schedule"):
@@ -147,13 +152,16 @@ def fusion_decision_hook(recording: Recording) -> Iterator[None]:
         @functools.wraps(original)
         def fuse_nodes(scheduler: Any, nodes: list[Any]) -> Any:
             attempts = _Attempts()
-            _open_attempts().append(attempts)
+            _fusing.attempts.append(attempts)
             try:
                 fused = original(scheduler, nodes)
             finally:
-                _open_attempts().pop()
+                _fusing.attempts.pop()
             with recording.noting("what was not fused", "schedule"):
-                unfused_nodes[scheduler] = list(_kept_apart(scheduler, fused, attempts))
+                pairs = _kept_apart(scheduler, fused, attempts)
+                unfused_nodes[scheduler] = pairs[:MOST_PAIRS]
+                if len(pairs) > MOST_PAIRS:
+                    recording.unavailable("fusion", TOO_MANY.format(len(pairs)))
             return fused
 
         return fuse_nodes
@@ -169,7 +177,7 @@ def fusion_decision_hook(recording: Recording) -> Iterator[None]:
 # The answers about nodes as they are after fusion.
 
 
-def _kept_apart(scheduler: Any, nodes: list[Any], attempts: _Attempts) -> Iterable[UnfusedNodes]:
+def _kept_apart(scheduler: Any, nodes: list[Any], attempts: _Attempts) -> list[UnfusedNodes]:
     """Return the pairs of ``nodes`` that access the same memory, those that would save the most
     first.
     """
@@ -192,7 +200,7 @@ def _kept_apart(scheduler: Any, nodes: list[Any], attempts: _Attempts) -> Iterab
         if pair.buffers:
             unfused.append(pair)
     unfused.sort(key=lambda pair: -pair.saved_bytes)
-    return unfused[:MOST_PAIRS]
+    return unfused
 
 
 def _answers_by_node(

@@ -18,7 +18,6 @@ from fx_explorer.capture.inductor.kernel_rows import (
     GeneratedCall,
     GeneratedKernel,
     LoweredKernels,
-    library_call,
 )
 from fx_explorer.capture.inductor.kernel_text import (
     NOT_KNOWN,
@@ -39,6 +38,7 @@ from fx_explorer.capture.inductor.kernel_text import (
     runs_of,
     without_kernel,
 )
+from fx_explorer.capture.inductor.library_calls import library_call
 from fx_explorer.capture.own_kernels import (
     CopiedKernel,
     calling_nodes,

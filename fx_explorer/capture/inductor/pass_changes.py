@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -47,7 +46,7 @@ class _Change:
     after: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Pass:
     """A pass that runs, or has run."""
 
@@ -65,10 +64,11 @@ class _Pass:
     """Nodes whose change is that of a pass inside."""
 
 
-@dataclass
+@dataclass(eq=False)
 class StagePasses:
     """The passes of a stage over one graph and those nested in it."""
 
+    recording: Recording
     passes: list[_Pass] = field(default_factory=list)
     running: list[_Pass] = field(default_factory=list)
     replaced: dict[str, list[str]] = field(default_factory=dict)
@@ -108,13 +108,18 @@ class StagePasses:
             outer.known.update(ended.known)
         ended.before = {}
 
+    # FX calls the next two while a pass runs, so a fault of theirs would be one of the compile.
+
     def note_replaced(self, old: torch.fx.Node, new: str, user: torch.fx.Node) -> None:
-        names = self.replaced.setdefault(old.name, [])
-        if new not in names and new != old.name:
-            names.append(new)
+        with self.recording.noting("which node is used in whose place", "post_grad"):
+            names = self.replaced.setdefault(old.name, [])
+            if new not in names and new != old.name:
+                names.append(new)
 
     def note_made(self, node: torch.fx.Node) -> None:
-        if self.pattern:
+        if not self.pattern:
+            return
+        with self.recording.noting("what a pattern made", "post_grad"):
             self.patterns[self.running[-1].position, node] = self.pattern
             mark_replacement(node, self.matched)
 
@@ -166,23 +171,29 @@ def _whole_text(state: State) -> str:
     return f"{name}({', '.join(parts)})"
 
 
-_local = threading.local()
+class _Running(threading.local):
+    """The stages whose passes run in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.stages: list[StagePasses] = []
 
 
-def _open_stages() -> list[StagePasses]:
-    if not hasattr(_local, "open"):
-        _local.open = []
-    stages: list[StagePasses] = _local.open
-    return stages
+_running = _Running()
 
 
-_earlier: WeakKeyDictionary[torch.fx.GraphModule, StagePasses] = WeakKeyDictionary()
-"""Graph → passes that ran over it, and whose result no graph was recorded of."""
-
-
-def keep_for_later(module: torch.fx.GraphModule, passes: StagePasses) -> None:
+def keep_for_later(recording: Recording, module: torch.fx.GraphModule, passes: StagePasses) -> None:
     """Keep the passes over a graph until the graph is recorded after another stage."""
-    _earlier[module] = passes
+    recording.segment().earlier_passes = module, passes
+
+
+def _kept(recording: Recording, module: torch.fx.GraphModule) -> StagePasses:
+    """Return the passes over a graph that were kept for it; none where there are none."""
+    segment = recording.segment()
+    if segment.earlier_passes is not None and segment.earlier_passes[0] is module:
+        passes: StagePasses = segment.earlier_passes[1]
+        segment.earlier_passes = None
+        return passes
+    return StagePasses(recording)
 
 
 @contextlib.contextmanager
@@ -192,15 +203,15 @@ def stage_passes(
     """Note the passes that run over a graph inside the block, behind those of an earlier stage over
     it of which no graph was recorded.
     """
-    passes = _earlier.pop(module, None) or StagePasses()
-    whole = None
+    passes, whole = StagePasses(recording), None
     with recording.noting("what passes change", "post_grad"):
+        passes = _kept(recording, module)
         whole = passes.begin(stage, "", module)
-    _open_stages().append(passes)
+    _running.stages.append(passes)
     try:
         yield passes
     finally:
-        _open_stages().remove(passes)
+        _running.stages.remove(passes)
         if whole is not None:
             with recording.noting("what passes change", "post_grad"):
                 passes.end(whole)
@@ -214,7 +225,7 @@ def pass_change_hook(recording: Recording) -> Iterator[None]:
         @functools.wraps(original)
         def enter(observer: Any) -> Any:
             result = original(observer)
-            stages = _open_stages()
+            stages = _running.stages
             if stages:
                 with recording.noting("the beginning of a pass", "post_grad"):
                     subsystem = str(getattr(observer, "subsystem", "") or "")
@@ -238,7 +249,7 @@ def pass_change_hook(recording: Recording) -> Iterator[None]:
     def make_apply(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def apply(entry: Any, match: Any, *args: Any, **kwargs: Any) -> Any:
-            stages = _open_stages()
+            stages = _running.stages
             if not stages:
                 return original(entry, match, *args, **kwargs)
             stage = stages[-1]

@@ -117,6 +117,10 @@ class Segment:
     """The backend that can be asked what it supports of these graphs (backends/asking.py); None if
     none is asked.
     """
+    earlier_passes: tuple[torch.fx.GraphModule, Any] | None = None
+    """A graph, and the passes over it (StagePasses of inductor/pass_changes.py) that wait until the
+    graph is recorded after a later stage.
+    """
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row in the outer graph → the evidence that links the region's own node
     to it.

@@ -175,6 +175,11 @@ _MULTIPLICATION = Cause(
 
 _MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm", "_int_mm")
 
+_RUNS_GRAPHS = Cause(
+    "own graph",
+    "One runs graphs of its own (a conditional, a loop, a region): nothing is fused into it.",
+)
+
 _LOOPS = Cause("loops differ", "Their loops differ: {first} and {second}.")
 
 _SPLIT = Cause(
@@ -213,6 +218,7 @@ def cause_of(
         first=pair.first_loops or "a whole tensor",
         second=pair.second_loops or "a whole tensor",
         own=f"“{pair.reason}”.",
+        check=pair.check,
         library=library,
     )
     return Cause(cause.kind, text, cause.change, cause.settings)
@@ -223,6 +229,8 @@ def _cause(pair: model.UnfusedPair, first: model.Kernel, second: model.Kernel) -
         return _ALLOWED
     libraries = [kernel.name for kernel in (first, second) if kernel.language == "extern"]
     if pair.state == "not asked" or pair.reason.startswith("node1 is"):
+        if first.runs or second.runs:
+            return _RUNS_GRAPHS
         if not libraries:
             return _USERS_KERNEL
         if any(name.rpartition(".")[2] in _MULTIPLIES for name in libraries):
@@ -243,7 +251,7 @@ def _without_reason(pair: model.UnfusedPair) -> Cause:
     if pair.check == "cpp.max_horizontal_fusion_size":
         return _WIDTH
     if not pair.check.startswith("CppScheduling"):
-        return Cause("no reason", f"Inductor gives no reason ({pair.check}).")
+        return Cause("no reason", "Inductor gives no reason ({check}).")
     if pair.first_loops == pair.second_loops:
         return _REDUCTION_FIRST
     return _LOOPS

@@ -152,9 +152,9 @@ def _known_from(row: model.UnfusedPair) -> str:
         return "Inductor does not try to fuse them."
     if row.state == "allowed":
         return "Inductor tried to fuse them, and no check said no."
-    said = f"Inductor says of {' and '.join(row.names)}: “{row.reason}” ({row.check})."
-    if not row.reason:
-        said = f"Inductor's check {row.check} says no, without a reason."
+    sentence = f"Inductor's check {row.check} says no, without a reason."
+    if row.reason:
+        sentence = f"Inductor says of {' and '.join(row.names)}: “{row.reason}” ({row.check})."
     if not row.is_exact:
-        said += " It was asked about parts of them, before those were fused with others."
-    return said
+        sentence += " It was asked about parts of them, before those were fused with others."
+    return sentence

@@ -120,15 +120,15 @@ def history_of_node(reader: SessionReader, node: model.Node) -> list[str]:
     it.
     """
     graph = reader.get(model.Graph, node.graph)
-    graphs = {row.id: row for row in reader.rows(model.Graph, compilation=graph.compilation)}
+    graphs = reader.rows(model.Graph, compilation=graph.compilation)
     sentences = []
     decomposed = decomposition_of(reader, node)
     if decomposed is not None:
         sentences.append(_describe_decomposition(decomposed))
-    for change in reader.rows(model.PassChange, name=node.name):
-        changed = graphs.get(change.graph)
-        if changed is not None and _is_on_the_way(changed, graph):
-            sentences.append(_sentence(reader, changed, change))
+    for changed in graphs:
+        if _is_on_the_way(changed, graph):
+            changes = reader.rows(model.PassChange, name=node.name, graph=changed.id)
+            sentences += [_sentence(reader, changed, change) for change in changes]
     return sentences
 
 
@@ -139,14 +139,14 @@ def decomposition_of(reader: SessionReader, node: model.Node) -> model.Decompose
     graph = reader.get(model.Graph, node.graph)
     if graph.stage in ("dynamo", "pre_grad"):
         return None
-    for namesake in reader.rows(model.Node, name=node.name):
-        rows = reader.rows(model.Decomposed, node=namesake.id)
-        if not rows:
-            continue
-        traced = reader.get(model.Graph, namesake.graph)
+    for traced in reader.rows(model.Graph, compilation=graph.compilation):
         is_other = traced.direction and graph.direction and traced.direction != graph.direction
-        if traced.compilation == graph.compilation and not is_other:
-            return rows[0]
+        if traced.stage not in ("joint", "forward") or is_other:
+            continue
+        for namesake in reader.rows(model.Node, name=node.name, graph=traced.id):
+            rows = reader.rows(model.Decomposed, node=namesake.id)
+            if rows:
+                return rows[0]
     return None
 
 
@@ -206,9 +206,14 @@ def describe_pass(reader: SessionReader, graph: model.Graph, change: model.PassC
 
 def _names(reader: SessionReader, graph: model.Graph, position: int) -> Iterator[str]:
     """Yield the names of a pass and of those that it runs inside, outermost first."""
-    rows = {row.position: row for row in reader.rows(model.GraphPass, graph=graph.id)}
+    rows = _passes_by_position(reader, graph.id)
     path = []
     while position in rows:
         path.append(rows[position].name)
         position = rows[position].parent
     yield from reversed(path)
+
+
+@answered_once
+def _passes_by_position(reader: SessionReader, graph: int) -> dict[int, model.GraphPass]:
+    return {row.position: row for row in reader.rows(model.GraphPass, graph=graph)}

@@ -9,6 +9,7 @@ the fields of a row.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -324,10 +325,17 @@ def _is_eager_call(value: Any) -> bool:
 
 
 def _are_settings(value: Any) -> bool:
-    """Return whether it is a list of (module, name, value, option), all of them texts."""
+    """Return whether it is a list of (module, name, value as JSON, option), all of them texts."""
     if not isinstance(value, list):
         return False
-    return all(_are_texts(setting) and len(setting) == 4 for setting in value)
+    for setting in value:
+        if not _are_texts(setting) or len(setting) != 4:
+            return False
+        try:
+            json.loads(setting[2])
+        except (ValueError, RecursionError):
+            return False
+    return True
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {

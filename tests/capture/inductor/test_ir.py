@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.inductor import inductor_hooks
+from fx_explorer.capture.inductor import ir_text
 from fx_explorer.capture.torch_compat.patching import patched
 from tests.capture.lowering import lower
 
@@ -25,9 +25,9 @@ def listings() -> list[Listing]:
 
     def make(original: Any) -> Any:
         def fuse_nodes(scheduler: Any, nodes: list[Any]) -> list[Any]:
-            found.append(inductor_hooks.describe(nodes))
+            found.append(ir_text.describe(nodes))
             fused: list[Any] = original(scheduler, nodes)
-            found.append(inductor_hooks.describe(fused))
+            found.append(ir_text.describe(fused))
             return fused
 
         return fuse_nodes

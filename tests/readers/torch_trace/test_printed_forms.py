@@ -105,7 +105,7 @@ def test_keys_stand_in_no_row_that_is_written_with_others(tmp_path: Path) -> Non
 
 def test_places_stand_behind_annotations_and_marks_of_recomputation() -> None:
     def place_behind(mark: str) -> str:
-        return f"        #{mark} File: /work/net.py:12 in f, code: y = x.cos()"
+        return f"        #{mark} File: /home/me/net.py:12 in f, code: y = x.cos()"
 
     marks = (
         "",
@@ -117,7 +117,7 @@ def test_places_stand_behind_annotations_and_marks_of_recomputation() -> None:
         lines = [
             "class <lambda>(torch.nn.Module):",
             '    def forward(self, x: "f32[4]"):',
-            "        # File: /work/net.py:3 in f, code: x = x.sin()",
+            "        # File: /home/me/net.py:3 in f, code: x = x.sin()",
             '        sin: "f32[4]" = torch.ops.aten.sin.default(x)',
             place_behind(mark),
             '        cos: "f32[4]" = torch.ops.aten.cos.default(sin)',
@@ -129,7 +129,7 @@ def test_places_stand_behind_annotations_and_marks_of_recomputation() -> None:
         frames = {node.name: node.frame for node in graph.nodes}
         cos = frames["cos"]
         assert cos is not None
-        assert (cos.file, cos.line) == ("/work/net.py", 12), mark
+        assert (cos.file, cos.line) == ("/home/me/net.py", 12), mark
         assert frames["tan"] is None, mark
 
 

@@ -148,7 +148,7 @@ def main(notices: int, commands: int) -> None:
         asked = json.load(lines)
     import torch
 
-    from fx_explorer.capture.inductor.kernel_rows import prepared
+    from fx_explorer.capture.inductor.library_calls import prepared
     from fx_explorer.model.library_call import LibraryCall
 
     torch.backends.cudnn.benchmark = asked["benchmark"]

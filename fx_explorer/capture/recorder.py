@@ -64,7 +64,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "what the program traces with make_fx": ("aot.direct_calls", "make_fx_hook"),
     "what the program gives to torch.compiler.precompile": ("aot.direct_calls", "precompile_hook"),
     "torch's summaries of captures": ("aot.direct_calls", "capture_session_hook"),
-    "why values are saved or recomputed": ("aot.partition", "cut_hook"),
+    "why values are saved or recomputed": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.partition", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
     "buckets of DistributedDataParallel": ("dynamo.graph", "bucket_hook"),

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fx_explorer.capture.dynamo.bytecode_listing import effect, stack_depths, without_uuid
+from fx_explorer.capture.dynamo.bytecode_instructions import effect, stack_depths
+from fx_explorer.capture.dynamo.bytecode_listing import without_uuid
 from fx_explorer.capture.recording.described import described, one_line
 from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
 from fx_explorer.capture.recording.state import Recording

@@ -148,7 +148,8 @@ class Segment:
     """
 
     cuts: list[Any] = field(default_factory=list)
-    """Minimum cuts of this graph by the partitioner that are not recorded yet (aot/partition.py).
+    """Minimum cuts of this graph by the partitioner that are not recorded yet
+    (aot/partition_choices.py).
     """
 
     published: list[RecordedGraph] = field(default_factory=list)

@@ -14,7 +14,7 @@ from torch._functorch import partitioners
 from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
-from fx_explorer.capture.aot.partition import MinCut
+from fx_explorer.capture.aot.partition_choices import MinCut
 from fx_explorer.instruments.memory.saved_values import choices, recomputed, why
 from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.overview.view_tables import TABLES

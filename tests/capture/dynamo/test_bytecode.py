@@ -16,13 +16,11 @@ from torch._dynamo.utils import counters
 
 from fx_explorer.analysis.documents import Place, document_of
 from fx_explorer.analysis.linked_lines import linked_places
+from fx_explorer.capture.dynamo.bytecode_gutter import MAX_COLUMNS, gutter
+from fx_explorer.capture.dynamo.bytecode_instructions import handled, instructions
 from fx_explorer.capture.dynamo.bytecode_listing import (
-    MAX_COLUMNS,
     ListingRow,
     format_line_ranges,
-    gutter,
-    handled,
-    instructions,
     listing,
     remark,
 )

@@ -21,7 +21,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.dynamo.bytecode_listing import stack_depths
+from fx_explorer.capture.dynamo.bytecode_instructions import stack_depths
 from fx_explorer.capture.dynamo.bytecode_steps import (
     NOTHING_CALLED,
     NOTHING_COMPILED,

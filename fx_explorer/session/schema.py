@@ -22,7 +22,7 @@ from fx_explorer.model.secret_arguments import without_known_keys
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
 from fx_explorer.session.untrusted.validating import rows_maker
 
-SCHEMA_VERSION = 17
+SCHEMA_VERSION = 18
 """Version of the session format. Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331

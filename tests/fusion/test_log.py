@@ -88,7 +88,18 @@ MODELS = with_others(
     [("mlp", "h100")],
     [
         (name, gpu)
-        for name in ("gpt2", "bert", "t5", "vit", "convnextv2", "resnet", "keeping")
+        for name in (
+            "gpt2",
+            "bert",
+            "t5",
+            "vit",
+            "convnextv2",
+            "resnet",
+            "keeping",
+            "llama2",
+            "transformer",
+            "convnet",
+        )
         for gpu in ("", "h100")
     ],
 )

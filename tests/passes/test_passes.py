@@ -95,7 +95,20 @@ def observed(path: Path, program: Callable[..., None]) -> tuple[SessionReader, S
 
 PROGRAMS = with_others(
     [("attention", attention)],
-    [(name, from_models(name)) for name in ("gpt2", "bert", "t5", "vit", "convnextv2", "resnet")],
+    [
+        (name, from_models(name))
+        for name in (
+            "gpt2",
+            "bert",
+            "t5",
+            "vit",
+            "convnextv2",
+            "resnet",
+            "llama2",
+            "transformer",
+            "convnet",
+        )
+    ],
 )
 
 

@@ -68,6 +68,25 @@ def schema() -> dict[str, object]:
             },
             "additionalProperties": False,
         },
+        "plugins": {
+            "type": "object",
+            "description": "Which plug-ins of installed packages are used.",
+            "properties": {
+                "use": {
+                    "type": "boolean",
+                    "default": True,
+                    "description": "Whether plug-ins are used; fx-explorer --no-plugins leaves "
+                    "them out once.",
+                },
+                "left_out": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "default": [],
+                    "description": "Packages whose plug-ins are not used.",
+                },
+            },
+            "additionalProperties": False,
+        },
         "keys": {
             "type": "object",
             "description": "Id of a command → its key, or its keys. A key may be a sequence: z z.",

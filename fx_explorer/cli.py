@@ -166,6 +166,9 @@ TARGET is a file (model.py), an object in it (model.py:MyModel), an importable o
 session (model.fxs).
 Write ./NAME for a file that is called like a command.
 
+fx-explorer --no-plugins COMMAND … leaves out the plug-ins that are installed; fx-explorer doctor
+lists them.
+
 fx-explorer --print-completion SHELL prints the completion of bash, zsh or tcsh, fx-explorer
 --print-man-page the manual page (docs/start/install.md says where to put them), fx-explorer --spec
 all commands and their options as JSON.
@@ -181,6 +184,8 @@ exit codes:
 PRINT_COMPLETION, PRINT_MAN_PAGE = "--print-completion", "--print-man-page"
 
 SPEC = "--spec"
+
+NO_PLUGINS = "--no-plugins"
 
 PRINTED = (PRINT_COMPLETION, PRINT_MAN_PAGE, SPEC)
 """Options of the program itself that print what a shell, ``man`` or another program reads."""
@@ -288,6 +293,11 @@ def _never_fail_to_print() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words and words[0] == NO_PLUGINS:
+        from fx_explorer.plugin_loading import use_no_plugins
+
+        use_no_plugins(NO_PLUGINS)
+        words = words[1:]
     if not words:
         _top_parser().print_help(sys.stderr)
         return 2

@@ -31,6 +31,12 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return base / "fx-explorer"
 
 
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the place of the configuration file."""
+    base = environ.get("XDG_CONFIG_HOME") or home_folder(environ) / ".config"
+    return Path(base) / "fx-explorer" / "config.toml"
+
+
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the user's home; ``NO_HOME`` if neither the environment nor the system has one."""
     home = Path(environ.get("HOME") or os.path.expanduser("~"))

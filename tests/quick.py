@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("fx_explorer", "tests", "benchmarks", "sample_backends")
+FOLDERS = ("fx_explorer", "tests", "benchmarks", "sample_backends", "sample_plugin")
 
 DURATIONS = ROOT / ".pytest_cache" / "quick.json"
 """Test file → seconds it took, written by tests/conftest.py at the end of each run."""

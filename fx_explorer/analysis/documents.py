@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_texts import FORM_TITLES, GraphForm, graph_text
+from fx_explorer.analysis.graph_texts import GraphForm, form_title, graph_text, is_form
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.file_names import file_name
 from fx_explorer.session.queries.compilations import sources_to_read
@@ -21,8 +21,11 @@ from fx_explorer.session.queries.kernels import first_kernel_texts, texts_but_of
 
 DocumentKind = Literal["source", "graph", "artifact"] | GraphForm
 
-OF_GRAPHS: tuple[DocumentKind, ...] = ("graph", *get_args(GraphForm))
-"""Kinds whose id is that of a Graph, and whose lines are nodes."""
+
+def is_of_graph(kind: DocumentKind) -> bool:
+    """Return whether the id of a document is that of a Graph, and its lines are nodes."""
+    return kind == "graph" or is_form(kind)
+
 
 GRAPH_TITLES: dict[str, str] = {
     "dynamo": "Dynamo graph",
@@ -239,10 +242,10 @@ def graph_document(graph: model.Graph, owner: str = "") -> Document:
 
 def graph_form(document: Document, kind: DocumentKind) -> Document:
     """Return the document of the same graph that is its rows, its code or its table."""
-    title = document.title.removesuffix(f" · {FORM_TITLES.get(document.kind, '')}")
+    title = document.title.removesuffix(f" · {form_title(document.kind)}")
     language = {"graph": "graph", "code": "python"}.get(kind, "text")
-    if kind in FORM_TITLES:
-        shown = f"{title} · {FORM_TITLES[kind]}"
+    if is_form(kind):
+        shown = f"{title} · {form_title(kind)}"
     else:
         shown = title
     return replace(document, kind=kind, title=shown, language=language)
@@ -304,7 +307,7 @@ def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Docum
     """Return the document with this kind and id. Raises KeyError without one."""
     if kind == "source":
         return source_document(reader.get(model.SourceFile, row_id))
-    if kind in OF_GRAPHS:
+    if is_of_graph(kind):
         graph = reader.get(model.Graph, row_id)
         return graph_form(graph_document(graph, _owner(reader, graph.compilation)), kind)
     artifact = reader.get(model.Artifact, row_id)
@@ -326,7 +329,7 @@ def text_of(reader: SessionReader, document: Document) -> str:
     """
     if document.kind == "graph":
         return ""
-    if document.kind == "code" or document.kind == "table":
+    if is_form(document.kind):
         return graph_text(reader, document.kind, document.id).text
     if document.kind == "source":
         return reader.text(reader.get(model.SourceFile, document.id).text)
@@ -355,7 +358,7 @@ def node_at(reader: SessionReader, place: Place) -> model.Node | None:
     places.
     """
     document = place.document
-    if document.kind == "code" or document.kind == "table":
+    if is_form(document.kind):
         node = graph_text(reader, document.kind, document.id).node_of_line.get(place.line, 0)
         nodes = reader.by_ids(model.Node, [node])
     elif document.kind == "graph":
@@ -376,7 +379,7 @@ def place_of_row(reader: SessionReader, document: Document, position: int) -> Pl
     """Return the place in a document of a graph, whatever its kind, of the node on this row of
     it.
     """
-    if document.kind == "code" or document.kind == "table":
+    if is_form(document.kind):
         graph = reader.get(model.Graph, document.id)
         written = graph_text(reader, document.kind, document.id)
         return Place(document, written.line_of_node.get(graph.first_node + position, 0))

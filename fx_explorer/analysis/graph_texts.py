@@ -9,12 +9,19 @@ import ast
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeGuard
 from weakref import WeakKeyDictionary
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_expressions import DEVICE, QUOTED
 from fx_explorer.analysis.graph_python import GraphText, graph_code
+from fx_explorer.analysis.plugin_panes import (
+    PluginForm,
+    is_plugin_form,
+    plugin_form_title,
+    plugin_forms,
+    write_plugin_text,
+)
 from fx_explorer.analysis.words import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.output.table import Column
@@ -107,11 +114,29 @@ def _named(keyword: ast.keyword) -> str:
     return written
 
 
-GraphForm = Literal["code", "table"]
+GraphForm = Literal["code", "table"] | PluginForm
 
 FORMS: tuple[GraphForm, ...] = ("code", "table")
 
-FORM_TITLES: dict[str, str] = {"code": "as Python", "table": "as a table"}
+_TITLES: dict[str, str] = {"code": "as Python", "table": "as a table"}
+
+
+def forms_of(stage: model.Stage | None) -> list[GraphForm]:
+    """Return the forms of text that the graphs of a stage have, those of plug-ins last."""
+    return [*FORMS, *plugin_forms(stage)]
+
+
+def is_form(kind: str) -> TypeGuard[GraphForm]:
+    """Return whether a kind of document is a text of a graph."""
+    return kind in FORMS or is_plugin_form(kind)
+
+
+def form_title(form: str) -> str:
+    """Return what a form is: ``as Python``; empty for what is no form of a graph."""
+    if is_plugin_form(form):
+        return plugin_form_title(form)
+    return _TITLES.get(form, "")
+
 
 KEPT = 6
 """Number of texts of one session that are cached: as many as panes can show."""
@@ -122,7 +147,9 @@ _written: WeakKeyDictionary[
 
 
 def graph_text(reader: SessionReader, form: GraphForm, graph_id: int) -> GraphText:
-    """Return a graph as code or as a table. A second call for the same graph costs a look-up."""
+    """Return a graph as code, as a table or as a plug-in writes it. A second call for the same
+    graph costs a look-up.
+    """
     graph = reader.get(model.Graph, graph_id)
     kept = _written.setdefault(reader, OrderedDict())
     if (form, graph) not in kept:
@@ -132,10 +159,12 @@ def graph_text(reader: SessionReader, form: GraphForm, graph_id: int) -> GraphTe
 
 
 def write_text(reader: SessionReader, form: GraphForm, graph: model.Graph) -> GraphText:
-    """Write a graph as code or as a table, whether or not that was done before."""
+    """Write a graph in a form, whether or not that was done before."""
     if form == "code":
         return graph_code(reader, graph)
-    return graph_table(reader, graph)
+    if form == "table":
+        return graph_table(reader, graph)
+    return write_plugin_text(reader, form, graph)
 
 
 def is_kept(reader: SessionReader, form: GraphForm, graph: model.Graph) -> bool:

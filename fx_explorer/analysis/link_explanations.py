@@ -10,8 +10,8 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
-    OF_GRAPHS,
     Place,
+    is_of_graph,
     place_of_kernel,
     place_of_source,
     places_of_nodes,
@@ -85,7 +85,7 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
     """
     nodes = nodes_at(reader, place)[:limit]
     explanations = _to_lines(reader, nodes, limit)
-    if place.document.kind in OF_GRAPHS:
+    if is_of_graph(place.document.kind):
         above = [(link.parent, link.how) for link in reader.parents(nodes)]
         below = [(link.child, link.how) for link in reader.children(nodes)]
         return (

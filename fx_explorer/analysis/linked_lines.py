@@ -13,7 +13,7 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.graph_texts import GraphForm, graph_text
+from fx_explorer.analysis.graph_texts import GraphForm, graph_text, is_form
 from fx_explorer.analysis.link_tables import LinesByArtifact, LinkQueries, Links
 from fx_explorer.analysis.selected_nodes import definition, lines_of_users_kernel, nodes_at
 from fx_explorer.session import SessionReader
@@ -87,7 +87,7 @@ class Selection:
         """
         if document.kind == "graph":
             return self._rows_of_graph(document)
-        if document.kind == "code" or document.kind == "table":
+        if is_form(document.kind):
             return self._lines_of_graph(document, document.kind)
         if document.kind == "source":
             if document == self.place.document:

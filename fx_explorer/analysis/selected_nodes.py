@@ -11,18 +11,19 @@ from collections.abc import Iterable
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
-    OF_GRAPHS,
     Document,
     Place,
     document_of,
     documents_but_kernels,
     documents_of,
     graph_form,
+    is_of_graph,
     node_at,
     place_of_row,
     place_of_source,
     source_document,
 )
+from fx_explorer.analysis.graph_texts import is_form
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of
 from fx_explorer.session.queries.links import calls_on_line, descendants, kernel_around
@@ -88,7 +89,7 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
         if not 0 <= place.line < graph.node_count:
             return []
         return [graph.first_node + place.line]
-    if document.kind == "code" or document.kind == "table":
+    if is_form(document.kind):
         node = node_at(reader, place)
         return [node.id] if node else []
     if document.kind == "source":
@@ -181,8 +182,8 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
         if source_files:
             return source_document(source_files[0])
         return None
-    is_of_graph = document.kind in OF_GRAPHS
-    kind = "graph" if is_of_graph else document.kind
+    of_graph = is_of_graph(document.kind)
+    kind = "graph" if of_graph else document.kind
     shown = document_of(old, kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
     if not compilations:
@@ -192,7 +193,7 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
     else:
         documents = documents_but_kernels(new, compilations[0])
     alike = _alike(shown, documents)
-    if alike and is_of_graph:
+    if alike and of_graph:
         return graph_form(alike, document.kind)
     return alike
 

@@ -61,11 +61,8 @@ def text_number(document: Document) -> str:
     """Return what stands for a text where several have one name: ``7`` for a graph, ``text7``."""
     if document.kind == "graph":
         return str(document.id)
-    return f"{_TEXT_KINDS[document.kind]}{document.id}"
-
-
-_TEXT_KINDS = {"source": "file", "artifact": "text", "code": "text", "table": "text"}
-"""Kind of a document → what its number begins with."""
+    beginning = "file" if document.kind == "source" else "text"
+    return f"{beginning}{document.id}"
 
 
 def graph_documents(reader: SessionReader) -> list[Document]:

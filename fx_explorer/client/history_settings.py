@@ -4,12 +4,10 @@ many. They are the table ``[history]`` of the configuration file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from fx_explorer.folders import home_folder
+from fx_explorer.folders import config_path
 from fx_explorer.outside_file import read_toml, shown_value
 
 NAMES = ("keep", "sessions", "megabytes")
@@ -27,13 +25,6 @@ class HistorySettings:
     """Maximum size of all captures together, in 10^6 bytes."""
     problems: tuple[str, ...] = ()
     """Messages for the user, one for each error."""
-
-
-def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the place of the configuration file."""
-    environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CONFIG_HOME") or home_folder(environ) / ".config"
-    return Path(base) / "fx-explorer" / "config.toml"
 
 
 def read_history_settings() -> HistorySettings:

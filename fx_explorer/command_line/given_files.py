@@ -26,6 +26,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
+from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.elsewhere import register_texts_elsewhere
 from fx_explorer.session.ownership import LOADS
@@ -131,6 +132,8 @@ def _resolved(
         _refuse_session(command, file, str(file))
         return None
     as_python = command == "run" or getattr(arguments, "as_python", False)
+    if not as_python and (session := _of_plugin(command, file, arguments, until)):
+        return session
     if as_python or not is_exported(file):
         check_is_python(file, as_python=getattr(arguments, "as_python", False))
         return None
@@ -187,6 +190,35 @@ def _of_log_or_archive(
     with UnpackingProgress(sys.stderr, file) as progress:
         inside = open_archive(file, folder, progress)
     return _opened(command, inside, file, folder, arguments, until)
+
+
+NEVER_OF_PLUGINS = (".py", ".pyi", ".pyw", ".ipynb", SUFFIX, ".fxs")
+"""Suffixes of files that no plug-in is asked about: those that fx-explorer reads itself."""
+
+
+def _of_plugin(
+    command: str, file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path | None:
+    """Return a session that a plug-in makes of a file; None for a file that no plug-in knows, and
+    if the plug-in fails. Raises UsageError for a command that needs a program.
+    """
+    if file.suffix.lower() in NEVER_OF_PLUGINS:
+        return None
+    from fx_explorer.readers.plugin_files import read_by_plugin, reader_of_plugin  # see above
+
+    plugin = reader_of_plugin(file)
+    if plugin is None:
+        return None
+    if command not in SHOW_LOGS or _tries(arguments):
+        raise UsageError(
+            f"{file} is {plugin.offer.words}, and not the program, which fx-explorer {command} "
+            f"needs for this. Look at it with: fx-explorer {file}"
+        )
+    output = _output_of_log(file, arguments)
+    session = place_of_session(file, arguments, until)
+    if not read_by_plugin(plugin, file, session):
+        return None
+    return _saved(session, output, arguments)
 
 
 def _opened(
@@ -337,13 +369,7 @@ def given_log(
         raise UsageError(
             "- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -"
         )
-    save: Path | None = getattr(arguments, "save", None)
-    if save:
-        output = session_file(save, force=arguments.force, never=(log,))
-    else:
-        output = None
-    if output:
-        output.check()
+    output = _output_of_log(log, arguments)
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
     short = {
         "directory": read_directory,
@@ -369,6 +395,23 @@ def given_log(
             register_texts_elsewhere(session, TextsOfLog(log))
     if origin := getattr(arguments, "origin", None):
         _name_target(session, origin)
+    return _saved(session, output, arguments)
+
+
+def _output_of_log(log: Path, arguments: argparse.Namespace) -> OutputFile | None:
+    """Return the file for ``--save``, which can be written; None without the option."""
+    save: Path | None = getattr(arguments, "save", None)
+    if save is None:
+        return None
+    output = session_file(save, force=arguments.force, never=(log,))
+    output.check()
+    return output
+
+
+def _saved(session: Path, output: OutputFile | None, arguments: argparse.Namespace) -> Path:
+    """Return where the session is: the file for ``--save``, to which it is copied, if there is
+    one.
+    """
     if output is None:
         return session
     copy_session(session, output)

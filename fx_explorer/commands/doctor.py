@@ -38,6 +38,8 @@ from fx_explorer.output.terminal import (
     width_for,
     wrapped,
 )
+from fx_explorer.overview.every_plugin import load_all_plugins
+from fx_explorer.plugin_loading import faults, installed_plugins, telling_faults, why_off
 from fx_explorer.tui.terminal.other_programs import editor_command, native_tool
 
 State = Literal["ok", "warning", "problem"]
@@ -336,6 +338,27 @@ def _editor(environ: Mapping[str, str]) -> DoctorCheck:
     return DoctorCheck("editor", "ok", command[0])
 
 
+# plug-ins
+
+
+def plugin_checks() -> Iterator[DoctorCheck]:
+    """Yield a check for each plug-in that is installed, which is loaded for it; one check if none
+    is used.
+    """
+    if reason := why_off():
+        yield DoctorCheck("plug-ins", "ok", f"not used: {reason}")
+        return
+    load_all_plugins()
+    failed = {fault.plugin: fault for fault in faults()}
+    for plugin in installed_plugins():
+        fault = failed.get(plugin)
+        if fault is None:
+            yield DoctorCheck("plug-in", "ok", plugin.title)
+        else:
+            advice = f"Update {plugin.package}, or uninstall it: pip uninstall {plugin.package}"
+            yield DoctorCheck("plug-in", "warning", f"{plugin.title}: {fault.reason}", advice)
+
+
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 COLOURS = {"ok": "32", "warning": "33", "problem": "31"}
 
@@ -387,7 +410,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _checks(arguments: argparse.Namespace) -> list[DoctorCheck]:
     if arguments.gpu is None:
-        return [*torch_checks(arguments.python), *machine_checks()]
+        with telling_faults(lambda fault: None):  # a line of their own says it
+            plugins = list(plugin_checks())
+        return [*torch_checks(arguments.python), *machine_checks(), *plugins]
     from fx_explorer.gpus import find_gpu
 
     return gpu_checks(arguments.python, find_gpu(arguments.gpu))

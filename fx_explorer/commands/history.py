@@ -13,9 +13,10 @@ from pathlib import Path
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.argument_types import count
 from fx_explorer.client.history import History, KeptCapture, history_to_keep, project_of_folder
-from fx_explorer.client.history_settings import config_path, read_history_settings
+from fx_explorer.client.history_settings import read_history_settings
 from fx_explorer.client.interrupted import news_of_leftovers
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import config_path
 from fx_explorer.highlight import printable
 from fx_explorer.output.formats import text_lines
 from fx_explorer.output.table import Column, Table

@@ -29,6 +29,7 @@ from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import terminal_width, width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
@@ -139,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ledger, bench, numerics, profile, roofline, regions, support, console (json, text, "
         "markdown); flame, ledger or step_memory (chrome-trace); flame or ledger (collapsed); "
         "those or roofline "
-        "or bench (svg)",
+        "or bench (svg); or the name of a plug-in's view or section (json, text, markdown)",
     )
     parser.add_argument(
         "--limit",
@@ -196,15 +197,19 @@ def write_redacted(reader: SessionReader, write: Writer, output: OutputFile | No
 def _section_writer(arguments: argparse.Namespace) -> Writer:
     """Return what writes one section. Raises UsageError for an unknown one."""
     from fx_explorer.report import one_section  # not needed for whole reports
+    from fx_explorer.report.sections import section_object, section_of
 
     name, limit = arguments.section, arguments.limit
-    if name not in one_section.NAMES:
-        raise UsageError(f"there is no section {name!r}; there are: {', '.join(one_section.NAMES)}")
+    is_of_plugin = name not in one_section.NAMES
+    if is_of_plugin:
+        _check_plugin_section(name)
     if arguments.format == "html":
         raise UsageError("--section is for json, text and markdown: a page has links to each part")
 
     def write(reader: SessionReader, output: OutputFile | None) -> None:
-        if arguments.format == "json":
+        if arguments.format == "json" and is_of_plugin:
+            text = json_text(section_object(section_of(reader, name), limit))
+        elif arguments.format == "json":
             text = _section_as_json(reader, shown_name(arguments), name, limit)
         elif arguments.format == "markdown":
             text = one_section.section_as_markdown(reader, name, limit)
@@ -214,6 +219,16 @@ def _section_writer(arguments: argparse.Namespace) -> Writer:
         _write(text, output)
 
     return write
+
+
+def _check_plugin_section(name: str) -> None:
+    """Raise UsageError for a section that neither we nor a plug-in have."""
+    from fx_explorer.report import one_section
+    from fx_explorer.report.sections import section_names
+
+    if name not in section_names():
+        names = ", ".join(dict.fromkeys([*one_section.NAMES, *section_names()]))
+        raise UsageError(f"there is no section {name!r}; there are: {names}")
 
 
 def _section_as_json(reader: SessionReader, session: str, name: str, limit: int) -> str:

@@ -21,6 +21,7 @@ from fx_explorer.findings.missed_fusions import find_missed_fusions
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
 from fx_explorer.findings.placement import find_placement
+from fx_explorer.findings.plugin_problems import kinds_of_plugins
 from fx_explorer.findings.precision_casts import find_precision_casts
 from fx_explorer.findings.program_errors import find_program_errors
 from fx_explorer.findings.recompile_limits import find_limits
@@ -114,6 +115,11 @@ KINDS: tuple[FindingKind, ...] = (
 )
 
 
+def every_kind() -> list[FindingKind]:
+    """Return all kinds, those of plug-ins last."""
+    return [*KINDS, *kinds_of_plugins([kind.name for kind in KINDS])]
+
+
 BY_RUNS = ("compile caches", "without torch.compile", "eager calls")
 """Names of the kinds for which ``diagnose --try`` runs a script in other ways."""
 
@@ -166,7 +172,7 @@ class Search:
 def search(reader: SessionReader) -> Search:
     """Return what was looked for in a session."""
     looked, lacking = [], []
-    for kind in KINDS:
+    for kind in every_kind():
         if _can_show(reader, kind):
             looked.append(kind.looked_for)
         else:
@@ -176,7 +182,7 @@ def search(reader: SessionReader) -> Search:
 
 def needs_of(looked_for: str) -> str:
     """Return what a session must have for a kind of problem to be looked for: ``a profile``."""
-    needs = next(kind.needs for kind in KINDS if kind.looked_for == looked_for)
+    needs = next(kind.needs for kind in every_kind() if kind.looked_for == looked_for)
     return "diagnose --try" if needs == "--try" else needs
 
 
@@ -220,8 +226,10 @@ def findings(reader: SessionReader) -> list[Finding]:
     """
     everything: list[Finding] = []
     with reader.snapshot():  # so that what several kinds ask is answered once
-        for kind in KINDS:
-            everything += kind.find(reader)
+        for kind in every_kind():
+            # A plug-in is asked only about sessions that have what it needs.
+            if not kind.is_of_plugin or _can_show(reader, kind):
+                everything += kind.find(reader)
         everything = with_own_settings(reader, everything)
         trials = reader.rows(model.RemedyTrial)
         if trials:

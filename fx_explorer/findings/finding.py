@@ -185,3 +185,4 @@ class FindingKind:
     """What a session must have for it: a subject that a log of text may lack, a capture in place of
     a log, the trials of ``diagnose --try``, or a profile of torch.profiler.
     """
+    is_of_plugin: bool = False

@@ -23,8 +23,9 @@ from typing import Any
 from fx_explorer.errors import UsageError
 from fx_explorer.model.gpu import NUMBERS, Gpu, Vendor
 from fx_explorer.outside_file import read_toml, shown_message, shown_path, shown_value
+from fx_explorer.plugin_loading import PluginFault, attempt, plugins_of
 
-__all__ = ["find_gpu", "gpu_like", "gpu_of_device", "known_gpus"]
+__all__ = ["GpuFile", "find_gpu", "gpu_like", "gpu_of_device", "known_gpus"]
 
 
 HERE = Path(__file__).parent
@@ -32,17 +33,53 @@ WORDS = ("title", "device_name", "vendor", "arch", "capability")
 SHAPE = 'each number is { value = …, source = "where it is from" }'
 
 
-def known_gpus() -> tuple[str, ...]:
-    """Return the names for ``--gpu``, in alphabetical order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFile:
+    """Describes a GPU for ``--gpu``: what a plug-in of the group ``fx_explorer.gpus`` offers. The
+    name of the entry point is that of the GPU.
+    """
+
+    interface: int
+    file: Path
+    """Its TOML file, in the form that docs/reference/virtual-gpu.md describes."""
+
+
+def own_gpus() -> tuple[str, ...]:
+    """Return the names of the GPUs that are described here, in alphabetical order."""
     return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
+
+
+def known_gpus() -> tuple[str, ...]:
+    """Return the names for ``--gpu``, in alphabetical order, with those of plug-ins."""
+    return tuple(sorted({*own_gpus(), *_gpus_of_plugins()}))
+
+
+def _gpus_of_plugins() -> dict[str, Gpu]:
+    """Return the GPUs that plug-ins describe, by name. One whose file cannot be read is told."""
+    gpus = {}
+    for plugin in plugins_of("gpus", GpuFile, own_gpus()):
+        gpu = attempt(plugin.installed, functools.partial(_named_gpu, plugin.name, plugin.offer))
+        if not isinstance(gpu, PluginFault):
+            gpus[plugin.name] = gpu
+    return gpus
+
+
+def _named_gpu(name: str, offer: GpuFile) -> Gpu:
+    gpu = read_gpu(Path(offer.file))
+    if gpu.name != name:
+        raise ValueError(f"{offer.file} describes {gpu.name}, and must be called so")
+    return gpu
 
 
 def find_gpu(name: str) -> Gpu:
     """Return the GPU of that name, or of the TOML file at that path. Raises UsageError."""
-    if name.lower() in known_gpus():
+    if name.lower() in own_gpus():
         return read_gpu(HERE / f"{name.lower()}.toml")
     path = Path(name)
-    if path.suffix == ".toml" or os.path.isfile(path):
+    is_file = path.suffix == ".toml" or os.path.isfile(path)
+    if not is_file and (gpu := _gpus_of_plugins().get(name.lower())):
+        return gpu
+    if is_file:
         return read_gpu(path)
     raise UsageError(
         f"there is no GPU called {shown_value(name)}{_did_you_mean(name)}; there are "
@@ -67,10 +104,16 @@ def gpu_of_device(device_name: str) -> Gpu | None:
     """Return the GPU for a real card, by ``torch.cuda.get_device_name()``; None if it is not
     described here.
     """
-    for gpu in map(find_gpu, known_gpus()):
+    for gpu in _described_gpus():
         if _name_parts(gpu.device_name) == _name_parts(device_name):
             return gpu
     return None
+
+
+def _described_gpus() -> Iterator[Gpu]:
+    """Yield the GPUs that are described here, then those of plug-ins."""
+    yield from map(find_gpu, own_gpus())
+    yield from _gpus_of_plugins().values()
 
 
 def _name_parts(device_name: str) -> tuple[str, ...]:
@@ -88,7 +131,7 @@ def read_gpu(path: Path) -> Gpu:
     except FileNotFoundError as error:
         raise UsageError(
             f"there is no file {shown_path(path)} that describes a GPU; "
-            f"by name there are {', '.join(known_gpus())}"
+            f"by name there are {', '.join(own_gpus())}"
         ) from error
     except OSError as error:
         reason = error.strerror or error

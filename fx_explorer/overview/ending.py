@@ -5,7 +5,7 @@ user's line where it failed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -311,14 +311,64 @@ ONLY_TRITON = (
 )
 
 
+ONLY_OF_PLUGIN = "A plug-in read it: what it has is what the plug-in wrote into the session."
+
+
+def _provenance_fact(name: str, log: Mapping[str, Any], whole: str) -> Fact:
+    text = f"{name} is a table of torch's: what each kernel computes{whole}."
+    return Fact("run", _severity(whole), text, ONLY_NAMES, view="source")
+
+
+def _tritonparse_fact(name: str, log: Mapping[str, Any], whole: str) -> Fact:
+    events = f"{counted(_records(log), 'event')}{whole}: {_kinds_with_counts(log)}"
+    text = f"{name} is a log of tritonparse: {events}."
+    return Fact("run", _severity(whole), text, ONLY_TRITON, view="kernels")
+
+
+def _snapshot_fact(name: str, log: Mapping[str, Any], whole: str) -> Fact:
+    events = counted(_records(log), "event")
+    text = f"{name} is a CUDA memory snapshot: {events} of its history."
+    return Fact("run", _severity(whole), text, ONLY_MEMORY, view="source")
+
+
+def _profile_fact(name: str, log: Mapping[str, Any], whole: str) -> Fact:
+    text = f"{name} is a profile of torch.profiler: {counted(_records(log), 'event')}{whole}."
+    return Fact("run", _severity(whole), text, ONLY_TIMES, view="profile")
+
+
+def _plugin_fact(name: str, log: Mapping[str, Any], whole: str) -> Fact:
+    text = f"{name} is {log.get('words')}, read by {log.get('plugin')}."
+    return Fact("run", _severity(whole), text, ONLY_OF_PLUGIN, view="source")
+
+
+_OF_OTHER_FILES: dict[str, Callable[[str, Mapping[str, Any], str], Fact]] = {
+    "provenance": _provenance_fact,
+    "tritonparse": _tritonparse_fact,
+    "memory_snapshot": _snapshot_fact,
+    "profile": _profile_fact,
+    "plugin": _plugin_fact,
+}
+"""Format of a file that is no log of torch's → the fact that says what it is. ``whole`` is empty
+where a part of it could not be read.
+"""
+
+
+def _records(log: Mapping[str, Any]) -> int:
+    return int(log.get("records", 0))
+
+
+def _severity(whole: str) -> Severity:
+    return "good" if whole else "notice"
+
+
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much of the log was read, and which parts were not."""
     log = reader.meta("log") or {}
     name = (reader.meta("target") or {}).get("name", "The file")
     damages = damage(reader)
-    severity: Severity = "notice" if damages else "good"
     whole = "" if damages else ", all of them read"
-    records = int(log.get("records", 0))
+    severity = _severity(whole)
+    records = _records(log)
     if log.get("format") == "torch_logs":
         text = f"{name} has none of torch's messages."
         if records:
@@ -343,19 +393,8 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
                 f" torch wrote a log of the same run, which has more: fx-explorer {logs_beside[0]}"
             )
         yield Fact("run", severity, text, detail, view="source")
-    elif log.get("format") == "provenance":
-        text = f"{name} is a table of torch's: what each kernel computes{whole}."
-        yield Fact("run", severity, text, ONLY_NAMES, view="source")
-    elif log.get("format") == "tritonparse":
-        events = f"{counted(records, 'event')}{whole}: {_kinds_with_counts(log)}"
-        text = f"{name} is a log of tritonparse: {events}."
-        yield Fact("run", severity, text, ONLY_TRITON, view="kernels")
-    elif log.get("format") == "memory_snapshot":
-        text = f"{name} is a CUDA memory snapshot: {counted(records, 'event')} of its history."
-        yield Fact("run", severity, text, ONLY_MEMORY, view="source")
-    elif log.get("format") == "profile":
-        text = f"{name} is a profile of torch.profiler: {counted(records, 'event')}{whole}."
-        yield Fact("run", severity, text, ONLY_TIMES, view="profile")
+    elif log.get("format") in _OF_OTHER_FILES:
+        yield _OF_OTHER_FILES[log["format"]](name, log, whole)
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
         yield Fact("run", severity, text, NOT_TOLD, view="source")

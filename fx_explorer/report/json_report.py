@@ -42,6 +42,7 @@ from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
 from fx_explorer.model.study import META, parts_as_json, parts_from_json
 from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import ExplainedFailure, failures
+from fx_explorer.overview.plugin_tables import plugin_sections
 from fx_explorer.report.compilation_entries import (
     compilation,
     intervention,
@@ -58,6 +59,7 @@ from fx_explorer.report.instrument_entries import (
     recompile,
     region,
 )
+from fx_explorer.report.sections import MOST_ROWS, section_object, section_of
 from fx_explorer.session import SessionReader
 
 
@@ -171,6 +173,10 @@ def json_report(reader: SessionReader) -> Json:
             "front_ends": front_ends(reader),
             "caches": caches_of_report(reader),
             "compile_options": [compile_option(option) for option in explained_options(reader)],
+            "plugins": [
+                section_object(section_of(reader, table.name), MOST_ROWS)
+                for table in plugin_sections()
+            ],
         }
 
 

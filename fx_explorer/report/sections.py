@@ -11,6 +11,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.view_table import TableColumn, TableRow, ViewTable
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output.table import Column, Table
+from fx_explorer.overview.plugin_tables import plugin_sections, plugin_table
 from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 
@@ -102,16 +103,42 @@ def _column(column: TableColumn) -> Column:
 
 
 def sections(reader: SessionReader) -> Iterator[Section]:
-    """Yield the views that have rows."""
-    for name in SECTIONS:
+    """Yield the views that have rows, and after them the sections of plug-ins that have."""
+    for name in section_names():
         section = section_of(reader, name)
         if section.rows:
             yield section
 
 
+def section_names() -> list[str]:
+    """Return the names of all sections, those of plug-ins last."""
+    return [*SECTIONS, *(table.name for table in plugin_sections())]
+
+
 def section_of(reader: SessionReader, name: str) -> Section:
-    """Return a view. One without rows says in its answer why."""
-    return _section(name, SECTIONS[name], TABLES[name](reader))
+    """Return a section. One without rows says in its answer why. Raises KeyError without one."""
+    if name in SECTIONS:
+        return _section(name, SECTIONS[name], TABLES[name](reader))
+    plugin = plugin_table(name)
+    if plugin is None:
+        raise KeyError(name)
+    return _section(name, plugin.title, plugin.table(reader))
+
+
+def section_object(section: Section, most_rows: int) -> dict[str, object]:
+    """Return a section as JSON: what it shows, and its rows as texts."""
+    titles = [column.title for column in section.columns]
+    rows = section.rows[:most_rows]
+    return {
+        "name": section.name,
+        "title": section.title,
+        "shows": section.shows,
+        "answer": section.answer,
+        "origin": section.origin,
+        "columns": titles,
+        "rows": [[cell.text for cell in row.cells] for row in rows],
+        "left_out": len(section.rows) + section.left_out - len(rows),
+    }
 
 
 def _section(name: str, title: str, table: ViewTable) -> Section:

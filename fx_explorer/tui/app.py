@@ -8,6 +8,7 @@ screen belongs to screens/, and what a key does to a controller (controllers/).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import sys
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from textual.worker import WorkerFailed
 from fx_explorer.client.history import history_to_keep
 from fx_explorer.client.interrupted import news_of_leftovers
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.plugin_loading import PluginFault, telling_faults
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.availability import absent_commands
@@ -147,6 +149,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             [command for command in COMMANDS if tour or command.group != "Tour"], self.config.keys
         )
         self.later_imports = LaterImports()
+        self._until_end = contextlib.ExitStack()
         self._told_unreadable: set[str] = set()
 
     # start
@@ -171,6 +174,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         return {**super().available_themes, **{theme.name: theme for theme in THEMES}}
 
     async def on_mount(self) -> None:
+        self._until_end.enter_context(telling_faults(self._tell_plugin_fault))
         self.set_keymap(textual_keymap(self.config.keys))
         with (
             self.batch_update()
@@ -211,6 +215,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def on_unmount(self) -> None:
         self.later_imports.stop()
+        self._until_end.close()
+
+    def _tell_plugin_fault(self, fault: PluginFault) -> None:
+        """Tell the user of a plug-in that fails. It may be called in any thread."""
+        self.notify(fault.sentence, title="a plug-in fails", severity="warning", timeout=20)
 
     def _clash_messages(self) -> list[str]:
         commands_of_key = clashes(

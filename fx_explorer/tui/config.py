@@ -12,6 +12,10 @@
     sessions = 20                   # of each project
     megabytes = 2000                # of all
 
+    [plugins]
+    use = false                     # no plug-in is used
+    left_out = ["some-package"]     # those of a package are not
+
     [keys]
     "pane.zoom" = "Z"               # any id of `fx-explorer keys`
     "history.back" = ["b", "backspace"]
@@ -26,8 +30,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from fx_explorer.client.history_settings import HistorySettings, config_path, parse_history
+from fx_explorer.client.history_settings import HistorySettings, parse_history
+from fx_explorer.folders import config_path
 from fx_explorer.outside_file import read_toml, shown_value
+from fx_explorer.plugin_loading import parse_plugins
 from fx_explorer.tui.commands import COMMANDS
 
 THEMES = ("auto", "dark", "light")
@@ -40,7 +46,7 @@ AFTER_FIX: Mapping[object, AfterFix] = {"ask": "ask", "capture": "capture", "not
 MOST_PROBLEMS = 5
 """Maximum number of mistakes of a file that are listed one by one."""
 
-SETTINGS = ("theme", "after_fix", "mark_kernels", "history", "keys")
+SETTINGS = ("theme", "after_fix", "mark_kernels", "history", "plugins", "keys")
 
 __all__ = ["Config", "config_path", "load_config", "parse_config"]
 
@@ -100,6 +106,7 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     ]
     history = parse_history(entries.get("history", {}), where)
     problems += history.problems
+    problems += parse_plugins(entries.get("plugins", {}), where).problems
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
     problems += key_problems
     if len(problems) > MOST_PROBLEMS:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.documents import Place, is_of_graph
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.findings.every_kind import findings, search
@@ -210,7 +210,7 @@ class _Link:
 
 def _place_link(numbers: Mapping[tuple[str, int], int], texts: LinkedTexts, place: Place) -> _Link:
     document = place.document
-    is_graph = document.kind in ("graph", "code", "table")
+    is_graph = is_of_graph(document.kind)
     number = numbers.get(("graph" if is_graph else document.kind, document.id), -1)
     line = place.line
     if number >= 0 and document.kind == "graph":

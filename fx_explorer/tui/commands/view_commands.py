@@ -217,6 +217,13 @@ def _screen_commands() -> tuple[Declaration, ...]:
             KERNEL_VIEW[3],
         ),
         Declaration(
+            "view.plugins",
+            "v x",
+            lambda c: c.panes.show_plugin_view(),
+            "views of plug-ins",
+            "Show a view that an installed plug-in adds.",
+        ),
+        Declaration(
             "variants.compare",
             "v v",
             lambda c: c.comparisons.compare_variants(),

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, graph_form, node_at
 from fx_explorer.analysis.graph_python import GraphText
-from fx_explorer.analysis.graph_texts import graph_text, is_kept, keep, write_text
+from fx_explorer.analysis.graph_texts import (
+    form_title,
+    graph_text,
+    is_form,
+    is_kept,
+    keep,
+    write_text,
+)
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import Lines
 from fx_explorer.session import SessionReader
@@ -83,6 +90,9 @@ READS: dict[str, Reads] = {
 page.
 """
 
+PLUGIN_READS = Reads(model.Node, "node", {model.Node: 5, model.Kernel: 25})
+"""Rows from which a plug-in may compute its view: nobody knows which it reads."""
+
 OUTLINE_READS = Reads(
     model.Compilation,
     "compilation",
@@ -107,14 +117,12 @@ NODES_AT_ONCE = 1_000
 40 µs.
 """
 
-AS_WORDS = {"code": "as Python", "table": "as a table"}
-
 
 def is_large_graph(reader: SessionReader, document: Document) -> bool:
     """Return whether a document is the text of a graph that is too large to be written before the
     next frame, with the graphs nested in it.
     """
-    if document.kind != "code" and document.kind != "table":
+    if not is_form(document.kind):
         return False
     graph = reader.get(model.Graph, document.id)
     beside = reader.rows(
@@ -125,7 +133,7 @@ def is_large_graph(reader: SessionReader, document: Document) -> bool:
 
 def graph_takes_long(reader: SessionReader, document: Document) -> bool:
     """Return whether a document is the text of a large graph that has not been written yet."""
-    if document.kind != "code" and document.kind != "table":
+    if not is_form(document.kind):
         return False
     return not is_kept(
         reader, document.kind, reader.get(model.Graph, document.id)
@@ -134,7 +142,7 @@ def graph_takes_long(reader: SessionReader, document: Document) -> bool:
 
 def write_graph(reader: SessionReader, document: Document) -> GraphText:
     """Write the text of a graph, and prepare the data that the screen reads from it first."""
-    assert document.kind == "code" or document.kind == "table"
+    assert is_form(document.kind)
     text = write_text(reader, document.kind, reader.get(model.Graph, document.id))
     _ = text.coloured(document.language), text.line_of_node
     return text
@@ -144,26 +152,26 @@ def coloured_graph(reader: SessionReader, document: Document) -> Lines | None:
     """Return the coloured lines of a graph's text, which are prepared if it was written in the
     background; None for any other document.
     """
-    if document.kind != "code" and document.kind != "table":
+    if not is_form(document.kind):
         return None
     return graph_text(reader, document.kind, document.id).coloured(document.language)
 
 
 def graph_text_of(reader: SessionReader, document: Document) -> GraphText:
     """Return the text of a graph, which is shown."""
-    assert document.kind == "code" or document.kind == "table"
+    assert is_form(document.kind)
     return graph_text(reader, document.kind, document.id)
 
 
 def keep_graph_text(reader: SessionReader, document: Document, text: GraphText) -> None:
     """Give a text that was written in the background to the reader of the session on screen."""
-    assert document.kind == "code" or document.kind == "table"
+    assert is_form(document.kind)
     keep(reader, document.kind, reader.get(model.Graph, document.id), text)
 
 
 def describe_graph(reader: SessionReader, document: Document) -> str:
     """Describe what is being written: ``100,001 nodes as Python``."""
-    return f"{counted(document.line_count, 'node')} {AS_WORDS.get(document.kind, '')}"
+    return f"{counted(document.line_count, 'node')} {form_title(document.kind)}"
 
 
 def place_in_rows(reader: SessionReader, place: Place) -> Place:

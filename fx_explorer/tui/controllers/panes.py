@@ -12,7 +12,9 @@ import asyncio
 from textual.widgets import Input
 
 from fx_explorer.analysis.annotated_regions import RegionKey, first_place
-from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
+from fx_explorer.analysis.documents import Document, DocumentKind, is_of_graph
+from fx_explorer.analysis.graph_texts import forms_of
+from fx_explorer.plugin_loading import why_off
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.content.long_work import DOCUMENT_READS
@@ -25,12 +27,12 @@ from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.explorer import Explorer
 
-NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}
-
 NO_GRAPH = (
     "Go to a pane that shows a graph first: this key is about the graph in it. (p d "
     "chooses one, v a lists all.)"
 )
+
+NO_PLUGIN_VIEW = "No installed plug-in adds a view. fx-explorer doctor lists the plug-ins."
 
 NO_REGION = (
     "No node is in a region. Mark some (c m), or put annotate around your lines: the regions "
@@ -178,7 +180,28 @@ class Panes:
         """Show the graph in the next of its forms, with the cursor on the same node."""
         pane = focused_graph(self._explorer)
         if pane and pane.document:
-            self._explorer.linked_selection.show_form(pane, NEXT_FORM[pane.document.kind])
+            self._explorer.linked_selection.show_form(pane, _next_form(pane.document))
+
+    # what plug-ins add
+
+    @conversation("views of plug-ins", "choose a view of a plug-in")
+    async def show_plugin_view(self) -> None:
+        """Show the view that a plug-in adds; ask which if there are several."""
+        from fx_explorer.overview.plugin_tables import plugin_views  # not for the first paint
+
+        views = plugin_views()
+        if not views:
+            reason = why_off()
+            self._explorer.notify(f"No plug-in is used: {reason}." if reason else NO_PLUGIN_VIEW)
+            return
+        name: str | None = views[0].name
+        if len(views) > 1:
+            choices = [Choice(view.title, view.shows, view.name) for view in views]
+            name = await ask(self.app, Chooser("Show the view", matching(choices)))
+        if name:
+            self._explorer.remember()
+            await self._explorer.show_view(name)
+            self._explorer.remember()
 
     # one region, or everything
 
@@ -263,10 +286,20 @@ class Panes:
             pane.sort_by(column)
 
 
+def _next_form(document: Document) -> DocumentKind:
+    """Return the form of a graph after the one that is shown: rows, code, table, and those of
+    plug-ins.
+    """
+    forms: list[DocumentKind] = ["graph", *forms_of(document.stage)]
+    if document.kind not in forms:
+        return "graph"
+    return forms[(forms.index(document.kind) + 1) % len(forms)]
+
+
 def focused_graph(explorer: Explorer) -> Pane | None:
     """Return the pane with the focus, if it shows a graph; if not, tell the user."""
     pane = explorer.linked.active if explorer.view == "source" else None
-    if pane is None or pane.document is None or pane.document.kind not in OF_GRAPHS:
+    if pane is None or pane.document is None or not is_of_graph(pane.document.kind):
         explorer.notify(NO_GRAPH)
         return None
     return pane

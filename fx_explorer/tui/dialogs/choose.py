@@ -27,7 +27,7 @@ from fx_explorer.analysis.documents import (
     graph_form,
     source_documents,
 )
-from fx_explorer.analysis.graph_texts import FORMS
+from fx_explorer.analysis.graph_texts import forms_of
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.naming import plain_function
@@ -324,7 +324,7 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
     for document in front_end_documents(reader):
         detail = f"graph of another front end · {counted(document.line_count, 'node')}"
         choices.append(Choice(document.title, detail, document))
-        for form in FORMS:
+        for form in forms_of(document.stage):
             shown = graph_form(document, form)
             choices.append(Choice(shown.title, detail, shown))
     return choices
@@ -333,7 +333,7 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
 def _graphs_in_other_forms(documents: Iterable[Document]) -> Iterator[Document]:
     for document in documents:
         if document.kind == "graph":
-            for form in FORMS:
+            for form in forms_of(document.stage):
                 yield graph_form(document, form)
 
 

@@ -12,11 +12,11 @@ from functools import partial
 
 from fx_explorer.analysis.annotated_regions import RegionKey, has_region, positions_in
 from fx_explorer.analysis.documents import (
-    OF_GRAPHS,
     Document,
     DocumentKind,
     Place,
     graph_form,
+    is_of_graph,
     node_at,
     place_of_row,
 )
@@ -174,7 +174,7 @@ class LinkedSelection:
             document = document_for(pane.slot, self._showable, direction)
             if pane.slot == "source" and selection and selection.document.kind == "source":
                 document = selection.document
-            if pane.slot == "neighbourhood" and selection and selection.document.kind in OF_GRAPHS:
+            if pane.slot == "neighbourhood" and selection and is_of_graph(selection.document.kind):
                 document = graph_form(selection.document, "graph")
             self._show(pane, document, why=why_missing(self._reader, pane.slot, self._compilation))
         if selection:

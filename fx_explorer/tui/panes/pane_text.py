@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.documents import OF_GRAPHS, Document, text_of
+from fx_explorer.analysis.documents import Document, is_of_graph, text_of
 from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.model import Kernel
@@ -73,7 +73,7 @@ class PaneTimes:
         """Return the times of the shown graph; None if none of its nodes has one, or if they are
         not known yet.
         """
-        is_graph = document is not None and document.kind in OF_GRAPHS
+        is_graph = document is not None and is_of_graph(document.kind)
         if is_graph and document and reader:
             return self._marks.times_of_graph(reader, document.id)
         return None
@@ -135,7 +135,7 @@ class PaneTimes:
         times = self._marks.times
         if times is None or document is None:
             return ""
-        if document.kind in OF_GRAPHS:
+        if is_of_graph(document.kind):
             graph = self.of_graph(reader, document)
             time = graph.whole if graph else None
         elif document.kind == "artifact":

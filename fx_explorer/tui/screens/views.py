@@ -8,6 +8,7 @@ focused widget; the line at the bottom describes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from textual.containers import Vertical
 from textual.content import Content
@@ -81,9 +82,16 @@ class Views(Cached, DraggedEdge, Vertical):
         if name == "source":
             return self._linked
         from fx_explorer.overview.view_tables import TABLES  # not needed for the first paint: 20 ms
-        from fx_explorer.tui.content.long_work import READS
+        from fx_explorer.tui.content.long_work import PLUGIN_READS, READS
 
-        pane = TablePane(TABLES.get(name, self._make_candidates), READS.get(name), id=name)
+        if name in TABLES:
+            pane = TablePane(TABLES[name], READS.get(name), id=name)
+        elif name == "candidates":
+            pane = TablePane(self._make_candidates, id=name)
+        else:
+            from fx_explorer.overview.plugin_tables import table_of_plugin
+
+            pane = TablePane(partial(table_of_plugin, name), PLUGIN_READS, id=name)
         pane.show_old(self._old)
         return pane
 

@@ -114,7 +114,19 @@ def test_what_was_installed_from_the_current_folder_is_found_from_within_it(
     assert os.path.dirname(os.__file__) in installed_folders()
 
 
-def test_nothing_is_looked_up_for_help(tmp_path: Path) -> None:
+def test_looking_costs_little_where_there_is_no_plugin() -> None:
+    """importlib.metadata, which takes 60 ms to import, is for those who have one."""
+    program = (
+        "import sys\nfrom fx_explorer.plugin_loading import installed_plugins\n"
+        "print(installed_plugins(), 'importlib.metadata' in sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout.split() == ["[]", "False"]
+
+
+def test_nothing_is_looked_up_for_help() -> None:
     program = (
         "import sys\nfrom fx_explorer import cli\n"
         "for words in (['--help'], ['--version'], ['report', '--help']):\n"

@@ -6,7 +6,7 @@ us, and where the time goes.
 Per round and model one bare compile, one that is inspected (the default of a capture) and one with
 ``--build``, in turns, so that a slow minute hits all of them. ``--how`` chooses among ``inspect``,
 ``build``, ``unrecorded`` (a capture that records nothing: how far recording could be brought down),
-``unbuilt`` (torch's own work for it, nothing of it left out) and ``eager`` (the program without
+``trace`` (inspected with ``--record-trace``), ``unbuilt`` (torch's own work for it, nothing of it left out) and ``eager`` (the program without
 torch.compile: while inspecting, it runs so). Rounds go on until there are ``--rounds`` of them or
 ``--minutes`` are over; the first is always completed. ``--profile`` first looks into one bare
 compile and one that is inspected (``sampling.py``).
@@ -27,7 +27,7 @@ QUANTITIES = {
     "cpu_s": "CPU time",
     "own_cpu_s": "CPU time of the compiling process",
 }
-HOWS = ("eager", "unbuilt", "unrecorded", "inspect", "build")
+HOWS = ("eager", "unbuilt", "unrecorded", "inspect", "trace", "build")
 LONGEST_LIST = 14
 
 Costs = dict[How, list[Cost]]

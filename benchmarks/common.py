@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).parents[1]
-How = Literal["bare", "eager", "unbuilt", "unrecorded", "inspect", "build"]
+How = Literal["bare", "eager", "unbuilt", "unrecorded", "inspect", "trace", "build"]
 """What a compile runs under (``one_compile.py``). Between ``unrecorded`` and ``inspect`` lies the
 recording alone.
 """

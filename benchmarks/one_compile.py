@@ -3,7 +3,7 @@ is recorded.
 
     python -m benchmarks.one_compile MODEL HOW [--session FILE] [--device cuda] [--profile]
 
-HOW is one of bare, eager, unbuilt, unrecorded, inspect and build (``capture_cost.py``). Prints one
+HOW is one of bare, eager, unbuilt, unrecorded, inspect, trace and build (``capture_cost.py``). Prints one
 line of JSON. Everything is imported, the model is built and the device is in use before the clock
 starts, for all of them alike.
 """
@@ -48,7 +48,9 @@ def observer(how: str, session: str) -> AbstractContextManager[object]:
     for module, _ in HOOKS.values():
         importlib.import_module(f"fx_explorer.capture.{module}")
     session = session or ":memory:"
-    request = CaptureRequest(target="benchmark", session=session, build=how == "build")
+    request = CaptureRequest(
+        target="benchmark", session=session, build=how == "build", record_trace=how == "trace"
+    )
     return recording(SessionWriter(session), request, lambda notice: None)
 
 
@@ -89,7 +91,7 @@ def torch_phases() -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model")
-    parser.add_argument("how", choices=("bare", "eager", *FLOORS, "inspect", "build"))
+    parser.add_argument("how", choices=("bare", "eager", *FLOORS, "inspect", "trace", "build"))
     parser.add_argument("--session", default="")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(

@@ -122,6 +122,7 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
         ledger=False,
         workspaces=False,
         record_bytecode=False,
+        record_trace=False,
         front_ends=(),
     )
     return replace(plain, **changes)

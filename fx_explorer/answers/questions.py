@@ -50,6 +50,11 @@ QUESTIONS = (
     Question("find", "nodes, kernels, lines and breaks with these words", "TEXT"),
     Question("stages", "what each stage did to the operations"),
     Question(
+        "trace",
+        "what Dynamo did line by line: calls, nodes, guards; at a line, all of it",
+        "[FILE:LINE]",
+    ),
+    Question(
         "side_effects", "what compiled code changes after its graphs: attributes, lists, dicts"
     ),
     Question("passes", "Inductor's passes, and each node that one made, changed or removed"),
@@ -92,7 +97,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         raise UsageError(f"{name} takes what it is about: {question.usage}")
     if about and not question.takes:
         raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
-    from fx_explorer.answers import generated, of_line, of_node, of_text
+    from fx_explorer.answers import generated, of_line, of_node, of_text, of_trace
 
     if name == "diff":
         from fx_explorer.answers.differences import of_difference
@@ -107,6 +112,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "code": of_text.of_code,
         "find": of_text.of_search,
         "fusion": generated.of_fusion,
+        "trace": of_trace.of_trace,
     }
     if name in one_thing:
         return one_thing[name](reader, about)

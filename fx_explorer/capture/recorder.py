@@ -79,6 +79,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "what changed before a recompile": ("dynamo.failed_guards", "recompile_hook"),
     "where graph breaks are in their lines": ("dynamo.break_hooks", "extent_hook"),
     "what Dynamo does after a graph": ("dynamo.replayed_effects", "side_effect_hook"),
+    "Dynamo's trace, line by line": ("dynamo.symbolic_trace", "symbolic_trace_hook"),
     "resume functions": ("dynamo.resume_functions", "resume_hook"),
     "from where a function is not compiled": ("dynamo.break_hooks", "skipped_rest_hook"),
     "tensors at graph breaks": ("dynamo.break_hooks", "local_tensor_hook"),

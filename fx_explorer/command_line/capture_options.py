@@ -34,6 +34,12 @@ def add_capture_arguments(
         help="call the target once more, and record what Dynamo's bytecode does, instruction "
         "by instruction",
     )
+    parser.add_argument(
+        "--record-trace",
+        action="store_true",
+        help="record every instruction that Dynamo traces, with its symbolic stack and local "
+        "variables; without it, every line",
+    )
     add_front_end_arguments(parser)
     add_worker_arguments(parser)
 
@@ -264,6 +270,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         ledger=getattr(arguments, "ledger", False),
         workspaces=getattr(arguments, "workspaces", False),
         record_bytecode=getattr(arguments, "record_bytecode", False),
+        record_trace=getattr(arguments, "record_trace", False),
         front_ends=tuple(dict.fromkeys(getattr(arguments, "frontend", ()))),
         front_end_limit_s=getattr(arguments, "frontend_limit", FRONT_END_LIMIT_S),
         gpu=gpu,

@@ -288,6 +288,9 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
         # Without a pause: what is wanted is whether the compiled program raises.
         return capture_for(replace(request, build=True, raised_inspecting=raised, pause=""))
 
+    def make_traced() -> Capture:
+        return capture_for(replace(request, record_trace=True, pause=""))
+
     can_be_built = not request.build and not request.gpu
     offered_built = make_built if can_be_built else None
     can_be_without_weights = request.gpu and not request.no_weights
@@ -296,6 +299,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
         make_capture=make_capture,
         make_built=offered_built,
         make_without_weights=offered_without_weights,
+        make_traced=None if request.record_trace else make_traced,
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,

@@ -188,6 +188,15 @@ from fx_explorer.model.rows.stepping import (
     SettingGroup,
     StepKind,
 )
+from fx_explorer.model.rows.tracing import (
+    AttemptEnd,
+    CallEnd,
+    TraceAttempt,
+    TracedCall,
+    TracedNode,
+    TraceStep,
+    TraceStepKind,
+)
 
 __all__ = [
     "AFTER_PASSES",
@@ -217,6 +226,7 @@ __all__ = [
     "Artifact",
     "ArtifactKind",
     "AtTheEnd",
+    "AttemptEnd",
     "BackendEntry",
     "BackendInstruction",
     "BackendRun",
@@ -237,6 +247,7 @@ __all__ = [
     "BytecodeRun",
     "BytecodeStep",
     "CacheComparison",
+    "CallEnd",
     "CallTime",
     "CaptureRequest",
     "CardCeiling",
@@ -351,6 +362,11 @@ __all__ = [
     "Symbol",
     "SymbolEvent",
     "SymbolEventKind",
+    "TraceAttempt",
+    "TraceStep",
+    "TraceStepKind",
+    "TracedCall",
+    "TracedNode",
     "UnfusedPair",
     "Vendor",
     "Verification",

@@ -123,6 +123,10 @@ class CaptureRequest:
     """Whether the target is called once more after it has run, to record the execution of Dynamo's
     bytecode (BytecodeRun).
     """
+    record_trace: bool = False
+    """Whether each instruction that Dynamo traces is recorded, with its symbolic stack and local
+    variables (TraceStep), and not only the lines.
+    """
     front_ends: tuple[str, ...] = ()
     """Names of FRONT_ENDS whose graphs of the target are recorded, too (FrontEnd)."""
     front_end_limit_s: float = FRONT_END_LIMIT_S

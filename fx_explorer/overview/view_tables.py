@@ -29,6 +29,7 @@ from fx_explorer.instruments.passes.view import passes_table
 from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions import regions_table
 from fx_explorer.instruments.side_effects import side_effects_table
+from fx_explorer.instruments.trace.view import trace_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
 from fx_explorer.overview.graph_tables import graphs_table, sizes_table, stages_table
 from fx_explorer.session import SessionReader
@@ -139,6 +140,7 @@ TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "stages": stages_table,
     "passes": passes_table,
     "breaks": breaks_table,
+    "trace": trace_table,
     "guards": guards_table,
     "kernels": kernels_table,
     "fusion": fusion_table,

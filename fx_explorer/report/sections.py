@@ -24,6 +24,7 @@ SECTIONS: dict[str, str] = {
     "memory": "Saved tensors",
     "step_memory": "Memory of a step",
     "stages": "Stages",
+    "trace": "What Dynamo did",
     "passes": "Passes",
     "graphs": "Graphs",
     "sizes": "Sizes",

@@ -100,6 +100,10 @@ TABLES: dict[type, str] = {
     model.Verification: "verification",
     model.RemedyTrial: "remedy_trial",
     model.CacheComparison: "cache_comparison",
+    model.TraceAttempt: "trace_attempt",
+    model.TracedCall: "traced_call",
+    model.TraceStep: "trace_step",
+    model.TracedNode: "traced_node",
     model.BytecodeRun: "bytecode_run",
     model.BytecodeStep: "bytecode_step",
     model.BenchCell: "bench_cell",
@@ -159,6 +163,11 @@ CREATE INDEX guard_compilation ON guard(compilation);
 CREATE INDEX guard_check_compilation ON guard_check(compilation);
 CREATE INDEX span_compilation ON span(compilation);
 CREATE INDEX metric_compilation ON metric(compilation);
+CREATE INDEX trace_attempt_compilation ON trace_attempt(compilation);
+CREATE INDEX traced_call_trace ON traced_call(trace);
+CREATE INDEX trace_step_trace ON trace_step(trace, position);
+CREATE INDEX traced_node_trace ON traced_node(trace);
+CREATE INDEX traced_node_name ON traced_node(name);
 CREATE INDEX bytecode_step_run ON bytecode_step(run);
 CREATE INDEX bench_round_cell ON bench_round(cell);
 CREATE INDEX profile_time_kernel ON profile_time(kernel);

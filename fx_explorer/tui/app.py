@@ -91,6 +91,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         session: Path | None = None,
         make_capture: MakeCapture | None = None,
         make_without_weights: MakeCapture | None = None,
+        make_traced: MakeCapture | None = None,
         make_built: MakeBuilt | None = None,
         read_log: MakeCapture | None = None,
         target: str = "",
@@ -139,6 +140,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.services, runners or TrialRunners(), name, tour, self.config.after_fix
         )
         self.controllers.capturing.make_without_weights = make_without_weights
+        self.controllers.capturing.make_traced = make_traced
         self.controllers.capturing.make_built = make_built
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load

@@ -46,7 +46,13 @@ command in a menu.
 
 NEEDS_PAUSE = ("step.next", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
-NEEDS_PROGRAM = ("capture.run", "capture.watch", "capture.without_weights", "capture.built")
+NEEDS_PROGRAM = (
+    "capture.run",
+    "capture.watch",
+    "capture.without_weights",
+    "capture.built",
+    "step.record_trace",
+)
 NEEDS_REQUEST = (
     "step.measure",
     "sizes.try",

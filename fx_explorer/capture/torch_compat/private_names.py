@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from torch._dynamo.guards import strip_local_scope as strip_local_scope
     from torch._dynamo.hooks import Hooks as Hooks
     from torch._dynamo.output_graph import OutputGraph as OutputGraph
+    from torch._dynamo.output_graph import SubgraphTracer as SubgraphTracer
     from torch._dynamo.resume_execution import ContinueExecutionCache as ContinueExecutionCache
     from torch._dynamo.symbolic_convert import (
         InliningInstructionTranslator as InliningInstructionTranslator,
@@ -250,7 +251,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "torch._dynamo.functional_export": ("create_fx_graph_from_captured_output",),
     "torch._dynamo.guards": ("CheckFunctionManager", "strip_local_scope"),
     "torch._dynamo.hooks": ("Hooks",),
-    "torch._dynamo.output_graph": ("OutputGraph",),
+    "torch._dynamo.output_graph": ("OutputGraph", "SubgraphTracer"),
     "torch._dynamo.resume_execution": ("ContinueExecutionCache",),
     "torch._dynamo.symbolic_convert": (
         "InliningInstructionTranslator",

@@ -179,6 +179,11 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("picture.save", "SVG"),
         ("view.kernels", "kernels"),
     ),
+    "trace": (
+        ("step.trace", "step through"),
+        ("line.follow", "source"),
+        ("view.breaks", "breaks"),
+    ),
     "side_effects": (("line.follow", "source"), ("view.guards", "guards")),
     "passes": (("line.follow", "graph or node"), ("view.stages", "stages"), ("view.time", "time")),
     "fusion": (("line.follow", "code"), ("table.sort", "sort"), ("view.kernels", "kernels")),

@@ -194,6 +194,23 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "Step forward and back through what Dynamo's bytecode did.",
         ),
         Declaration(
+            "step.trace",
+            "c d",
+            lambda c: c.stepping.step_through_trace(),
+            "Dynamo's trace",
+            "Step forward and back through what Dynamo did, from the line under the cursor.",
+        ),
+        Declaration(
+            "step.record_trace",
+            "c s",
+            lambda c: c.capturing.capture_trace(),
+            "symbolic stack",
+            (
+                "Capture again with every instruction that Dynamo traces, its symbolic stack and "
+                "the variables (--record-trace)."
+            ),
+        ),
+        Declaration(
             "step.mark",
             "c m",
             lambda c: c.variants.mark_region(),

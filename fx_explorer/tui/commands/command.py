@@ -142,6 +142,8 @@ SYNONYMS: Mapping[str, str] = {
     "view.bench": "speed speedup slow faster",
     "view.profile": "slow gpu idle chrome trace",
     "view.roofline": "slow bandwidth flops",
+    "view.trace": "dynamo symbolic inline call tree trace_source trace_bytecode what did dynamo do",
+    "step.trace": "dynamo symbolic stack trace_bytecode line by line",
     "view.side_effects": "mutation attribute global list append replay after the graph",
     "view.passes": "pass pattern decomposition rewrite who made this node",
     "view.fusion": "fuse fusion unfused scheduler why apart",

@@ -98,77 +98,83 @@ _STEPS: tuple[Declaration, ...] = (
         "right,l",
         "go('forward')",
         "next instruction",
-        "In recorded bytecode, continue by one instruction.",
+        "In recorded steps, continue by one step.",
     ),
     Declaration(
         "steps.back",
         "left,h",
         "go('back')",
         "instruction before",
-        "In recorded bytecode, go back by one instruction.",
+        "In recorded steps, go back by one step.",
     ),
     Declaration(
         "steps.next_line",
         "down,j",
         "go('next_line')",
         "next line",
-        "In recorded bytecode, go to the next line without stepping into calls.",
+        "In recorded steps, go to the next line without stepping into calls.",
     ),
     Declaration(
         "steps.line_before",
         "up,k",
         "go('line_before')",
         "line before",
-        "In recorded bytecode, go back to the previous line.",
+        "In recorded steps, go back to the previous line.",
     ),
     Declaration(
         "steps.into",
         "enter",
         "go('into')",
         "into",
-        "In recorded bytecode, step into the resume function that is called next.",
+        (
+            "In recorded bytecode, step into the resume function that is called next; in Dynamo's "
+            "trace, into the call that is inlined next."
+        ),
     ),
     Declaration(
         "steps.out",
         "B",
         "go('out')",
         "out of",
-        "In recorded bytecode, step out of the function, to where its caller continues.",
+        "In recorded steps, step out of the function, to where its caller continues.",
     ),
     Declaration(
         "steps.caller",
         "b",
         "go('caller')",
         "caller",
-        "In recorded bytecode, go back to the call of this function.",
+        "In recorded steps, go back to the call of this function.",
     ),
     Declaration(
         "steps.next_graph",
         "n",
         "go('next_graph')",
         "next graph",
-        "In recorded bytecode, continue to a compiled graph's call.",
+        (
+            "In recorded bytecode, continue to a compiled graph's call; in Dynamo's trace, to the "
+            "next node or event."
+        ),
     ),
     Declaration(
         "steps.graph_before",
         "N",
         "go('graph_before')",
         "graph before",
-        "In recorded bytecode, go back to the last such call.",
+        "In recorded steps, go back to the last one.",
     ),
     Declaration(
         "steps.first",
         "g,home",
         "go('first')",
         "first step",
-        "In recorded bytecode, go to the first step.",
+        "In recorded steps, go to the first step.",
     ),
     Declaration(
         "steps.last",
         "G,end",
         "go('last')",
         "last step",
-        "In recorded bytecode, go to the last step.",
+        "In recorded steps, go to the last step.",
     ),
 )
 

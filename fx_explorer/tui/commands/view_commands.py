@@ -102,6 +102,15 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "trace",
+        "v d",
+        "Dynamo's trace",
+        (
+            "What Dynamo did at each line, in its order: calls that it inlined, nodes and guards "
+            "that it added, where it broke the graph and started over."
+        ),
+    ),
+    (
         "side_effects",
         "v e",
         "side effects",

@@ -54,6 +54,8 @@ class Capturing:
         """Makes captures with ``--no-weights``; None if that makes no difference."""
         self.make_built: MakeBuilt | None = None
         """Makes captures with ``--build``; None if that makes no difference."""
+        self.make_traced: MakeCapture | None = None
+        """Makes captures with ``--record-trace``; None if that makes no difference."""
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
         self.asks_to_load: Path | None = None
@@ -192,6 +194,19 @@ class Capturing:
             captures.make_by(self.make_without_weights)
             self.make_without_weights = None
             self.begin()
+
+    def capture_trace(self) -> None:
+        """Capture again with every instruction that Dynamo traces."""
+        if self.make_traced is None:
+            self._services.notify(
+                "Only for a program that is available, and whose trace has only lines so far."
+            )
+        elif self._works:
+            self._services.notify(RUNNING)
+        else:
+            self._services.captures.make_by(self.make_traced)
+            self.make_traced = None
+            self.restart(pauses=False)
 
     @property
     def raised_inspecting(self) -> str:

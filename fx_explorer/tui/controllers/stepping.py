@@ -304,6 +304,26 @@ class Stepping:
         if left and explorer.view == "source":
             await explorer.go(left)
 
+    @conversation("Dynamo's trace", "step through Dynamo's trace")
+    async def step_through_trace(self) -> None:
+        from fx_explorer.analysis.dynamo_trace import first_point, read_trace
+        from fx_explorer.instruments.trace.view import why_empty
+        from fx_explorer.tui.screens.trace_screen import TraceScreen  # not for the first paint
+
+        explorer = self._services.explorer
+        reader = explorer.reader
+        if reader is None:
+            return
+        record = await asyncio.to_thread(read_trace, reader)
+        if record is None:
+            self._services.notify(why_empty(reader), timeout=READ_S)
+            return
+        place, version = explorer.place, explorer.cursor.version
+        point = await asyncio.to_thread(first_point, record, reader, place, version)
+        left = await ask(self.app, TraceScreen(reader, record, explorer.keymap, point))
+        if left and explorer.view == "source":
+            await explorer.go(left)
+
     async def _record(self, reader: SessionReader) -> StepRecord | None:
         """Make the worker call the program once more, and return the record; None if that is
         impossible. The worker's answer is reported as usual.

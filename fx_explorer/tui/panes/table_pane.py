@@ -164,6 +164,12 @@ class TablePane(TellsUnreadable, Vertical):
         return row.place if row else None
 
     @property
+    def version(self) -> str:
+        """Return the name of the compilation of the row under the cursor; empty without one."""
+        row = self._row()
+        return row.version if row else ""
+
+    @property
     def narrows_to(self) -> RegionKey | None:
         """Return the region to which Enter on the row under the cursor narrows every view."""
         row = self._row()

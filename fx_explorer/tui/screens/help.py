@@ -221,6 +221,13 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Y s saves the picture.",
         "Moving",
     ),
+    "trace": (
+        "A row for each function that Dynamo traced, in it its lines in Dynamo's order, below a "
+        "line the calls that were inlined\n"
+        "there. Nodes and guards count what is inside, too. c d steps through it. Enter goes to "
+        "your line.",
+        "Moving",
+    ),
     "side_effects": (
         "A row for each object that a compiled function changes besides its graph: Dynamo keeps "
         "the change aside while it\n"

@@ -242,15 +242,15 @@ def _stack(record: StepRecord, at: int) -> Iterator[Row]:
         yield ("", (reason, "muted"))
     elif not step.stack:
         yield ("", ("empty", "muted"))
-    yield from map(_row, stack_of(record, at))
+    yield from map(value_row, stack_of(record, at))
 
 
 def _variables(reader: SessionReader, record: StepRecord, at: int) -> Iterator[Row]:
     yield (("variables", "muted"), "")
-    yield from map(_row, locals_of(reader, record, at))
+    yield from map(value_row, locals_of(reader, record, at))
 
 
-def _row(value: StepValue) -> Row:
+def value_row(value: StepValue) -> Row:
     text: Cell = value.text
     if value.is_gone:
         text = [("gone", "warning"), (f"  was {value.text}", "muted")]

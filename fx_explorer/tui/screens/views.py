@@ -271,6 +271,16 @@ class Cursor:
         return None
 
     @property
+    def version(self) -> str:
+        """Return the name of the compilation that the row under the cursor of a table is of, such
+        as ``0/1``; empty without one.
+        """
+        shown = self._views.shown
+        if isinstance(shown, TablePane) and not self._outline.has_focus:
+            return shown.version
+        return ""
+
+    @property
     def place_or_selection(self) -> Place | None:
         """Return the place under the cursor; without one, the selection in the linked panes."""
         return self.place or self._linked_selection.selection

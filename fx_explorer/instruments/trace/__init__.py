@@ -1,0 +1,1 @@
+"""What Dynamo did, line by line of the source: calls that it inlined, nodes, guards, restarts."""

@@ -1,0 +1,279 @@
+"""View v d: what Dynamo did at each line of each compiled function, as a tree of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, lines_of, place_of_path, place_of_source
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.drawing.view_table import (
+    Detail,
+    TableColumn,
+    TableRow,
+    Tree,
+    ViewTable,
+    folded_to_fit,
+)
+from fx_explorer.instruments.trace.figures import (
+    TracedCompilation,
+    TracedFunction,
+    TracedLine,
+    resumed_by,
+    traced_compilations,
+    walk,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+COLUMNS = (
+    TableColumn("function, line", "strong", min_width=24, max_width=64),
+    TableColumn("what Dynamo did", min_width=20, max_width=90),
+    TableColumn("nodes", is_number=True, min_width=5, priority=1),
+    TableColumn("guards", is_number=True, min_width=6, priority=2),
+    TableColumn("your line", "link", min_width=12, keeps="end", priority=3),
+)
+
+MOST_ROWS = 8_000
+"""Maximum number of rows of a compilation: a table may have 10,000 (drawing/view_table.py)."""
+
+ROWS_AT_FIRST = 40
+MOST_NAMES = 6
+
+NOT_IN_LOG = (
+    "A log does not have what Dynamo did line by line, unless TORCH_LOGS=trace_source was on; "
+    "then it is in the log's own text."
+)
+NOTHING_TRACED = "Dynamo traced no function here."
+
+
+def trace_table(reader: SessionReader) -> ViewTable:
+    traced = traced_compilations(reader)
+    lines = _Lines(reader)
+    for compilation in traced:
+        lines.add_compilation(compilation)
+    return ViewTable(
+        shows="What Dynamo did at each line, in the order in which it traced: calls that it "
+        "inlined, nodes, guards, graph breaks.",
+        notice="",
+        origin="Dynamo itself, observed while it traced (InstructionTranslator)",
+        columns=COLUMNS,
+        rows=lines.rows,
+        empty=why_empty(reader),
+        tree=lines.tree(),
+        answer=_answer(traced),
+    )
+
+
+def missing_hook(reader: SessionReader) -> str:
+    """Return why nothing, or no instruction, of Dynamo's trace could be recorded in this release of
+    torch; empty where all was.
+    """
+    for failure in reader.rows(model.Failure, kind="unavailable"):
+        if failure.message.startswith("Dynamo's trace"):
+            return failure.message
+    return ""
+
+
+def why_empty(reader: SessionReader) -> str:
+    """Return why there is no trace."""
+    if is_log(reader):
+        return NOT_IN_LOG
+    return missing_hook(reader) or NOTHING_TRACED
+
+
+def _answer(traced: Sequence[TracedCompilation]) -> str:
+    if not traced:
+        return ""
+    functions = calls = nodes = again = 0
+    for compilation in traced:
+        functions += 1
+        again += len(compilation.attempts) - 1
+        nodes += compilation.attempts[-1].nodes
+        if compilation.root:
+            rows = walk(compilation.root)
+            calls += sum(row.times for _, row, _ in rows if isinstance(row, TracedFunction))
+    text = (
+        f"Dynamo traced {counted(functions, 'function')}, inlined {counted(calls, 'call')} and "
+        f"made {counted(nodes, 'node')}"
+    )
+    if again:
+        return f"{text}; it started over {counted(again, 'time')}."
+    return f"{text}."
+
+
+class _Lines:
+    """The rows of the table, and their places in the tree."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self.rows: list[TableRow] = []
+        self._reader = reader
+        self._depths: list[int] = []
+        self._keys: list[str] = []
+        self._names: list[str] = []
+        self._version = ""
+
+    def tree(self) -> Tree | None:
+        if not self.rows:
+            return None
+        folded = folded_to_fit(self._depths, frozenset(), ROWS_AT_FIRST)
+        return Tree(self._depths, self._keys, self._names, folded, lambda rows: "")
+
+    def add_compilation(self, traced: TracedCompilation) -> None:
+        compilation = traced.compilation
+        self._version = compilation.name
+        name = f"[{compilation.name}] {plain_function(compilation.function)}"
+        last = traced.attempts[-1]
+        place = place_of_path(self._reader, compilation.file, compilation.line)
+        where = in_file(compilation.file, compilation.line) if compilation.file else ""
+        cells = (name, describe_attempts(traced.attempts), f"{last.nodes:,}", f"{last.guards:,}")
+        self._add(0, name, cells, where, place, describe_outcome(traced.attempts))
+        if traced.root is None:
+            return
+        shown = 0
+        for depth, row, function in walk(traced.root):
+            if isinstance(row, TracedLine) and is_idle(row, function):
+                continue
+            shown += 1
+            if shown <= MOST_ROWS:
+                self._add_row(depth + 1, row, function)
+        if shown > MOST_ROWS:
+            more = counted(shown - MOST_ROWS, "more row")
+            self._add(1, more, (more, "ask … trace LINE has them", "", ""), "", None, "")
+        self._add_rest(compilation)
+
+    def _add_row(
+        self, depth: int, row: TracedFunction | TracedLine, function: TracedFunction
+    ) -> None:
+        if isinstance(row, TracedFunction):
+            name = plain_function(row.function)
+            what = describe_call(row)
+            file, line = row.file, row.first_line
+        else:
+            name = f"{row.line}  {self._code(function.file, row.line)}"
+            what = describe_line(row)
+            file, line = function.file, row.line
+        cells = (name, what, _number(row.nodes), _number(row.guards))
+        place = place_of_source(self._reader, file, line) if file else None
+        self._add(depth, name, cells, self._where(file, line), place, _detail(row))
+
+    def _add_rest(self, compilation: model.Compilation) -> None:
+        """Add what runs in eager mode where the graph ends, and how the function continues."""
+        for graph_break in self._reader.rows(model.GraphBreak, compilation=compilation.id):
+            name = graph_break.code.strip() or f"line {graph_break.line}"
+            cells = (name, f"runs in eager mode: {graph_break.reason}", "", "")
+            place = place_of_path(self._reader, graph_break.file, graph_break.line)
+            where = in_file(graph_break.file, graph_break.line)
+            self._add(1, name, cells, where, place, graph_break.explanation)
+        for resumed, owner in resumed_by(self._reader, compilation.id):
+            name = f"then from line {resumed.line}"
+            what = "resume function" + (f", traced as [{owner}]" if owner else ", not traced")
+            place = place_of_path(self._reader, compilation.file, resumed.line)
+            self._add(1, name, (name, what, "", ""), "", place, resumed.name)
+
+    def _code(self, file: int, line: int) -> str:
+        place = place_of_source(self._reader, file, line)
+        if place is None:
+            return ""
+        lines = lines_of(self._reader, place.document)
+        return lines[place.line].strip() if place.line < len(lines) else ""
+
+    def _where(self, file: int, line: int) -> str:
+        if not file:
+            return ""
+        return in_file(self._reader.get(model.SourceFile, file).path, line)
+
+    def _add(
+        self,
+        depth: int,
+        name: str,
+        cells: tuple[str, ...],
+        where: str,
+        place: Place | None,
+        detail: str,
+    ) -> None:
+        shown_detail = partial(Detail, detail) if detail else None
+        row = TableRow((*cells, where), place, shown_detail, version=self._version)
+        self.rows.append(row)
+        self._depths.append(depth)
+        self._keys.append(f"{self._version} {len(self._keys)} {name}")
+        self._names.append(name)
+
+
+def is_idle(line: TracedLine, function: TracedFunction) -> bool:
+    """Return whether nothing happened at a line that is no step of the function's own: its
+    definition, or the line at which a generator continues.
+    """
+    is_entry = line.line == function.first_line or not line.times
+    return is_entry and not (line.nodes or line.guards or line.events or line.calls)
+
+
+def describe_attempts(attempts: Sequence[model.TraceAttempt]) -> str:
+    """Return how often a function was traced, and why again."""
+    last = attempts[-1]
+    if last.ended == "failed":
+        return f"not compiled: {last.reason}"
+    if len(attempts) == 1:
+        return "traced"
+    reasons = list(dict.fromkeys(row.reason for row in attempts[:-1]))
+    times = "twice" if len(attempts) == 2 else f"{len(attempts)} times"
+    return f"traced {times}: {listed(reasons, 2)}"
+
+
+def describe_outcome(attempts: Sequence[model.TraceAttempt]) -> str:
+    """Return a sentence for each attempt that was discarded, and for what is left out."""
+    sentences = []
+    for row in attempts:
+        if row.ended == "restarted":
+            sentences.append(
+                f"Attempt {row.attempt} was discarded, with {counted(row.nodes, 'node')} and "
+                f"{counted(row.guards, 'guard')}, and Dynamo started over: {row.reason}."
+            )
+        if row.left_out:
+            sentences.append(
+                f"Of attempt {row.attempt}, {counted(row.left_out, 'step')} beyond the limit of "
+                "the session were not recorded."
+            )
+    return "\n".join(sentences)
+
+
+def describe_call(call: TracedFunction) -> str:
+    """Return how a call was traced."""
+    words = "inlined"
+    if not call.has_lines:
+        words += ", from a library"
+    if "yielded" in call.ended:
+        words = "generator, inlined"
+    if call.times > 1:
+        words += f" {call.times:,} times"
+    if call.module:
+        words += f" for {call.module}"
+    if "raised" in call.ended:
+        words += "; raised an exception"
+    return words
+
+
+def describe_line(line: TracedLine) -> str:
+    """Return what was added at a line, and what happened there."""
+    parts = list(dict.fromkeys(line.events))
+    if line.node_names:
+        parts.append(f"adds {listed(line.node_names, MOST_NAMES)}")
+    if line.times > 1:
+        parts.append(f"{line.times:,} times")
+    return "; ".join(parts)
+
+
+def _detail(row: TracedFunction | TracedLine) -> str:
+    parts = [f"{counted(row.nodes, 'node')} and {counted(row.guards, 'guard')} were added here."]
+    if isinstance(row, TracedLine):
+        parts += row.events
+        if row.node_names:
+            parts.append(f"Nodes: {', '.join(row.node_names)}.")
+    return "\n".join(parts)
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count else ""

@@ -5,11 +5,11 @@ us, and where the time goes.
 
 Per round and model one bare compile, one that is inspected (the default of a capture) and one with
 ``--build``, in turns, so that a slow minute hits all of them. ``--how`` chooses among ``inspect``,
-``build``, ``unrecorded`` (a capture that records nothing: how far recording could be brought down),
-``trace`` (inspected with ``--record-trace``), ``unbuilt`` (torch's own work for it, nothing of it left out) and ``eager`` (the program without
-torch.compile: while inspecting, it runs so). Rounds go on until there are ``--rounds`` of them or
-``--minutes`` are over; the first is always completed. ``--profile`` first looks into one bare
-compile and one that is inspected (``sampling.py``).
+``build``, ``trace`` (inspected with ``--record-trace``), ``unrecorded`` (a capture that records
+nothing: how far recording could be brought down), ``unbuilt`` (torch's own work for it, nothing of
+it left out) and ``eager`` (the program without torch.compile: while inspecting, it runs so). Rounds
+go on until there are ``--rounds`` of them or ``--minutes`` are over; the first is always completed.
+``--profile`` first looks into one bare compile and one that is inspected (``sampling.py``).
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ _HIDDEN = {
     (model.Verification, "new_lines"), (model.Verification, "moved_line"),
     (model.Verification, "other_messages"), (model.CacheComparison, "printed_with"),
     (model.CacheComparison, "printed_without"), (model.BytecodeStep, "stack"),
-    (model.BytecodeStep, "changed"), (model.BytecodeRun, "inputs"), (model.BytecodeRun, "said"),
+    (model.BytecodeStep, "changed"), (model.TraceStep, "pushed"), (model.TraceStep, "changed"),
+    (model.BytecodeRun, "inputs"), (model.BytecodeRun, "said"),
     (model.GuardCheck, "value"), (model.GuardAnswer, "inputs"), (model.LedgerCall, "inputs"),
     (model.Profile, "digest"),
 }  # fmt: skip

@@ -232,6 +232,18 @@ ROWS: dict[str, Json] = {
         "detail": TEXT,
         "at": AT,
     },
+    "caches": {
+        "cache": described(TEXT, "fx_graph, aotautograd or autotune"),
+        "outcome": described(TEXT, "hit, miss, bypass or off; of autotuning, torch's own word"),
+        "compilation": described(TEXT, "whose look-up it is"),
+        "reason": described(TEXT, "why it was bypassed or off"),
+        "torch_says": described(TEXT, "of a bypass: torch's own words"),
+        "option": described(TEXT, "the option that turned it off"),
+        "compilations": described(TEXTS, "of a cache that was off: those of which torch says so"),
+        "kernels": described(TEXTS, "those for which that of autotuning was asked"),
+        "key": TEXT,
+        "saved_s": described(NUMBER, "of a hit: what it saved, as torch reckons"),
+    },
     "fusion": {
         "first": described(TEXT, "the kernel that runs first"),
         "second": TEXT,
@@ -427,9 +439,8 @@ def _rows(name: str, report: Json) -> Json:
             refused = described(FLAG, "at the recompile limit: it was not compiled")
             row["properties"]["is_refused"] = refused
         return row
-    if name in ("caches", "cuda_graphs"):
-        key = {"caches": "answers", "cuda_graphs": "graphs"}[name]
-        return _of_list(report["properties"][name]["properties"][key]["items"])
+    if name == "cuda_graphs":
+        return _of_list(report["properties"][name]["properties"]["graphs"]["items"])
     properties = {"depth": described(COUNT, "in a tree: 0 for the outermost")}
     return {"type": "object", "properties": properties, "additionalProperties": TEXT}
 

@@ -39,6 +39,9 @@ from fx_explorer.report.compilation_entries import (
 )
 from fx_explorer.session import SessionReader
 
+MOST_FOUND = 2_000
+"""Maximum number of places that a search looks for."""
+
 MOST_APART = 5
 """Maximum number of kernels in an answer that a kernel was not fused with."""
 
@@ -184,7 +187,7 @@ def of_search(reader: SessionReader, typed: str) -> Answer:
     """Return nodes, kernels, lines and breaks that have all the words."""
     if not typed.strip():
         raise UsageError("find takes the text to search for: find relu")
-    matches = find(reader, typed)
+    matches = find(reader, typed, MOST_FOUND)
     rows: list[Json] = [
         {
             "what": match.kind,
@@ -194,9 +197,12 @@ def of_search(reader: SessionReader, typed: str) -> Answer:
         }
         for match in matches
     ]
+    how_many = counted(len(rows), "place")
+    if len(rows) == MOST_FOUND:
+        how_many = f"The first {MOST_FOUND:,} places"
     return Answer(
-        text=f"{counted(len(rows), 'place')} with {typed!r}: nodes, kernels, lines and breaks.",
+        text=f"{how_many} with {typed!r}: nodes and their arguments, kernels, lines and breaks.",
         rows=rows,
-        known_from="names and lines of the session",
+        known_from="names, arguments and lines of the session",
         next=["node NAME", "kernel NAME", "line FILE:NUMBER"] if rows else [],
     )

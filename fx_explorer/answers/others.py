@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
@@ -12,10 +13,18 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import is_log
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import document_name, place_text, text_number
-from fx_explorer.instruments.compile_time.cache_report import caches_of_report
+from fx_explorer.instruments.compile_time.cache_report import bypass_sentences, caches_of_report
+from fx_explorer.instruments.compile_time.caches import cache_answers
+from fx_explorer.instruments.compile_time.caches_off import (
+    AUTOTUNING,
+    FORCED_OFF,
+    autotuning_answers,
+    caches_off,
+    off_sentences,
+)
 from fx_explorer.instruments.compile_time.timing import compile_time
 from fx_explorer.instruments.memory.snapshot_figures import figures_of
 from fx_explorer.instruments.memory.snapshot_report import snapshot_object
@@ -120,19 +129,51 @@ def _code_questions(texts: Sequence[Document]) -> list[str]:
 
 
 def of_caches(reader: SessionReader) -> Answer:
+    """Return the look-ups in torch's caches, the caches that were off and why, and what that of
+    autotuning answered.
+    """
     caches = caches_of_report(reader)
+    looked_up = cache_answers(reader)
+    off = caches_off(reader)
+    rows: list[Json] = [
+        {
+            "cache": cache.cache,
+            "outcome": "off",
+            "reason": cache.reason,
+            "option": cache.option,
+            "compilations": list(cache.compilations),
+        }
+        for cache in off
+    ]
     answers = caches["answers"]
-    rows = answers if isinstance(answers, list) else []
-    if rows:
-        text = f"{counted(len(rows), 'look-up')} in torch's compile caches."
+    rows += answers if isinstance(answers, list) else []
+    for answer in autotuning_answers(reader):
+        if answer.outcome != FORCED_OFF:
+            rows.append(
+                {
+                    "cache": AUTOTUNING,
+                    "outcome": answer.outcome,
+                    "compilation": answer.compilation,
+                    "kernels": list(answer.kernels),
+                }
+            )
+    if looked_up:
+        outcomes = Counter(_OUTCOMES[answer.record.outcome] for answer in looked_up)
+        how_many = listed([f"{count} {outcome}" for outcome, count in outcomes.items()])
+        text = f"{counted(len(looked_up), 'look-up')} in torch's compile caches: {how_many}."
     else:
         text = "No look-up in a compile cache was recorded."
     return Answer(
-        text=text,
+        text=" ".join([text, *off_sentences(off), *bypass_sentences(looked_up)]),
         rows=rows,
-        known_from="torch's own records of its caches",
+        known_from="torch's own records of its caches, and its options while it compiled",
         figures={"warm_start": caches["warm_start"]},
+        next=["options --match cache --fields all"] if rows else [],
     )
+
+
+_OUTCOMES = {"hit": "hit", "miss": "missed", "bypass": "bypassed"}
+"""Outcome of a look-up → how it is told."""
 
 
 def of_cuda_graphs(reader: SessionReader) -> Answer:

@@ -47,7 +47,9 @@ QUESTIONS = (
     Question("kernel", "one kernel: code, lines, configurations, registers, launches", "NAME"),
     Question("fusion", "kernels that were not fused: why, bytes and time it would save", "[NAME]"),
     Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
-    Question("find", "nodes, kernels, lines and breaks with these words", "TEXT"),
+    Question(
+        "find", "nodes with their arguments, kernels, lines, breaks that have these words", "TEXT"
+    ),
     Question("stages", "what each stage did to the operations"),
     Question(
         "trace",
@@ -62,7 +64,7 @@ QUESTIONS = (
     Question("step_memory", "predicted peak of a training step, and what it consists of"),
     Question("modules", "the modules, with operations, kernels, saved bytes and time of each"),
     Question("flame", "where compile time went"),
-    Question("caches", "look-ups in torch's compile caches: hit or miss, and why"),
+    Question("caches", "torch's compile caches: hit, miss, bypassed or off, and why"),
     Question("cuda_graphs", "which graphs were captured as CUDA graphs, and why not"),
     Question("options", "options of torch.compile in force, and who set them"),
     Question("failures", "exceptions: stage, message, traceback"),

@@ -44,7 +44,7 @@ from fx_explorer.capture.torch_compat.versions import (
     require,
     stances,
 )
-from fx_explorer.model import STANCE, CaptureRequest, Setting, SettingGroup
+from fx_explorer.model import CACHE_OPTIONS, CONSOLE, STANCE, CaptureRequest, Setting, SettingGroup
 from fx_explorer.model.setting_values import choices_of, fits, is_plain, plain_type
 from fx_explorer.session import SessionWriter
 
@@ -74,6 +74,13 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
     if request.stance_wanted:
         now[STANCE] = request.stance_wanted
     return now
+
+
+def options_of_console(request: CaptureRequest) -> tuple[str, ...]:
+    """Return the options that a capture records by themselves: those of the caches only where it
+    leaves the caches as the program has them.
+    """
+    return CONSOLE + CACHE_OPTIONS if request.use_caches else CONSOLE
 
 
 def list_settings(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from fx_explorer.capture.option_catalogue import (
     MODULES,
     as_json,
     default_of,
+    options_of_console,
     value_of,
     value_set_by_user,
     variable_of,
@@ -226,8 +227,10 @@ class _Configs:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._names: list[tuple[SettingGroup, str]] = []
+        wanted = options_of_console(recording.request)
         for group, module in MODULES.items():
-            self._names += [(group, name) for name in known_options(module, *_named(group))]
+            names = _of_group(group, wanted)
+            self._names += [(group, name) for name in known_options(module, *names)]
         self._values: dict[str, str] = {}
 
     @property
@@ -267,8 +270,9 @@ class _Configs:
         return {**self._recording.request.settings, **self._recording.boundary.settings}
 
 
-def _named(group: SettingGroup) -> list[str]:
-    return [name.removeprefix(f"{group}.") for name in CONSOLE if name.startswith(f"{group}.")]
+def _of_group(group: SettingGroup, options: Sequence[str]) -> list[str]:
+    """Return the names of a group's options among those with these full names."""
+    return [name.removeprefix(f"{group}.") for name in options if name.startswith(f"{group}.")]
 
 
 @contextlib.contextmanager

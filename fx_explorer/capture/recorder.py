@@ -27,7 +27,7 @@ import torch
 
 from fx_explorer import __version__
 from fx_explorer.capture.inspecting import inspecting
-from fx_explorer.capture.option_catalogue import add_catalogue, in_force
+from fx_explorer.capture.option_catalogue import add_catalogue, in_force, options_of_console
 from fx_explorer.capture.recording.boundary import StraightThrough
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Notify, Recording, registered
@@ -42,7 +42,7 @@ from fx_explorer.capture.torch_compat.private_names import (
 )
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.model import CONSOLE, CaptureRequest, Outcome
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
 
 HOOKS: dict[str, tuple[str, str]] = {
@@ -398,7 +398,7 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
         try:
             with recording(writer, request, lambda notice: None) as state:
                 with state.noting("the options of the compiler"):
-                    add_catalogue(writer, before, only=CONSOLE)
+                    add_catalogue(writer, before, only=options_of_console(request))
                 yield path
         except BaseException as error:
             outcome = Outcome("raised", f"{type(error).__name__}: {error}", 1)

@@ -52,6 +52,7 @@ from fx_explorer.model.rows.backends import (
     SupportReport,
 )
 from fx_explorer.model.rows.compilation import (
+    CACHE_OPTIONS,
     CONSOLE,
     FRONT_END_CALLS,
     FRONT_END_LIMIT_S,
@@ -200,6 +201,7 @@ from fx_explorer.model.rows.tracing import (
 
 __all__ = [
     "AFTER_PASSES",
+    "CACHE_OPTIONS",
     "CONSOLE",
     "DIRECTIONS",
     "FRONT_ENDS",

@@ -1,5 +1,5 @@
-"""This module searches a session: nodes, kernels, source lines, lines that a backend published, and
-graph breaks, best match first; also lines by place, such as ``model.py:12``.
+"""This module searches a session: nodes and their arguments, kernels, source lines, lines that a
+backend published, and graph breaks, best match first; also lines by place, such as ``model.py:12``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.published import published_stages
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.nodes import nodes_beginning, nodes_containing
+from fx_explorer.session.queries.nodes import nodes_beginning, nodes_containing, nodes_taking
 
 MatchKind = Literal["break", "kernel", "node", "line"]
 
 LIMIT = 100
+
+IN_ARGUMENTS = 3
+"""Rank of a node that matches only with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,9 @@ class Match:
     detail: str
     place: Place
     rank: int
-    """How well the name matches: 0 is equal to the query, 1 begins with it, 2 contains it."""
+    """How well the name matches: 0 is equal to the query, 1 begins with it, 2 contains it; 3 only
+    the arguments of a node do.
+    """
 
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
@@ -56,13 +61,18 @@ def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
         _breaks(reader, words),
         _kernels(reader, words),
         _nodes(reader, words, limit),
+        _nodes_taking(reader, words, limit),
         _lines(reader, words, read_sources(reader)),
         _lines(reader, words, published_texts),
     ]
     matches: list[Match] = []
     for kind in kinds:
         matches += islice(kind, limit)
-    return sorted(matches, key=lambda match: match.rank)[:limit]
+    matches.sort(key=lambda match: match.rank)
+    by_place: dict[tuple[MatchKind, Place], Match] = {}
+    for match in matches:
+        by_place.setdefault((match.kind, match.place), match)
+    return list(by_place.values())[:limit]
 
 
 def _rank(name: str, words: list[str]) -> int:
@@ -138,18 +148,30 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
     if len(words) == 1:
         ids += nodes_beginning(reader, words[0], limit)
     ids += nodes_containing(reader, words, limit)
-    nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
-    graphs = {node.graph for node in nodes.values()}
-    documents = {graph: document_of(reader, "graph", graph) for graph in graphs}
-    for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
-        document = documents[node.graph]
-        if document.owner:
-            where = f"[{document.owner}] {document.title}"
-        else:
-            where = document.title
-        detail = f"{node.target} · {where}"
+    for node, document in _in_graphs(reader, ids):
+        detail = f"{node.target} · {_name_of_graph(document)}"
         place = Place(document, node.position)
         yield Match("node", node.name, detail, place, _rank(node.name, words))
+
+
+def _nodes_taking(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
+    """Yield the nodes that contain the words only with their arguments, in order."""
+    for node, document in _in_graphs(reader, nodes_taking(reader, words, limit)):
+        detail = f"{node.target}({node.arguments}) · {_name_of_graph(document)}"
+        yield Match("node", node.name, detail, Place(document, node.position), IN_ARGUMENTS)
+
+
+def _in_graphs(reader: SessionReader, ids: Iterable[int]) -> Iterator[tuple[model.Node, Document]]:
+    """Yield nodes with their graphs, in the order of the ids of the nodes."""
+    nodes = sorted(reader.by_ids(model.Node, dict.fromkeys(ids)), key=lambda node: node.id)
+    graphs = {node.graph for node in nodes}
+    documents = {graph: document_of(reader, "graph", graph) for graph in graphs}
+    for node in nodes:
+        yield node, documents[node.graph]
+
+
+def _name_of_graph(document: Document) -> str:
+    return f"[{document.owner}] {document.title}" if document.owner else document.title
 
 
 def _lines(

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.front_ends.answers import Seen
 
 
+KERNEL_LINES = "Your lines by kernel"
+"""Title of torch's record of stacks in a log (readers/torch_trace/other_records.py)."""
+
 CHOICES_SHOWN = 5
 """Maximum number of choices of autotuning that are listed one by one."""
 
@@ -79,10 +82,20 @@ def kernel_facts(reader: SessionReader) -> Iterator[Fact]:
             f"Nothing in the log leads to its {counted(unlinked, 'C++ kernel')}: torch wrote no "
             "table of what they compute."
         )
-        yield Fact("kernels", "notice", text, "INDUCTOR_PROVENANCE=1 makes it write one.")
+        yield Fact("kernels", "notice", text, _way_to_a_table(reader))
     is_known = reader.meta("outcome") is not None and "kernels" not in not_in_text(reader)
     if not directions and is_known:
         yield from _why_no_kernels(reader)
+
+
+def _way_to_a_table(reader: SessionReader) -> str:
+    """Say how torch writes which nodes kernels compute. It writes the lines of a backward's, too,
+    and no table.
+    """
+    listings = reader.rows(model.Artifact, kind="listing")
+    if any(row.title.startswith(KERNEL_LINES) for row in listings):
+        return f"torch writes none of a backward; your lines are in the text “{KERNEL_LINES}”."
+    return "INDUCTOR_PROVENANCE=1 makes it write one."
 
 
 def _why_no_kernels(reader: SessionReader) -> Iterator[Fact]:

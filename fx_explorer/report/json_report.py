@@ -49,6 +49,12 @@ from fx_explorer.report.compilation_entries import (
     other_variant,
     total_figures,
 )
+from fx_explorer.report.compiler_decisions import (
+    decompositions_of_report,
+    fusion_of_report,
+    passes_of_report,
+    side_effects_of_report,
+)
 from fx_explorer.report.instrument_entries import (
     called,
     fallback,
@@ -156,6 +162,10 @@ def json_report(reader: SessionReader) -> Json:
             "recompile_limits": [limit_hit(hit) for hit in limit_hits(reader)],
             "symbols": [symbol(explained) for explained in symbols(reader)],
             "stages": stages_of_report(reader),
+            "fusion": fusion_of_report(reader),
+            "passes": passes_of_report(reader),
+            "decompositions": decompositions_of_report(reader),
+            "side_effects": side_effects_of_report(reader),
             "saved_tensors": saved_tensors(reader),
             "regions": [region(kind) for kind in regions(reader)],
             "links": _links(reader),

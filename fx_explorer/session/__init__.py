@@ -3,6 +3,6 @@ every consumer reads.
 """
 
 from fx_explorer.session.reader import SessionReader, answered_once
-from fx_explorer.session.writer import SessionWriter
+from fx_explorer.session.writer import MovedNode, SessionWriter
 
-__all__ = ["SessionReader", "SessionWriter", "answered_once"]
+__all__ = ["MovedNode", "SessionReader", "SessionWriter", "answered_once"]

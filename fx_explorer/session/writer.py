@@ -21,7 +21,7 @@ from functools import cache
 from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
@@ -83,6 +83,15 @@ class _OpenTransaction:
 
     block: FrameType | None
     """Frame of the ``with`` block that holds it."""
+
+
+class MovedNode(NamedTuple):
+    """A node whose line turns out to be another: lines are (SourceFile, number from 1)."""
+
+    node: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+    stack: int
 
 
 class SessionWriter:
@@ -525,6 +534,14 @@ class SessionWriter:
             lines = {(files[f.file], f.line, stack_id) for f in stack.frames if files.get(f.file)}
             self._db.executemany("INSERT OR IGNORE INTO stack_line VALUES (?, ?, ?)", sorted(lines))
         return stack_id
+
+    def move_nodes(self, moved: Iterable[MovedNode]) -> None:
+        """Give nodes another line and stack, those that have the line ``before``."""
+        rows = [(move.stack, *move.after, move.node, *move.before) for move in moved]
+        with self.transaction():
+            self._db.executemany(
+                "UPDATE node SET stack=?, file=?, line=? WHERE id=? AND file=? AND line=?", rows
+            )
 
     def text(self, body: str, *, like: str = "") -> int:
         """Store a text and return its id. An equal text is stored once, and of a text that is

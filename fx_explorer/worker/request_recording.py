@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
+from fx_explorer.model import FRONT_END_CALLS, Outcome
 from fx_explorer.program import children
 from fx_explorer.program.place import nothing_compiled
 from fx_explorer.program.usable_torch import describe_locale, importing_the_compiler, place_of_torch
@@ -60,7 +60,11 @@ class RequestRecording:
             self._gpu.install()
         self._progress.say("importing the compiler")
         with importing_the_compiler():
-            from fx_explorer.capture.option_catalogue import add_catalogue, in_force
+            from fx_explorer.capture.option_catalogue import (
+                add_catalogue,
+                in_force,
+                options_of_console,
+            )
             from fx_explorer.capture.option_settings import apply
             from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
@@ -102,7 +106,7 @@ class RequestRecording:
             if stepper:
                 self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
         with state.noting("the options of the compiler"):
-            only = None if gates or request.all_settings else CONSOLE
+            only = None if gates or request.all_settings else options_of_console(request)
             add_catalogue(writer, options, only=only)
 
     def stop(self) -> None:

@@ -31,6 +31,24 @@ def test_the_very_name_comes_before_names_that_begin_so_and_these_before_the_res
     assert ranks == sorted(ranks)
 
 
+def test_a_node_is_found_by_its_arguments_after_all_names(written: Written) -> None:
+    def write(writer: SessionWriter) -> None:
+        writer.add(model.Graph(1, 0, "dynamo", "", "", first_node=1, node_count=3))
+        for position, (name, target, arguments) in enumerate(
+            (
+                ("half", "to", "x, torch.float16"),
+                ("float16", "mul", "half, 2"),
+                ("single", "to", "float16, torch.float32"),
+            )
+        ):
+            writer.add(model.Node(0, 1, position, name, "call_method", target, arguments))
+
+    matches = find(written(write), "float16")
+    assert [match.text for match in matches] == ["float16", "half", "single"]
+    assert matches[1].detail.startswith("to(x, torch.float16) ")
+    assert [match.text for match in find(written(write), "to torch.float16")] == ["half"]
+
+
 def test_case_does_not_matter(step: SessionReader) -> None:
     assert {m.text for m in find(step, "GELU")} == {m.text for m in find(step, "gelu")}
 

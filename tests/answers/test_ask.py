@@ -176,6 +176,42 @@ def test_kernels_of_a_log_say_how_long_they_took_to_compile(
         assert "compile_seconds" not in row
 
 
+def test_caches_that_were_off_are_named_with_the_option(
+    ask: Ask, session: Path, validator: jsonschema.Draft202012Validator
+) -> None:
+    """The raw log has ``fx_graph_cache_disabled``, ``"autotune_cache_state": "force_disabled"`` and
+    ``force_disable_caches`` among the options.
+    """
+    log = DATA / "torch_trace" / "h200_llama_train.log.gz"
+    answer = ask(log, "caches", "--fields", "all")
+    validator.validate(answer)
+    option = "torch.compiler.config.force_disable_caches"
+    assert [(row["cache"], row["option"]) for row in answer["rows"]] == [
+        ("fx_graph", option),
+        ("aotautograd", option),
+        ("autotune", option),
+    ]
+    assert f"{option} = True" in answer["answer"]
+    captured = ask(session, "caches")
+    assert [row["cache"] for row in captured["rows"]] == ["fx_graph", "aotautograd"]
+    assert "--use-caches" in captured["answer"]
+
+
+def test_a_bypassed_cache_and_that_of_autotuning_are_answered(ask: Ask) -> None:
+    bypassed = ask(DATA / "tlparse" / "cache_hit_miss.log.gz", "caches")
+    assert "1 hit" in bypassed["answer"]
+    assert "3 bypassed" in bypassed["answer"]
+    assert "the graph calls flex_attention" in bypassed["answer"]
+    log = DATA / "tlparse_ranks" / "multi_rank_runtime" / "dedicated_log_torch_trace_rank_0.log.gz"
+    wanted = set()
+    for line in gzip.decompress(log.read_bytes()).decode().splitlines():
+        if '"autotune_cache_state"' in line:
+            for kernel, record in json.loads(line).items():
+                wanted.add((kernel, record["autotune_cache_state"]))
+    tuned = ask(log, "caches", "--match", "autotune")["rows"]
+    assert wanted == {(kernel, row["outcome"]) for row in tuned for kernel in row["kernels"]}
+
+
 def test_torchs_hints_stay_where_the_advice_is_ours(ask: Ask) -> None:
     log = DATA / "torch_trace" / "h200_ranks_ddp" / "rank_0.log.gz"
     rows = ask(log, "breaks", "--match", "contextlib.py")["rows"]

@@ -4,10 +4,13 @@ of the same run, and against what the patterns of a small program must do.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import jsonschema
 import pytest
 import torch
 import torch._inductor.config
@@ -24,10 +27,12 @@ from fx_explorer.instruments.passes.figures import (
     passes_by_graph,
 )
 from fx_explorer.instruments.passes.view import NOT_IN_LOG, passes_table
+from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 from tests.exhaustive import with_others
 from tests.sessions import Written
+from tests.shared_files import ROOT
 
 
 class Attention(nn.Module):
@@ -294,3 +299,26 @@ def test_a_fault_of_ours_while_a_pass_runs_is_none_of_the_compile(
     assert reader.count(model.Kernel)
     assert any("what a pattern made" in row.message for row in failures(reader))
     reader.close()
+
+
+def test_the_json_report_has_the_figures_of_the_view(session: SessionReader) -> None:
+    schema = ROOT / "docs" / "reference" / "report-schema.json"
+    validator = jsonschema.Draft202012Validator(json.loads(schema.read_text()))
+    report = json_report(session)
+    validator.validate(json.loads(json.dumps(report)))
+    passes = cast("dict[str, Any]", report["passes"])
+    changes = Counter(change.graph for change in session.rows(model.PassChange))
+    assert passes["count"] == len(changes)
+    for row in passes["rows"]:
+        (whole,) = [each for each in row["passes"] if each["depth"] == 0]
+        inner = [each for each in row["passes"] if each["depth"] == 1]
+        for did in ("made", "removed", "changed"):
+            assert whole[did] <= sum(each[did] for each in inner)
+    decompositions = cast("dict[str, Any]", report["decompositions"])
+    by_operator = {row["operator"]: row for row in decompositions["rows"]}
+    gelu = by_operator["aten.gelu.default"]
+    assert gelu["function"] == "gelu"
+    assert gelu["made"]["aten.erf.default"] == 2  # a training step, and a call without gradients
+    nodes = [row["nodes"] for row in decompositions["rows"]]
+    assert nodes == sorted(nodes, reverse=True)
+    assert sum(nodes) == session.count(model.Decomposed)

@@ -20,7 +20,7 @@ from fx_explorer.client.history import History
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.exhaustive import one_of
-from tests.sessions import write_training_step
+from tests.sessions import Written, write_training_step
 
 Report = Callable[[Path], dict[str, Any]]
 Captured = Callable[..., Path]
@@ -39,6 +39,22 @@ def test_every_field_of_a_report_is_described(
     assert set(made) == set(schema["properties"]) == set(schema["required"])
     for section in ("compilations", "saved_tensors"):
         assert set(made[section][0]) == set(schema["properties"][section]["items"]["properties"])
+
+
+def test_of_many_decisions_the_first_are_listed_and_all_counted(
+    written: Written, schema: dict[str, Any]
+) -> None:
+    def write(writer: SessionWriter) -> None:
+        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
+        file = writer.add(model.SourceFile(0, "/p/m.py", writer.text("pass\n"), 1))
+        for number in range(150):
+            name = f"G['SEEN'][{number}]"
+            writer.add(model.SideEffect(0, compilation, name, "list", (), file, 1))
+
+    effects = json_report(written(write))["side_effects"]
+    assert isinstance(effects, dict)
+    assert (effects["count"], len(effects["rows"])) == (150, 100)
+    jsonschema.validate(effects, schema["properties"]["side_effects"])
 
 
 def test_a_training_step_by_hand(tmp_path: Path, report: Report) -> None:

@@ -18,14 +18,19 @@ from fx_explorer.instruments.compile_time.caches import (
     key_pairs,
     warm_start,
 )
+from fx_explorer.instruments.compile_time.caches_off import (
+    CacheOff,
+    autotuning_answers,
+    caches_off,
+)
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]
 
 
 def caches_of_report(reader: SessionReader) -> Json:
-    """Return every look-up in a cache as JSON, with the remaining work of a warm start; None for a
-    cold one.
+    """Return every look-up in a cache as JSON, with the remaining work of a warm start (None for a
+    cold one), the caches that were off, and what that of autotuning answered.
     """
     answers = cache_answers(reader)
     warm = warm_start(reader, answers)
@@ -39,6 +44,24 @@ def caches_of_report(reader: SessionReader) -> Json:
             "done": [{"phase": phase, "seconds": spent} for phase, spent in warm.done],
             "total_s": warm.total_s,
         },
+        "off": [_off(cache) for cache in caches_off(reader)],
+        "autotuning": [
+            {
+                "compilation": answer.compilation,
+                "outcome": answer.outcome,
+                "kernels": list(answer.kernels),
+            }
+            for answer in autotuning_answers(reader)
+        ],
+    }
+
+
+def _off(cache: CacheOff) -> Json:
+    return {
+        "cache": cache.cache,
+        "reason": cache.reason,
+        "option": cache.option or None,
+        "compilations": list(cache.compilations),
     }
 
 

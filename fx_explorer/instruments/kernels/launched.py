@@ -261,6 +261,13 @@ def _build_records(reader: SessionReader, kernel: model.Kernel) -> Iterator[dict
             yield record
 
 
+def build_records(reader: SessionReader) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield (compilation, records by the name of a kernel) for each record of torch's builds."""
+    for compilation, records in _build_records_by_name(reader).items():
+        for by_kernel in records:
+            yield compilation, by_kernel
+
+
 @answered_once
 def _build_records_by_name(reader: SessionReader) -> dict[int, list[dict[str, object]]]:
     """Return compilation → its records, each with an entry by the name of a kernel."""

@@ -148,6 +148,17 @@ compile.
 SECOND_CALL: tuple[str, ...] = ("eager_then_compile", "aot_eager_then_compile")
 """Stances that compile a function at its second call."""
 
+CACHE_OPTIONS: tuple[str, ...] = (
+    "inductor.force_disable_caches",
+    "inductor.fx_graph_cache",
+    "inductor.fx_graph_remote_cache",
+    "inductor.autotune_local_cache",
+    "functorch.enable_autograd_cache",
+)
+"""Options that turn torch's compile caches on and off; recorded where a capture leaves them as they
+are.
+"""
+
 CONSOLE: tuple[str, ...] = (
     "compile.fullgraph",
     "compile.dynamic",

@@ -222,6 +222,11 @@ class Metric:
     """The value, as JSON."""
 
 
+CACHE_OFF = "cache_off"
+"""Name of the Metric on a compilation that did not ask a cache of torch's because that was off. Its
+value: ``"fx_graph"``.
+"""
+
 INSTANCES = "instances"
 """Name of the Metric on a compilation that was refused at the recompile limit: how many objects of
 the method's class were alive then.

@@ -29,6 +29,7 @@ from fx_explorer.model import (
     Status,
     bucket_label,
 )
+from fx_explorer.model.rows.observation import CACHE_OFF
 from fx_explorer.readers.torch_trace.option_records import OptionRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
@@ -117,6 +118,9 @@ _NUMBERS = re.compile(r"(?:!\d{1,9}/)?(?P<frame>\d{1,9})/(?P<recompile>\d{1,9})"
 
 
 AUTOTUNING = "autotune_choices_stats"
+
+FX_GRAPH_CACHE_OFF = "fx_graph_cache_disabled"
+"""The event of a compile that does not ask Inductor's cache (torch/_inductor/compile_fx.py)."""
 
 _LONGEST_SIZE = 19
 
@@ -440,6 +444,8 @@ class Compilations:
             self._first_event_s = time_s
         if phase == "E":
             self._autotuning(record, name, event.get("args"))
+        elif name == FX_GRAPH_CACHE_OFF:
+            self._writer.add(Metric(0, self.id(record), CACHE_OFF, json.dumps("fx_graph")))
         key = (event.get("pid"), event.get("tid"), name)
         began = self._events.setdefault(key, [])
         if phase == "B":

@@ -56,6 +56,17 @@ class _Written:
     """The same calls, with the content of the comments above them."""
 
 
+@dataclass(frozen=True, slots=True)
+class KernelTable:
+    """torch's own table of one output code: the nodes of each call, and what they were made of."""
+
+    direction: Direction
+    computed: dict[str, list[str]]
+    """Call → names of the nodes after Inductor's passes."""
+    made_of: dict[str, list[str]]
+    """Such a node → names of nodes before autograd."""
+
+
 class InductorRecords:
     """Makes rows of output code, kernels, and the nodes they compute."""
 
@@ -72,6 +83,8 @@ class InductorRecords:
         """Wrappers of AOTInductor whose kernels are in the record after them."""
         self._early: dict[int, Record] = {}
         """Tables of nodes that came before AOTInductor's code, as torch before 2.7 writes them."""
+        self._tables: dict[int, KernelTable] = {}
+        """The last table of each compilation, for the record of stacks after it."""
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -85,6 +98,7 @@ class InductorRecords:
         """Finish a compilation that has no further records. Its calls without a provenance table
         are linked to the nodes named in the code's comments.
         """
+        self._tables.pop(compilation, None)
         for written in (
             *self._written.pop(compilation, ()),
             *self._without_table.pop(compilation, ()),
@@ -177,19 +191,26 @@ class InductorRecords:
         """
         compilation = self._compilations.id(record)
         waiting = self._written.get(compilation, [])
-        # torch keeps no table with code that it takes from its cache.
-        if not record.payload.strip():
-            self._without_table.setdefault(compilation, []).extend(waiting[-1:])
+        table: dict[str, Any] = json.loads(record.payload) if record.payload.strip() else {}
+        computed, made_of = _table(table.get("cppCodeToPost")), _table(table.get("postToPre"))
+        # torch keeps no table with code that it takes from its cache, and makes none of a backward.
+        if not computed:
+            for written in waiting[-1:]:
+                self._without_table.setdefault(compilation, []).append(written)
+                self._tables[compilation] = _table_of_comments(written)
             del waiting[-1:]
             return
-        table: dict[str, Any] = json.loads(record.payload)
         if waiting:
             written = waiting.pop()
-            computed, made_of = _table(table.get("cppCodeToPost")), _table(table.get("postToPre"))
             self._writer.add_values(LineNode, self._line_nodes(record, written, computed))
             self._writer.add_values(Link, self._links(record, written.direction, made_of))
+            self._tables[compilation] = KernelTable(written.direction, computed, made_of)
         elif not record.compilation:
             self._early[compilation] = record
+
+    def take_table(self, compilation: int) -> KernelTable | None:
+        """Return the table that was read last, once; None without one."""
+        return self._tables.pop(compilation, None)
 
     def _line_nodes(
         self, record: Record, written: _Written, computed: dict[str, list[str]]
@@ -248,6 +269,14 @@ class InductorRecords:
             for origin in origins:
                 if origin in given:
                     yield child, given[origin], "from_node"
+
+
+def _table_of_comments(written: _Written) -> KernelTable:
+    """Return the nodes of each call by the comments above it, as torch's table has them."""
+    computed: dict[str, list[str]] = {}
+    for (_, _, handle, _), call in zip(written.calls, written.commented, strict=True):
+        computed[handle] = [*call.sources, *call.fragment]
+    return KernelTable(written.direction, computed, {})
 
 
 def _table(value: Any) -> dict[str, list[str]]:

@@ -23,6 +23,7 @@ from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords, Progra
 from fx_explorer.readers.torch_trace.graph_records import STAGE_OF, GraphRecords
 from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
+from fx_explorer.readers.torch_trace.kernel_stacks import KERNEL_STACKS, KernelStacks
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, TextsOfLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
@@ -100,6 +101,7 @@ class LogReading:
         self._code = InductorRecords(writer, compilations, graphs)
         self._programs = ProgramRecords(writer, compilations, graphs, places)
         self._others = OtherRecords(writer, compilations)
+        self._stacks = KernelStacks(writer, compilations, graphs, self._code, places)
         self._decoders: dict[str, Handle] = {
             "str": places.intern,
             **compilations.handles(),
@@ -107,6 +109,7 @@ class LogReading:
             **graphs.handles(),
             **self._code.handles(),
             **self._programs.handles(),
+            KERNEL_STACKS: self._kernel_stacks,
         }
         self._leave_texts = leave_texts
         self._ranks: set[int] = set()
@@ -114,6 +117,11 @@ class LogReading:
         self._decoded = 0
         self._is_followed = False
         self._lost_its_name = False
+
+    def _kernel_stacks(self, record: Record) -> None:
+        """Give the nodes their stacks, and keep the record as a text to read."""
+        self._others.add(record)
+        self._stacks.add(record)
 
     def find(self) -> None:
         """Find every record, and write the events. Raises SessionError for a log that cannot be
@@ -332,6 +340,7 @@ _TELLS_OF: dict[str, tuple[Stage, ...]] = {
     **{name: (stage,) for name, (stage, _, _) in STAGE_OF.items()},
     "inductor_output_code": ("schedule", "output_code", "kernel"),
     "inductor_provenance_tracking_node_mappings": (),
+    KERNEL_STACKS: (),
     "dynamo_cpp_guards_str": (),
 }
 """Name of a record → the stages that it shows to have been reached."""

@@ -80,6 +80,16 @@ def stacks_by_source_line(reader: SessionReader, file: int) -> dict[int, int]:
     )
 
 
+def targets_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, str]]:
+    """Return node → (graph, target)."""
+    rows = reader.query(
+        "SELECT node.id, node.graph, node.target FROM json_each(?) AS wanted CROSS JOIN node ON "
+        "node.id = wanted.value",
+        (json_list(nodes),),
+    )
+    return {node: (graph, target) for node, graph, target in rows}
+
+
 def operation_counts(
     reader: SessionReader, nodes: Iterable[int]
 ) -> dict[tuple[model.Stage, model.Direction], int]:
@@ -193,9 +203,16 @@ def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) 
     """Return the ids of nodes with all words in their name, target or module. It scans once, and
     stops when it has enough.
     """
-    condition = " AND ".join(
-        ["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words)
-    )
+    return _nodes_with(reader, "name || ' ' || target || ' ' || module", words, limit)
+
+
+def nodes_taking(reader: SessionReader, words: Collection[str], limit: int) -> list[int]:
+    """Return the ids of nodes with all words in their target and arguments: ``to float16``."""
+    return _nodes_with(reader, "target || ' ' || arguments", words, limit)
+
+
+def _nodes_with(reader: SessionReader, text: str, words: Collection[str], limit: int) -> list[int]:
+    condition = " AND ".join([f"({text}) LIKE ? ESCAPE '\\'"] * len(words))
     return reader.column(
         f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit
     )

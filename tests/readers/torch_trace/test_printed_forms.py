@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.model import Graph, GuardCheck, Node, Stack
+from fx_explorer.model import Graph, GuardCheck, Kernel, Node, SourceFile, Stack
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.records import Damage, records
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.torch_texts import printed_graph
 from fx_explorer.torch_texts.printed_graph import (
     PrintedGraph,
@@ -133,13 +134,67 @@ def test_places_stand_behind_annotations_and_marks_of_recomputation() -> None:
         assert frames["tan"] is None, mark
 
 
-def test_collectives_of_a_log_are_not_given_the_line_above_them(tmp_path: Path) -> None:
+def places_of(reader: SessionReader, stage: str, direction: str) -> dict[str, str]:
+    """Return node → ``net.py:12`` of each collective of a graph."""
+    files = {file.id: Path(file.path).name for file in reader.rows(SourceFile)}
+    (graph,) = reader.rows(Graph, stage=stage, direction=direction, name="")
+    nodes = reader.rows(Node, graph=graph.id)
+    return {
+        node.name: f"{files[node.file]}:{node.line}"
+        for node in nodes
+        if node.target.startswith("_c10d_functional.")
+    }
+
+
+def test_collectives_of_a_log_have_the_users_lines(tmp_path: Path) -> None:
+    """The graphs name a line of torch's; the stacks of the kernels name the program's. The second
+    source is the program: each collective is in a line of its own.
+    """
+    program = (LOGS / "collectives.py.txt").read_text().splitlines()
+    first, in_place, gather, summed = (
+        1 + next(at for at, line in enumerate(program) if text in line)
+        for text in ('all_reduce(x, "sum"', "dist.all_reduce(x)", "all_gather_tensor", "x.sum(), ")
+    )
+    session = tmp_path / "s.fxs"
+    read_log(LOGS / "collectives.log.gz", session)
+    with SessionReader(session) as reader:
+        wanted = [f"collectives.py:{line}" for line in (first, in_place, gather, summed)]
+        for stage, direction in (("dynamo", ""), ("forward", "forward"), ("post_grad", "forward")):
+            places = places_of(reader, stage, direction)
+            # each with the node that waits for it
+            assert list(places.values()) == [place for place in wanted for _ in range(2)], stage
+        for stage in ("backward", "post_grad"):
+            places = places_of(reader, stage, "backward")
+            # torch names another node above the call that waits for the second: it is not guessed
+            assert places.pop("wait_tensor_6") == "_functional_collectives.py:179"
+            assert list(dict.fromkeys(places.values())) == wanted[::-1][:2] + wanted[1::-1], stage
+        (copy,) = [node for node in reader.rows(Node, name="copy_") if node.graph == 1]
+        (stack,) = reader.by_ids(Stack, [copy.stack])
+        assert [(Path(frame.file).name, frame.function) for frame in stack.frames] == [
+            ("collectives.py", "forward"),
+            ("distributed_c10d.py", "all_reduce"),
+            ("_functional_collectives.py", "all_reduce_inplace"),
+        ] or copy.line == in_place
+
+
+def test_a_collective_that_was_not_lowered_keeps_the_line_that_the_graph_names(
+    tmp_path: Path,
+) -> None:
     session = tmp_path / "s.fxs"
     read_log(LOGS / "h200_ranks_diverge" / "rank_0.log.gz", session)
     with SessionReader(session) as reader:
-        (graph,) = reader.rows(Graph, stage="forward")
-        nodes = {node.name: node for node in reader.rows(Node, graph=graph.id)}
-        for name, line in (("all_reduce", 173), ("wait_tensor", 138)):
-            (stack,) = reader.by_ids(Stack, [nodes[name].stack])
-            frame = stack.frames[-1]
-            assert (Path(frame.file).name, frame.line) == ("_functional_collectives.py", line)
+        assert set(places_of(reader, "forward", "forward").values()) == {"ranks_zoo.py:30"}
+        backward = places_of(reader, "backward", "backward")
+        assert set(backward.values()) == {"_functional_collectives.py:173"}
+
+
+def test_kernels_of_a_backward_without_torchs_table_are_linked_by_the_comments(
+    tmp_path: Path,
+) -> None:
+    session = tmp_path / "s.fxs"
+    read_log(LOGS / "h200_llama_train.log.gz", session)
+    with SessionReader(session) as reader:
+        kernels = reader.rows(Kernel, direction="backward")
+        computed = kernel_nodes(reader, kernels[0].compilation)
+        assert len(kernels) > 100
+        assert [kernel.name for kernel in kernels if not computed.get(kernel.id)] == []

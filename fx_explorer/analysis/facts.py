@@ -18,7 +18,7 @@ View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time",
     "console", "regions", "sizes", "bench", "ledger", "step_memory", "backend", "support", "stages",
     "flame", "roofline", "profile", "fusion",
-    "side_effects", "trace",
+    "side_effects", "trace", "values", "collectives",
 ]  # fmt: skip
 
 Topic = Literal[

@@ -13,6 +13,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node
 from fx_explorer.analysis.words import counted, listed, value_text
 from fx_explorer.answers.answer import Answer, Json, Pages
 from fx_explorer.answers.naming import (
@@ -24,6 +25,12 @@ from fx_explorer.answers.naming import (
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes
 from fx_explorer.instruments.passes.figures import decomposition_of, history_of_node
+from fx_explorer.instruments.values.collectives import (
+    collectives,
+    describe_collective,
+    is_communication,
+)
+from fx_explorer.instruments.values.figures import values_by_node
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.session.queries.nodes import nodes_beginning
@@ -170,11 +177,30 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "used_by": _names(reader, reader.users(node.id)),
         "stack": _stack(reader, node),
         "passes": history_of_node(reader, node),
+        "value_facts": [value.text for value in values_by_node(reader).get(node.id, ())],
+        "collective": _collective(reader, node),
+        "meta": _meta(reader, node),
         "decomposition": _decomposition(reader, node),
         "comes_from": links["from"],
         "became": links["became"],
         "kernels": list(kernels),
     }
+
+
+def _collective(reader: SessionReader, node: model.Node) -> str:
+    if not is_communication(node):
+        return ""
+    for collective in collectives(reader):
+        wait = collective.wait
+        if node.id in (collective.node.id, wait.id if wait else 0):
+            return describe_collective(collective)
+    return ""
+
+
+def _meta(reader: SessionReader, node: model.Node) -> dict[str, str]:
+    """Return each key of ``node.meta`` with its value, or where the answer has it."""
+    entries = meta_of_node(reader, node)
+    return {entry.key: entry.text or f"({SHOWN_AS.get(entry.key, 'empty')})" for entry in entries}
 
 
 def _stack(reader: SessionReader, node: model.Node) -> list[str]:

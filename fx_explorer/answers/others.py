@@ -31,6 +31,7 @@ from fx_explorer.instruments.memory.snapshot_report import snapshot_object
 from fx_explorer.instruments.options.explained_options import OTHERS, all_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.side_effects import side_effect_json
+from fx_explorer.instruments.values.report import collectives_json, values_json
 from fx_explorer.model.study import META, parts_as_json, parts_from_json
 from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import failures
@@ -79,6 +80,28 @@ def of_side_effects(reader: SessionReader) -> Answer:
         known_from="Dynamo's own record of side effects, when it wrote the code around the graph",
         fields=("compilation", "function", "changed", "how", "type", "file", "line"),
         next=["guards"] if rows else ["graphs"],
+    )
+
+
+def of_values(reader: SessionReader) -> Answer:
+    rows = values_json(reader)
+    return Answer(
+        text=section_of(reader, "values").answer,
+        rows=rows,
+        known_from="AOTAutograd's ViewAndMutationMeta, read before it traced each graph",
+        fields=("value", "how", "of", "copied_bytes", "compilation", "file", "line"),
+        next=["memory"] if rows else ["graphs"],
+    )
+
+
+def of_collectives(reader: SessionReader) -> Answer:
+    rows = collectives_json(reader)
+    return Answer(
+        text=section_of(reader, "collectives").answer,
+        rows=rows,
+        known_from="the FX graphs, and the order of the generated code",
+        fields=("order", "operator", "bytes", "group_size", "meanwhile", "direction", "line"),
+        next=[f"node {rows[0]['node']}"] if rows else ["graphs"],
     )
 
 

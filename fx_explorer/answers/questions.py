@@ -59,6 +59,8 @@ QUESTIONS = (
     Question(
         "side_effects", "what compiled code changes after its graphs: attributes, lists, dicts"
     ),
+    Question("values", "inputs that are changed or overlap, outputs that are views, DTensors"),
+    Question("collectives", "collectives: order, bytes, group, line, and what runs meanwhile"),
     Question("passes", "Inductor's passes, and each node that one made, changed or removed"),
     Question("memory", "tensors saved for the backward: bytes, line, why, who needs them"),
     Question("step_memory", "predicted peak of a training step, and what it consists of"),
@@ -146,6 +148,8 @@ def ask_whole(reader: SessionReader, name: str) -> Answer:
         "options": others.of_options,
         "flame": others.of_flame,
         "side_effects": others.of_side_effects,
+        "values": others.of_values,
+        "collectives": others.of_collectives,
         "failures": others.of_failures,
         "children": others.of_child_processes,
         "variants": others.of_variants,

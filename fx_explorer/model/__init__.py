@@ -198,6 +198,14 @@ from fx_explorer.model.rows.tracing import (
     TraceStep,
     TraceStepKind,
 )
+from fx_explorer.model.rows.values import (
+    GraphValues,
+    NodeMeta,
+    ProcessGroup,
+    Redistribution,
+    RegionUse,
+    ValueFact,
+)
 
 __all__ = [
     "AFTER_PASSES",
@@ -280,6 +288,7 @@ __all__ = [
     "GraphBreak",
     "GraphCall",
     "GraphPass",
+    "GraphValues",
     "Guard",
     "GuardAnswer",
     "GuardCheck",
@@ -312,6 +321,7 @@ __all__ = [
     "Metric",
     "Node",
     "NodeChange",
+    "NodeMeta",
     "NodeSupport",
     "Notice",
     "NoticeKind",
@@ -333,6 +343,7 @@ __all__ = [
     "PassFile",
     "Pause",
     "PhaseLine",
+    "ProcessGroup",
     "Profile",
     "ProfileGap",
     "ProfileJoin",
@@ -340,7 +351,9 @@ __all__ = [
     "ProfileTime",
     "PublishedStage",
     "Recompile",
+    "Redistribution",
     "RegionLowering",
+    "RegionUse",
     "RemedyTrial",
     "ResumeFunction",
     "ReturnedStorage",
@@ -370,6 +383,7 @@ __all__ = [
     "TracedCall",
     "TracedNode",
     "UnfusedPair",
+    "ValueFact",
     "Vendor",
     "Verification",
     "WithoutKernel",

@@ -25,6 +25,7 @@ from fx_explorer.instruments.guards.symbols import (
     symbols,
 )
 from fx_explorer.instruments.kernels.counts import kernels_by_direction
+from fx_explorer.instruments.values.figures import describe_graph_values
 from fx_explorer.overview.outline import compilation_title
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -109,6 +110,9 @@ def _graph_detail(
         f"{made}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}",
         "",
     ]
+    about_values = describe_graph_values(reader, graph.id)
+    if about_values:
+        lines += [*about_values, ""]
     lines += [f"{count:>6,}  {target}" for target, count in targets]
     return Detail("\n".join(lines))
 

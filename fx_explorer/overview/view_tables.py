@@ -30,6 +30,7 @@ from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions import regions_table
 from fx_explorer.instruments.side_effects import side_effects_table
 from fx_explorer.instruments.trace.view import trace_table
+from fx_explorer.instruments.values.view import collectives_table, values_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
 from fx_explorer.overview.graph_tables import graphs_table, sizes_table, stages_table
 from fx_explorer.session import SessionReader
@@ -158,6 +159,8 @@ TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "bench": bench_table,
     "support": support_table,
     "side_effects": side_effects_table,
+    "values": values_table,
+    "collectives": collectives_table,
     "console": console_table,
     "time": time_table,
 }

@@ -29,6 +29,8 @@ SECTIONS: dict[str, str] = {
     "graphs": "Graphs",
     "sizes": "Sizes",
     "side_effects": "Side effects",
+    "values": "Values",
+    "collectives": "Collectives",
     "flame": "Compile time",
     "ledger": "A call",
     "bench": "Bench",

@@ -63,6 +63,12 @@ TABLES: dict[type, str] = {
     model.PassChange: "pass_change",
     model.Decomposed: "decomposed",
     model.SideEffect: "side_effect",
+    model.GraphValues: "graph_values",
+    model.ValueFact: "value_fact",
+    model.ProcessGroup: "process_group",
+    model.Redistribution: "redistribution",
+    model.NodeMeta: "node_meta",
+    model.RegionUse: "region_use",
     model.Link: "link",
     model.LeftOut: "left_out",
     model.LineNode: "line_node",
@@ -148,6 +154,7 @@ CREATE INDEX kernel_compilation ON kernel(compilation);
 CREATE INDEX kernel_artifact ON kernel(artifact);
 CREATE INDEX kernel_output_code ON kernel(output_code, first_line);
 CREATE INDEX kernel_call_kernel ON kernel_call(kernel);
+CREATE INDEX node_meta_graph ON node_meta(graph);
 CREATE INDEX graph_pass_graph ON graph_pass(graph);
 CREATE INDEX pass_change_graph ON pass_change(graph);
 CREATE INDEX pass_change_node ON pass_change(node);

@@ -66,6 +66,8 @@ _OF_AN_ATTEMPT = (
     model.SupportReport,
     model.PublishedStage,
     model.BackendEntry,
+    model.GraphValues,
+    model.RegionUse,
 )
 """Rows that belong to one attempt at a compilation."""
 

@@ -61,10 +61,10 @@ def _seen_calls(recording: Recording, original: Callable[..., Any]) -> Callable[
         if mode is None:
             return original(interpreter, n)
         graph = getattr(getattr(mode, "tracer", None), "graph", None)
-        last = _last_node(graph)
+        last = last_node(graph)
         result = original(interpreter, n)
         try:
-            _note_call(recording, interpreter, n, result, _made_since(graph, last))
+            _note_call(recording, interpreter, n, result, nodes_made_since(graph, last))
         except Exception as error:  # noqa: BLE001 - stored: no fault of the compile's
             recording.add_fault(_WHAT, "joint", error)
         return result
@@ -72,14 +72,14 @@ def _seen_calls(recording: Recording, original: Callable[..., Any]) -> Callable[
     return run_node
 
 
-def _last_node(graph: torch.fx.Graph | None) -> torch.fx.Node | None:
+def last_node(graph: torch.fx.Graph | None) -> torch.fx.Node | None:
     """Return the node that was added last; None without a graph, or for an empty one."""
     if graph is None:
         return None
     return next(iter(reversed(graph.nodes)), None)
 
 
-def _made_since(
+def nodes_made_since(
     graph: torch.fx.Graph | None, last: torch.fx.Node | None
 ) -> list[torch.fx.Node] | None:
     """Return the nodes that were added after ``last``; None where that cannot be known."""

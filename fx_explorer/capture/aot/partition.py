@@ -20,10 +20,12 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.aot.decompositions import add_decompositions
+from fx_explorer.capture.aot.distributed_facts import add_process_groups, add_redistributions
 from fx_explorer.capture.aot.left_out import left_out_rows
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
+from fx_explorer.capture.aot.value_facts import add_value_facts
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.backends.users_backend import backend_name
@@ -197,10 +199,16 @@ def add_aot_graph(
         recording.writer.add_all(copied_links(recorded, earlier))
     else:
         _add_origins(recording, recorded, segment)
+    if direction != "backward":
+        with recording.noting("aliases and changes of values", "forward"):
+            add_value_facts(recording, segment, recorded)
 
 
 def _add_origins(recording: Recording, recorded: RecordedGraph, segment: Segment) -> None:
     """Record the nodes from which AOTAutograd traced a graph, and the nodes that it left out."""
+    with recording.noting("collectives and redistributions", "joint"):
+        add_process_groups(recording, recorded.module)
+        add_redistributions(recording, segment, recorded)
     recording.writer.add_all(traced_links(recorded, segment))
     recording.writer.add_all(left_out_rows(segment))
     with recording.noting("decompositions", "joint"):

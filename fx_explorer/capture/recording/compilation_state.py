@@ -121,6 +121,14 @@ class Segment:
     """A graph, and the passes over it (StagePasses of inductor/pass_changes.py) that wait until the
     graph is recorded after a later stage.
     """
+    values: Any = None
+    """What AOTAutograd said of the graph's inputs and outputs (SeenValues of aot/value_facts.py),
+    until the forward graph is recorded.
+    """
+    redistributed: list[Any] = field(default_factory=list)
+    """Redistributions of DTensors (SeenRedistribution of aot/distributed_facts.py), until the graph
+    that has their nodes is recorded.
+    """
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row in the outer graph → the evidence that links the region's own node
     to it.

@@ -143,16 +143,17 @@ def describe_value(value: Any) -> str:
     if value is None or isinstance(value, (int, float, bool, str)):
         return repr(value)
     value = getattr(value, "real_obj", value)  # what torch traces in its stead
-    mesh = _mesh_text(value)
+    mesh = mesh_text(value)
     if mesh:
         return f"{type(value).__name__}({mesh})"
     return type(value).__name__
 
 
-def _mesh_text(value: Any) -> str:
+def mesh_text(value: Any) -> str:
     """Return ``dp=2, tp=4`` for a mesh of devices: its dimensions by name, else by number; empty
     for anything else.
     """
+    value = getattr(value, "real_obj", value)  # what torch traces in its stead
     if type(value).__name__ != "DeviceMesh":
         return ""
     names = value.mesh_dim_names or tuple(f"dim {at}" for at in range(value.ndim))
@@ -183,12 +184,12 @@ def _subclass_text(value: torch.Tensor) -> str:
     if type(value).__name__ == "DTensor":
         # The mesh is an object beside the tensor in some releases, and part of its type in others.
         parts["device_mesh"] = describe_value(getattr(value, "device_mesh", None))
-        parts["placements"] = ", ".join(map(_placement_text, getattr(value, "placements", ())))
+        parts["placements"] = ", ".join(map(placement_text, getattr(value, "placements", ())))
     inner = ", ".join(f"{name}: {text}" for name, text in parts.items())
     return f"{type(value).__name__}({inner})"
 
 
-def _placement_text(placement: Any) -> str:
+def placement_text(placement: Any) -> str:
     """Return ``Shard(0)``, ``Replicate()`` or ``Partial(sum)``, as in user code."""
     kind = type(placement).__name__
     given = [

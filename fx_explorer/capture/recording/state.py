@@ -13,7 +13,7 @@ import time
 import traceback
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -31,6 +31,7 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.dynamo_code import DynamoBytecode, ResumeCode
 from fx_explorer.capture.recording.function_names import GivenCallables
 from fx_explorer.capture.recording.live_guards import LiveGuards
+from fx_explorer.capture.recording.node_meta import MetaTexts, graph_meta
 from fx_explorer.capture.recording.noting import (
     AheadOfTime,
     BackendError,
@@ -53,6 +54,7 @@ from fx_explorer.model import (
     Direction,
     Failure,
     Graph,
+    NodeMeta,
     Notice,
     OptionInForce,
     Stage,
@@ -79,6 +81,7 @@ class Recording:
         self.notify = notify
         self.sources = Sources(writer)
         self.node_rows = graphs.NodeRows(self.sources, self._source_from_the_start)
+        self.meta_texts = MetaTexts()
         self.started = time.time()
         self.waited_s = 0.0
         """Seconds that the compiler waited for the user at gates. They do not count as compile
@@ -124,6 +127,8 @@ class Recording:
         """Group → torch's counts during the capture, such as ``counters["graph_break"]``."""
         self.options_in_force: list[OptionInForce] = []
         """The options shown in the console, with every value they had."""
+        self.process_groups: set[str] = set()
+        """Names of the process groups that are in the session."""
         self.published = Published()
         self.call_again: CallAgain | None = None
         """Repeats the captured call; None before the first call, and for a script."""
@@ -148,6 +153,7 @@ class Recording:
             self.recompiles.receivers,
             self.recompiles.failed_guards,
             self.output_codes,
+            self.process_groups,
             self.counters,
             self.options_in_force,
         ):
@@ -344,6 +350,7 @@ class Recording:
         live = list(module.graph.nodes)
         if stage == "dynamo":
             self.node_rows.forget()
+            self.meta_texts.forget()
         rows = [self.node_rows.of(node) for node in live]
         calls = sum(node.op in graphs.CALLS for node in live)
         if not label and self.here.segment is not None:
@@ -362,6 +369,7 @@ class Recording:
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
+        self._add_meta(placed, live)
         for call, inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
             # A part of what a backend publishes is called as the whole is.
@@ -379,6 +387,14 @@ class Recording:
             recorded.nested[inner_name] = inside
         self.saw(stage)
         return recorded
+
+    def _add_meta(self, graph: Graph, nodes: Sequence[torch.fx.Node]) -> None:
+        with self.noting("what node.meta holds", graph.stage):
+            text = graph_meta(nodes, self.meta_texts)
+            if text:
+                frame = self.compilation_name().partition("/")[0]
+                body = self.writer.text(text, like=f"{frame} node.meta")
+                self.writer.add(NodeMeta(0, graph.id, body))
 
     def _place_region(
         self, region: RecordedGraph, name: str, parent: int, label: str

@@ -172,6 +172,9 @@ if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import is_fake as is_fake
     from torch._tensor_str import PRINT_OPTS as PRINT_OPTS
     from torch.autograd import _get_sequence_nr as _get_sequence_nr
+    from torch.distributed.distributed_c10d import (
+        _resolve_process_group as _resolve_process_group,
+    )
     from torch.fx._lazy_graph_module import _LazyGraphModule as _LazyGraphModule
     from torch.fx.passes.graph_transform_observer import (
         GraphTransformObserver as GraphTransformObserver,
@@ -297,6 +300,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "torch._inductor.select_algorithm": ("extern_kernels",),
     "torch._inductor.utils": ("DeferredLineBase", "IndentedBuffer", "LineContext", "Placeholder"),
     "torch._inductor.virtualized": ("V",),
+    "torch.distributed.distributed_c10d": ("_resolve_process_group",),
     "torch._logging._internal": ("trace_log",),
     "torch._logging.structured": ("INTERN_TABLE",),
     "torch._ops": ("HigherOrderOperator", "OpOverload", "OpOverloadPacket"),
@@ -336,6 +340,7 @@ SUBMODULES = {
     "eval_frame": "torch._dynamo.eval_frame",
     "dynamo_exc": "torch._dynamo.exc",
     "dynamo_guards": "torch._dynamo.guards",
+    "invoke_subgraph": "torch._dynamo.variables.invoke_subgraph",
     "output_graph": "torch._dynamo.output_graph",
     "side_effects": "torch._dynamo.side_effects",
     "symbolic_convert": "torch._dynamo.symbolic_convert",

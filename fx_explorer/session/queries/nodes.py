@@ -441,3 +441,12 @@ def first_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
         "node.op NOT LIKE 'call_%', node.id LIMIT 1",
         *values,
     )
+
+
+def communication_nodes(reader: SessionReader, graph: int) -> list[int]:
+    """Return the nodes of a graph that call an operator for communication between ranks."""
+    return reader.column(
+        "SELECT id FROM node WHERE graph = ? AND op = 'call_function' AND (target LIKE '%c10d%' "
+        "OR target LIKE '_dtensor.%') ORDER BY id",
+        graph,
+    )

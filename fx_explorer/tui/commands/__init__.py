@@ -185,6 +185,12 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("view.breaks", "breaks"),
     ),
     "side_effects": (("line.follow", "source"), ("view.guards", "guards")),
+    "values": (("line.follow", "source"), ("view.side_effects", "side effects")),
+    "collectives": (
+        ("line.follow", "node"),
+        ("table.sort", "sort"),
+        ("view.kernels", "kernels"),
+    ),
     "passes": (("line.follow", "graph or node"), ("view.stages", "stages"), ("view.time", "time")),
     "fusion": (("line.follow", "code"), ("table.sort", "sort"), ("view.kernels", "kernels")),
     "step_memory": (

@@ -145,6 +145,8 @@ SYNONYMS: Mapping[str, str] = {
     "view.trace": "dynamo symbolic inline call tree trace_source trace_bytecode what did dynamo do",
     "step.trace": "dynamo symbolic stack trace_bytecode line by line",
     "view.side_effects": "mutation attribute global list append replay after the graph",
+    "view.values": "alias aliases view mutation mutated input output copy back dtensor subclass",
+    "view.collectives": "all_reduce all_gather communication distributed process group overlap",
     "view.passes": "pass pattern decomposition rewrite who made this node",
     "view.fusion": "fuse fusion unfused scheduler why apart",
     "view.ledger": "overhead slow call",

@@ -120,6 +120,24 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "values",
+        "v h",
+        "values",
+        (
+            "What is known of a graph's inputs and outputs: what is changed and copied back, what "
+            "is a view of what, DTensors."
+        ),
+    ),
+    (
+        "collectives",
+        "v j",
+        "collectives",
+        (
+            "The collectives of the graphs: order, bytes, process group, your line, and what runs "
+            "while each one does."
+        ),
+    ),
+    (
         "passes",
         "v t",
         "Inductor's passes",

@@ -25,6 +25,7 @@ from fx_explorer.analysis.kernel_documents import kernel_document, triton_place
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node
 from fx_explorer.analysis.selected_nodes import (
     lines_of_users_kernel,
     nodes_at,
@@ -34,6 +35,12 @@ from fx_explorer.analysis.words import annotation_text, value_text
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.instruments.passes.figures import history_of_node
+from fx_explorer.instruments.values.collectives import (
+    collectives,
+    describe_collective,
+    is_communication,
+)
+from fx_explorer.instruments.values.figures import describe_subclass, values_by_node
 from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -126,7 +133,34 @@ def _node_entries(
     yield from _left_out_entries(reader, node)
     for sentence in history_of_node(reader, node):
         yield Entry("passes", sentence)
+    yield from _value_entries(reader, node)
     yield from _stack_entries(reader, node)
+    yield from _meta_entries(reader, node)
+
+
+def _value_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    """Yield what AOTAutograd knows of an input or output, and what is known of a collective."""
+    for value in values_by_node(reader).get(node.id, ()):
+        yield Entry("value", value.text)
+    if described := describe_subclass(node):
+        yield Entry("value", f"It is {described}.")
+    if is_communication(node):
+        for collective in collectives(reader):
+            wait = collective.wait
+            if node.id in (collective.node.id, wait.id if wait else 0):
+                yield Entry("collective", describe_collective(collective))
+
+
+def _meta_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    """Yield each key of ``node.meta`` with its value, then those that are shown above."""
+    shown = []
+    for entry in meta_of_node(reader, node):
+        if entry.key in SHOWN_AS and not entry.text:
+            shown.append(entry.key)
+        else:
+            yield Entry("node.meta", f"{entry.key} = {entry.text}", note=entry.meaning)
+    if shown:
+        yield Entry("node.meta", f"{', '.join(shown)}: shown above")
 
 
 def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:

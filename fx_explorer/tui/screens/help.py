@@ -234,6 +234,19 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "traces, and compiled code makes it once, after the graph. Enter goes to your line.",
         "Moving",
     ),
+    "values": (
+        "A row for each input that is changed or overlaps another one, each output that is an "
+        "input or a view, and each\n"
+        "input of another class (DTensor). Changes that are copied back cost those bytes at each "
+        "call. Enter goes to your line.",
+        "Moving",
+    ),
+    "collectives": (
+        "A row for each collective, in the order of its graph. What runs meanwhile is what the "
+        "generated code calls between\n"
+        "its start and the wait for it. Enter goes to its node.",
+        "Moving",
+    ),
     "passes": (
         "A row for each graph, in it the passes that changed something, in those the nodes. What "
         "a pass inside another did\n"

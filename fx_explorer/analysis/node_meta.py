@@ -1,0 +1,113 @@
+"""This module reads what ``node.meta`` holds of a node, key by key, in the texts that the capture
+made of the values.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.session import SessionReader, answered_once
+
+SHOWN_AS: Mapping[str, str] = {
+    "val": "its value",
+    "example_value": "its value",
+    "tensor_meta": "its value",
+    "stack_trace": "your line",
+    "nn_module_stack": "its module",
+    "fwd_nn_module_stack": "its module",
+    "seq_nr": "seq_nr",
+    "custom": "its annotations",
+}
+"""Key whose value the details show by themselves → as what."""
+
+MEANINGS: Mapping[str, str] = {
+    "original_aten": "the operator that it is a part of, before decomposition",
+    "from_node": "the nodes that it was made from, and the pass that made it",
+    "source_fn_stack": "Dynamo's node that it is from, and the function that the program called",
+    "fwd_source_fn_stack": "the same of the forward, for a node of the backward",
+    "recompute": "what activation checkpointing asks for",
+    "ac_graph_id": "the checkpoint that it is in",
+    "partitioner_tag": "where the partitioner put it",
+    "autograd_backward": "traced while autograd ran the backward",
+    "desc": "AOTAutograd's description of an input or of the outputs",
+    "mutation_region_id": "between which changes of inputs it is; Inductor moves nothing across",
+    "eager_input_vals": "values of its arguments, to lower it as eager mode would",
+    "unbacked_bindings": "sizes that it makes, not known while compiling",
+    "grapharg": "Dynamo's record of the input",
+    "tensor_dict": "attributes of the input tensor that Dynamo keeps",
+    "creation_timestamp": "Dynamo's order in which nodes were made",
+    "has_backward_hook": "its gradient is seen by a hook",
+    "is_gradient_acc": "it adds up gradients",
+    "user_visible_output_idxs": "outputs whose strides must be those of eager mode",
+    "original_output_strides": "strides of the outputs before Inductor's passes",
+    "output_stack_traces": "your lines of the outputs",
+    "quantization_tag": "the quantizer's tag",
+}
+"""Key → what torch puts there."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaEntry:
+    """A key of ``node.meta`` with the text of its value."""
+
+    key: str
+    text: str
+    """The value's text; empty where the details of a node have it by itself."""
+
+    @property
+    def meaning(self) -> str:
+        return MEANINGS.get(self.key, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values of a key in a graph: each for a range of positions, in their order."""
+
+    firsts: list[int]
+    lasts: list[int]
+    texts: list[str]
+
+
+def meta_of_node(reader: SessionReader, node: model.Node) -> list[MetaEntry]:
+    """Return what ``node.meta`` holds, in torch's order of the keys; [] where it was not kept."""
+    entries = []
+    for key, values in _meta_of_graph(reader, node.graph).items():
+        at = bisect_right(values.firsts, node.position) - 1
+        if at >= 0 and values.lasts[at] >= node.position:
+            entries.append(MetaEntry(key, values.texts[at]))
+    return entries
+
+
+@answered_once
+def _meta_of_graph(reader: SessionReader, graph: int) -> dict[str, _Values]:
+    rows = reader.rows(model.NodeMeta, graph=graph)
+    if not rows:
+        return {}
+    try:
+        held = json.loads(reader.text(rows[0].text))
+    except ValueError:  # a stranger's file
+        return {}
+    by_key: dict[str, _Values] = {}
+    for key, by_text in held.items() if isinstance(held, dict) else ():
+        if isinstance(by_text, dict):
+            by_key[key] = _values(by_text)
+    return by_key
+
+
+def _values(by_text: Mapping[str, object]) -> _Values:
+    ranges = []
+    for text, positions in by_text.items():
+        for part in str(positions).split(","):
+            first, _, last = part.partition("-")
+            if first.isdecimal() and (not last or last.isdecimal()):
+                ranges.append((int(first), int(last or first), text))
+    ranges.sort()
+    return _Values(
+        [first for first, _, _ in ranges],
+        [last for _, last, _ in ranges],
+        [text for _, _, text in ranges],
+    )

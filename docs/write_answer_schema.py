@@ -227,7 +227,7 @@ ROWS: dict[str, Json] = {
         "lines": COUNT,
     },
     "find": {
-        "what": described(TEXT, "break, kernel, node or line"),
+        "what": described(TEXT, "break, kernel, node, line or input"),
         "text": TEXT,
         "detail": TEXT,
         "at": AT,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
     Document,
     Place,
+    document_of,
     documents,
     lines_of,
     place_of_kernel,
     text_of,
 )
 from fx_explorer.analysis.graph_texts import graph_text
+from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json, Pages
@@ -41,6 +44,9 @@ from fx_explorer.session import SessionReader
 
 MOST_FOUND = 2_000
 """Maximum number of places that a search looks for."""
+
+MOST_INPUTS = 20_000
+"""Maximum number of inputs of graphs whose names are compared."""
 
 MOST_APART = 5
 """Maximum number of kernels in an answer that a kernel was not fused with."""
@@ -184,7 +190,7 @@ def _are_one_text(fitting: Sequence[Document]) -> bool:
 
 
 def of_search(reader: SessionReader, typed: str) -> Answer:
-    """Return nodes, kernels, lines and breaks that have all the words."""
+    """Return inputs, nodes, kernels, lines and breaks that have all the words."""
     if not typed.strip():
         raise UsageError("find takes the text to search for: find relu")
     matches = find(reader, typed, MOST_FOUND)
@@ -197,12 +203,38 @@ def of_search(reader: SessionReader, typed: str) -> Answer:
         }
         for match in matches
     ]
+    rows = [*_inputs_called(reader, typed.casefold().split()), *rows][:MOST_FOUND]
     how_many = counted(len(rows), "place")
     if len(rows) == MOST_FOUND:
         how_many = f"The first {MOST_FOUND:,} places"
     return Answer(
-        text=f"{how_many} with {typed!r}: nodes and their arguments, kernels, lines and breaks.",
+        text=f"{how_many} with {typed!r}: inputs by your name, nodes and their arguments, kernels, "
+        "lines and breaks.",
         rows=rows,
         known_from="names, arguments and lines of the session",
         next=["node NAME", "kernel NAME", "line FILE:NUMBER"] if rows else [],
     )
+
+
+_MODULES = re.compile(r"\._modules\['(?P<name>[^']*)'\]")
+"""Matches a module within a container, as torch's sources name it."""
+
+
+def _inputs_called(reader: SessionReader, words: Sequence[str]) -> Iterator[Json]:
+    """Yield the inputs of graphs whose name in the program has all the words: ``fc.weight``, where
+    torch's own name of the node does not.
+    """
+    nodes = reader.rows(model.Node, op="placeholder", limit=MOST_INPUTS)
+    names = InputNames(reader).of(nodes)
+    for node in nodes:
+        name = _MODULES.sub(r".\g<name>", names[node.id].name)
+        is_known_by_torch = all(word in node.name.casefold() for word in words)
+        if is_known_by_torch or not all(word in name.casefold() for word in words):
+            continue
+        document = document_of(reader, "graph", node.graph)
+        yield {
+            "what": "input",
+            "text": name,
+            "detail": f"{node.name} · {document_name(document)}",
+            "at": place_text(reader, Place(document, node.position)),
+        }

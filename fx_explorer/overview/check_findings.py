@@ -13,7 +13,7 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.instruments.recompiles.causes import causes, limit_hits
+from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes, limit_hits
 from fx_explorer.overview.checks import CheckFinding
 from fx_explorer.overview.child_processes import children, describe_finding
 from fx_explorer.session import SessionReader, answered_once
@@ -79,12 +79,27 @@ def _findings_of_children(
 
 def recompile_findings(reader: SessionReader, own: Path | None = None) -> Iterator[CheckFinding]:
     for recompile in causes(reader):
-        if not _is_file_of(own, recompile.file):
+        place = _place_of_recompile(reader, recompile, own)
+        if place is None:
             continue
         function = f"{plain_function(recompile.function)} [{recompile.compilation}]"
         text = f"{function}: {first_line(recompile.description)}"
-        yield CheckFinding(recompile.file, recompile.line, text)
+        yield CheckFinding(*place, text)
     yield from _findings_of_children(reader, "recompile", own)
+
+
+def _place_of_recompile(
+    reader: SessionReader, recompile: ExplainedRecompile, own: Path | None
+) -> tuple[str, int] | None:
+    """Return the line of a recompile: that of the guard; else, in the project's own code, the call
+    that did not fit, or the function. A guard on an input may be asked for by a line of a library.
+    """
+    places = [(recompile.file, recompile.line), recompile.called_from]
+    rows = reader.rows(model.Compilation, name=recompile.compilation)
+    places += [(row.file, row.line) for row in rows]
+    if own is None:
+        return places[0]
+    return next((place for place in places if _is_below(place[0], own)), None)
 
 
 def left_findings(reader: SessionReader, own: Path | None = None) -> Iterator[CheckFinding]:

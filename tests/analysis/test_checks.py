@@ -10,6 +10,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.findings.every_kind import findings
+from fx_explorer.overview.check_findings import recompile_findings
 from fx_explorer.overview.checks import Check, CheckFinding, relative_to
 from fx_explorer.overview.conditions import CONDITIONS, checks
 from fx_explorer.session import SessionReader, SessionWriter
@@ -227,3 +228,27 @@ def test_a_folder_reached_through_a_link_is_the_same_folder(tmp_path: Path) -> N
         is_met=False,
     )
     assert relative_to(check, tmp_path / "link").findings[0].file == "m.py"
+
+
+def test_a_recompile_by_a_line_of_a_library_is_of_the_project_that_calls_it(
+    written: Written, tmp_path: Path
+) -> None:
+    """A guard on the size of an input is asked for where a library reads the size."""
+    caller = model.Frame(str(tmp_path / "train.py"), 8, "<module>", "compiled(tokens)")
+    reason = "tensor 'tokens' size mismatch at index 0. expected 2, actual 1"
+
+    def write(writer: SessionWriter) -> None:
+        files = {caller.file: writer.add(model.SourceFile(0, caller.file, 0))}
+        stack = writer.add_stack(model.Stack(0, (caller,)), files)
+        writer.add(model.Compilation(0, "0/0", 0, 0, "forward", "/lib/net.py", 15))
+        again = writer.add(
+            model.Compilation(0, "0/1", 0, 1, "forward", "/lib/net.py", 15, stack=stack)
+        )
+        writer.add(model.Recompile(0, again, "0/0", f"0/0: {reason}", reason, "/lib/vit.py", 33))
+
+    reader = written(write)
+    (anywhere,) = recompile_findings(reader)
+    assert (anywhere.file, anywhere.line) == ("/lib/vit.py", 33)
+    (own,) = recompile_findings(reader, tmp_path)
+    assert (own.file, own.line) == (caller.file, caller.line)
+    assert list(recompile_findings(reader, tmp_path / "elsewhere")) == []

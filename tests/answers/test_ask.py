@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +211,31 @@ def test_a_bypassed_cache_and_that_of_autotuning_are_answered(ask: Ask) -> None:
                 wanted.add((kernel, record["autotune_cache_state"]))
     tuned = ask(log, "caches", "--match", "autotune")["rows"]
     assert wanted == {(kernel, row["outcome"]) for row in tuned for kernel in row["kernels"]}
+
+
+def test_inputs_are_found_by_the_names_of_the_program(session: Path, ask: Ask) -> None:
+    """Dynamo's source of a parameter is the program's own expression for it."""
+    with SessionReader(session) as reader:
+        node = next(
+            row
+            for row in reader.rows(model.Node, op="placeholder")
+            if "_parameters_weight_" in row.name
+        )
+    (module,) = re.findall(r"_modules_(\w+?)_parameters_weight_$", node.name)
+    path = ".".join(module.split("_modules_"))
+    found = ask(session, "find", f"{path}.weight")["rows"]
+    assert (f"{path}.weight", node.name) in {
+        (row["text"], row["detail"].split(" ")[0]) for row in found if row["what"] == "input"
+    }
+
+
+def test_a_kernel_of_the_users_has_the_seconds_that_torch_recorded_by_its_function(
+    ask: Ask,
+) -> None:
+    """The raw log has ``{"add_k": {…, "compile_time_us": 275246}}``; the code calls it add_k_0."""
+    log = DATA / "torch_trace" / "h200_user_triton.log.gz"
+    longest = ask(log, "kernels")["figures"]["longest_to_compile"]
+    assert (longest["kernel"], longest["compile_seconds"]) == ("add_k_0", 0.275246)
 
 
 def test_torchs_hints_stay_where_the_advice_is_ours(ask: Ask) -> None:

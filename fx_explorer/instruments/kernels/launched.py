@@ -6,6 +6,7 @@ the configuration that Triton chose. If several profiles were read, the last one
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -254,11 +255,28 @@ def compile_seconds(reader: SessionReader, kernel: model.Kernel) -> float | None
 
 
 def _build_records(reader: SessionReader, kernel: model.Kernel) -> Iterator[dict[str, object]]:
-    """Yield what torch recorded when it built the kernels of this name in a compilation."""
+    """Yield what torch recorded when it built the kernels of this name in a compilation. Of a
+    kernel of the user's it records the name of the function; the output code numbers it:
+    ``add_k_0``.
+    """
     for by_kernel in _build_records_by_name(reader).get(kernel.compilation, ()):
-        record = by_kernel.get(kernel.name)
+        record = by_kernel.get(kernel.name) or by_kernel.get(_own_name(reader, kernel))
         if isinstance(record, dict):
             yield record
+
+
+def _own_name(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Return the name of the user's function that a kernel is, if it is the only one of it."""
+    own_name = _NUMBERED.sub("", kernel.name)
+    kernels = reader.rows(model.Kernel, compilation=kernel.compilation)
+    namesakes = {each.name for each in kernels if _NUMBERED.sub("", each.name) == own_name}
+    return own_name if namesakes == {kernel.name} else ""
+
+
+_NUMBERED = re.compile(r"_\d{1,9}$")
+"""Matches the number of a user's kernel in the output code
+(torch/_inductor/codegen/wrapper.py, ``define_user_defined_triton_kernel``).
+"""
 
 
 def build_records(reader: SessionReader) -> Iterator[tuple[int, dict[str, object]]]:

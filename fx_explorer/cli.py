@@ -74,6 +74,10 @@ COMMANDS: dict[str, str] = {
         "explain the options of torch.compile: what each does, its value in force, what "
         "another would change"
     ),
+    "fusion": (
+        "list kernels that Inductor kept apart, with its reason; try what fusing them, or taking "
+        "one apart, brings"
+    ),
     "backends": "list the backends of torch.compile: what each does, and whether it can be used "
     "here",
     "support": "say what a backend supports of a target's graphs, where it splits them, and why",
@@ -95,6 +99,7 @@ OF_INSTRUMENTS: dict[str, str] = {
     "diff": "diff.command",
     "dynamic": "dynamic.command",
     "fix": "fixes.command",
+    "fusion": "fusion.command",
     "kernel": "kernels.command",
     "ledger": "ledger.command",
     "memory": "memory.command",
@@ -134,6 +139,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "report",
         "graph",
         "kernel",
+        "fusion",
         "options",
         "ranks",
     ),

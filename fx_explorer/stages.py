@@ -45,6 +45,7 @@ from fx_explorer.model import (
     Command,
     Compilation,
     Direction,
+    FusionChange,
     Gate,
     Mark,
     Notice,
@@ -261,11 +262,13 @@ class Stages:
         settings: Mapping[str, object] | None = None,
         marks: tuple[Mark, ...] = (),
         passes: tuple[PassFile, ...] = (),
+        fusions: tuple[FusionChange, ...] = (),
     ) -> StageView:
         """Compile another variant of a compilation (default: the first) from ``gate`` on, without
         repeating earlier stages.
 
-        ``direction`` and ``region`` lower only that again. Returns what Inductor made of it;
+        ``direction`` and ``region`` lower only that again. ``fusions`` say what Inductor shall
+        compute in one kernel, or in separate ones. Returns what Inductor made of it;
         ``view.variants[0].saved_s`` are the seconds not spent again. Raises UsageError for what
         cannot be done, with nothing changed, and StageError.
         """
@@ -273,7 +276,7 @@ class Stages:
         self.dynamo()
         self._still_open()
         self._gates.until = None
-        changes = Changes(dict(settings or {}), marks, passes)
+        changes = Changes(dict(settings or {}), marks, passes, fusions)
         command = Command("again", gate, compilation, direction, region, changes)
         with observing(self._recording):
             variant = again(self._stepper, command)

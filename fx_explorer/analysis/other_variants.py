@@ -104,7 +104,25 @@ def describe_changes(changes: model.Changes) -> list[str]:
         if pass_file.direction:
             text += f" ({pass_file.direction})"
         words.append(text)
+    words += [describe_fusion(fusion) for fusion in changes.fusions]
     return words
+
+
+def describe_fusion(fusion: model.FusionChange) -> str:
+    """Return ``sum_1 and add_3 in one kernel`` or ``sum_1 apart from add_3``."""
+    first, second = _some(fusion.first), _some(fusion.second)
+    if fusion.kind == "together":
+        return f"{first} and {second} in one kernel"
+    if fusion.first == fusion.second:
+        return f"{first} in separate kernels"
+    return f"{first} apart from {second}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """Return the last two names: what is computed last is what a kernel is known by."""
+    if len(names) > 2:
+        return f"… {', '.join(names[-2:])}"
+    return ", ".join(names)
 
 
 def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:

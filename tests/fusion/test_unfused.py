@@ -108,6 +108,8 @@ def pair_row(reason: str, **fields: object) -> model.UnfusedPair:
         "first": 1,
         "second": 2,
         "is_dependent": True,
+        "first_buffers": ("buf0",),
+        "second_buffers": ("buf1",),
         "state": "refused",
         "reason": reason,
         "check": "can_fuse",

@@ -157,9 +157,11 @@ class _KernelRows:
             if not first or not second or first == second:
                 continue
             first_loops, second_loops = pair.first_loops, pair.second_loops
+            first_buffers, second_buffers = pair.first, pair.second
             if not pair.is_dependent and first > second:
                 first, second = second, first
                 first_loops, second_loops = second_loops, first_loops
+                first_buffers, second_buffers = second_buffers, first_buffers
             self._writer.add(
                 UnfusedPair(
                     id=0,
@@ -172,6 +174,8 @@ class _KernelRows:
                     saved_bytes=pair.saved_bytes,
                     first_loops=first_loops,
                     second_loops=second_loops,
+                    first_buffers=tuple(sorted(first_buffers)),
+                    second_buffers=tuple(sorted(second_buffers)),
                     buffers=pair.buffers,
                     names=pair.names,
                     is_exact=pair.is_exact,
@@ -267,7 +271,9 @@ class _KernelRows:
                 )
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
-        call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))
+        call_id = self._writer.add(
+            KernelCall(0, kernel_id, position, call.line, tuple(sorted(call.buffers)))
+        )
         for name in call.buffers:
             self._writers.setdefault(name, call_id)
         if self._output_code and call.line:

@@ -19,6 +19,7 @@ from typing import Any
 from fx_explorer.capture import option_settings
 from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.users_backend import backend_name
+from fx_explorer.capture.inductor.asked_fusions import asked_fusions
 from fx_explorer.capture.option_settings import SETTING, Compiler, DynamicShapes, compiler_for
 from fx_explorer.capture.recording import stage_events
 from fx_explorer.capture.recording.boundary import Key
@@ -92,20 +93,23 @@ class Stepper:
 
     @contextlib.contextmanager
     def lowering(self, key: Key) -> Iterator[None]:
-        """Apply the variant's settings while a stage is lowered inside the block. A rebuilt variant
-        gets the settings of its first lowering.
+        """Apply the variant's settings while a stage is lowered inside the block, and fuse as the
+        user asked. A rebuilt variant gets the settings of its first lowering.
         """
         variant = self.variant
-        if variant is None or not variant.is_rebuilt:
-            if variant is not None:
-                variant.lowered_with[key] = self.settings.for_variant(variant)
+        if variant is None:
             yield
             return
-        restore = option_settings.apply(variant.settings_again(key))
-        try:
-            yield
-        finally:
-            restore()
+        with asked_fusions(variant.changes.fusions, key[1]):
+            if not variant.is_rebuilt:
+                variant.lowered_with[key] = self.settings.for_variant(variant)
+                yield
+                return
+            restore = option_settings.apply(variant.settings_again(key))
+            try:
+                yield
+            finally:
+                restore()
 
     @property
     def is_lazy(self) -> bool:

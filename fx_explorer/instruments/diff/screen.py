@@ -22,6 +22,7 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.measured_times import Figure, Verdict, count_figure
 from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.other_variants import describe_fusion
 from fx_explorer.analysis.words import counted, format_node
 from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff
 from fx_explorer.model.setting_values import as_python, python_text
@@ -426,11 +427,16 @@ def _given(
 
 
 def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
-    """Return the regions and passes that only this side has."""
+    """Return the regions, passes and fusions that only this side has."""
     marks = {mark.name for mark in other.marks}
     regions = [f'region "{mark.name}"' for mark in changes.marks if mark.name not in marks]
     passes = [pass_file for pass_file in changes.passes if pass_file not in other.passes]
-    return regions + [f"pass_ of {file_name(pass_file.path)}" for pass_file in passes]
+    fusions = [fusion for fusion in changes.fusions if fusion not in other.fusions]
+    return [
+        *regions,
+        *(f"pass_ of {file_name(pass_file.path)}" for pass_file in passes),
+        *(describe_fusion(fusion) for fusion in fusions),
+    ]
 
 
 def _alone(reader: SessionReader, side: model.Compilation) -> list[str]:

@@ -62,6 +62,27 @@ def unfused_pairs(reader: SessionReader) -> list[Unfused]:
     """Return the pairs of all variants in use: first those of generated kernels, then those of
     library calls; in each those first of which one kernel would save most.
     """
+    used = in_use(reader)
+    pairs = _pairs(reader)
+    if used is not None:
+        pairs = [pair for pair in pairs if pair.first.kernel.id in used.kernels]
+    pairs.sort(
+        key=lambda pair: (
+            pair.is_of_library,
+            -pair.saved_s,
+            -pair.pair.saved_bytes,
+            pair.pair.id,
+        )
+    )
+    return pairs
+
+
+def unfused_in(reader: SessionReader, variant: model.Compilation) -> list[Unfused]:
+    """Return the pairs of what one variant lowered, in use or not."""
+    return [pair for pair in _pairs(reader) if pair.first.kernel.compilation == variant.id]
+
+
+def _pairs(reader: SessionReader) -> list[Unfused]:
     rows = list(reader.rows(model.UnfusedPair))
     if not rows:
         return []
@@ -77,14 +98,6 @@ def unfused_pairs(reader: SessionReader) -> list[Unfused]:
         cause = cause_of(row, first.kernel, second.kernel, is_split=is_split)
         saved_s = _saved_s(gpu, row, first.kernel, second.kernel)
         pairs.append(Unfused(row, first, second, cause, saved_s))
-    pairs.sort(
-        key=lambda pair: (
-            pair.is_of_library,
-            -pair.saved_s,
-            -pair.pair.saved_bytes,
-            pair.pair.id,
-        )
-    )
     return pairs
 
 
@@ -119,9 +132,8 @@ def distinct_pairs(pairs: Iterable[Unfused]) -> list[tuple[Unfused, int]]:
 
 
 def _calls(reader: SessionReader, rows: list[model.UnfusedPair]) -> dict[int, CallOfKernel]:
-    """Return the calls that occur in pairs and are in use, by id."""
+    """Return the calls that occur in pairs, by id."""
     wanted = {row.first for row in rows} | {row.second for row in rows}
-    used = in_use(reader)
     call_rows = [row for row in reader.rows(model.KernelCall) if row.id in wanted]
     kernels = {row.id: row for row in reader.by_ids(model.Kernel, {c.kernel for c in call_rows})}
     nodes_by_call: dict[int, list[int]] = {}
@@ -139,8 +151,6 @@ def _calls(reader: SessionReader, rows: list[model.UnfusedPair]) -> dict[int, Ca
     calls = {}
     for row in call_rows:
         kernel_row = kernels[row.kernel]
-        if used is not None and kernel_row.id not in used.kernels:
-            continue
         nodes = nodes_by_call.get(row.id) or nodes_by_kernel.get(row.kernel, [])
         file, number = _most_frequent(lines[node] for node in nodes if node in lines)
         line = (paths[file], number) if file in paths else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fx_explorer import model
+from fx_explorer.model.rows.fusion import KEPT_APART
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,10 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
     (
         "fusion for buffer explicit disabled",
         Cause("kept apart", "Fusing is switched off for a tensor of theirs."),
+    ),
+    (
+        KEPT_APART,
+        Cause("as asked", "You asked for them to be computed in separate kernels."),
     ),
     (
         "grouped node",

@@ -12,6 +12,9 @@ the checks, because one of them is a library call, or because it looks at 64 nei
 or the fused kernel was slower when it was timed).
 """
 
+KEPT_APART = "kept apart, as you asked"
+"""The reason of pairs that the user has kept apart, in the place of Inductor's own words."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnfusedPair:
@@ -40,6 +43,11 @@ class UnfusedPair:
     reduction on a GPU; empty for a library call.
     """
     second_loops: str
+    first_buffers: tuple[str, ...]
+    """What the first computes, as Inductor's scheduler names it: ``("buf3", "buf4")``. In C++ a
+    kernel may compute more.
+    """
+    second_buffers: tuple[str, ...]
     buffers: tuple[str, ...]
     """The buffers that both access, as the output code names them."""
     names: tuple[str, ...]

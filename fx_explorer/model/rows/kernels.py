@@ -361,6 +361,10 @@ class KernelCall:
     position: int
     line: int
     """Line (from 1) of the output code; 0 when unknown."""
+    buffers: tuple[str, ...] = ()
+    """What it computes, as Inductor's scheduler names it: ``("buf3", "buf4")``, including values
+    that never leave the kernel. Empty where the scheduler was not seen.
+    """
 
 
 @dataclass(frozen=True, slots=True)

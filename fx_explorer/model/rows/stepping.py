@@ -112,6 +112,26 @@ class PassFile:
     """Direction of the graph, where a gate is reached for several; empty: each."""
 
 
+FusionKind = Literal["together", "apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionChange:
+    """Two groups of buffers that Inductor shall compute in one kernel, or in separate ones.
+
+    ``together``: its limits on fusion do not hold for them; a fusion that would be wrong is still
+    refused. ``apart``: no kernel computes a member of both groups.
+    """
+
+    kind: FusionKind
+    first: tuple[str, ...]
+    """Names of buffers, as Inductor's scheduler has them (KernelCall.buffers)."""
+    second: tuple[str, ...]
+    """May be the same buffers: then each of them has a kernel of its own."""
+    direction: Direction = ""
+    """Direction of the graph; empty: each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The changes of a variant from the one before."""
@@ -122,14 +142,18 @@ class Changes:
     """
     marks: tuple[Mark, ...] = ()
     passes: tuple[PassFile, ...] = ()
+    fusions: tuple[FusionChange, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.settings or self.marks or self.passes)
+        return bool(self.settings or self.marks or self.passes or self.fusions)
 
     def plus(self, more: Changes) -> Changes:
         """Return both changes together; ``more`` decides where the settings differ."""
         return Changes(
-            {**self.settings, **more.settings}, (*self.marks, *more.marks), self._passes_with(more)
+            {**self.settings, **more.settings},
+            (*self.marks, *more.marks),
+            self._passes_with(more),
+            (*self.fusions, *more.fusions),
         )
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
@@ -152,7 +176,13 @@ class Changes:
             mark_fields["nodes"] = tuple(mark.get("nodes", ()))
             marks.append(checked(Mark(**mark_fields)))
         passes = tuple(checked(PassFile(**pass_file)) for pass_file in fields.get("passes", ()))
-        return cls(dict(fields.get("settings", {})), tuple(marks), passes)
+        fusions = []
+        for fusion in fields.get("fusions", ()):
+            fusion_fields = {**fusion}
+            fusion_fields["first"] = tuple(fusion["first"])
+            fusion_fields["second"] = tuple(fusion["second"])
+            fusions.append(checked(FusionChange(**fusion_fields)))
+        return cls(dict(fields.get("settings", {})), tuple(marks), passes, tuple(fusions))
 
 
 SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]

@@ -192,7 +192,12 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("view.kernels", "kernels"),
     ),
     "passes": (("line.follow", "graph or node"), ("view.stages", "stages"), ("view.time", "time")),
-    "fusion": (("line.follow", "code"), ("table.sort", "sort"), ("view.kernels", "kernels")),
+    "fusion": (
+        ("line.follow", "code"),
+        ("step.fusion", "try it"),
+        ("table.sort", "sort"),
+        ("view.kernels", "kernels"),
+    ),
     "step_memory": (
         ("line.follow", "code"),
         ("picture.save", "SVG"),

@@ -172,6 +172,16 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "Compile another variant, from a stage that is finished.",
         ),
         Declaration(
+            "step.fusion",
+            "c f",
+            lambda c: c.variants.change_fusion(),
+            "fuse or split",
+            (
+                "Have Inductor fuse the kernel under the cursor with another one, or take it "
+                "apart, and compare."
+            ),
+        ),
+        Declaration(
             "step.measure",
             "x t",
             lambda c: c.measurements.time_variants(),

@@ -4,6 +4,7 @@ hand, or from a stage again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: "
     "then this shows the marks as a diff."
+)
+
+NO_GENERATED_KERNEL = (
+    "There is no kernel here that Inductor generated: go to one, or to a line that it computes."
+)
+
+NOTHING_TO_FUSE = (
+    "Nothing can be asked of this kernel: it computes one operation, and no other generated kernel "
+    "accesses the same memory."
 )
 
 
@@ -201,8 +211,57 @@ class Variants:
             return list(without_what_was_set(reader, done))
         return []
 
+    @conversation("fuse or split", "choose what to fuse, or a kernel to take apart")
+    async def change_fusion(self) -> None:
+        """Ask what the kernel under the cursor shall be fused with, compile that, and show it
+        beside the kernels of before.
+        """
+        from fx_explorer.instruments.fusion.asked import GATE, changes_for, offered_fusions
+
+        waiting, explorer = self._stepping.at_rest(), self._services.explorer
+        reader = self._services.stepped_session
+        if waiting is None or reader is None:
+            return
+        place = explorer.cursor.place_or_selection
+        kernel = explorer.linked_selection.kernel_at(place) if place else None
+        if kernel is None or kernel.language == "extern":
+            self._services.notify(NO_GENERATED_KERNEL)
+            return
+        offers = offered_fusions(reader, kernel)
+        if not offers:
+            self._services.notify(NOTHING_TO_FUSE)
+            return
+        title = f"#{kernel.id} {kernel.name}"
+        choices = [Choice(offer.words, offer.detail, offer) for offer in offers]
+        chosen = await ask(self.app, Chooser(_only(title, waiting), matching(choices)))
+        if chosen is None:
+            return
+        command = Command(
+            "again",
+            gate=GATE,
+            compilation=chosen.asked.first.compilation,
+            direction=kernel.direction,
+            changes=Changes(fusions=changes_for(reader, chosen.asked)),
+        )
+        self._send_and_compare(command, f"compiling: {chosen.words}")
+
     def _compile_and_compare(self, without: Without) -> None:
         """Compile the variant, and show it beside the compilation from which it begins."""
+        start = without.start
+        command = Command(
+            "again",
+            gate=start.gate,
+            compilation=start.compilation,
+            changes=Changes(without.settings),
+        )
+        self._send_and_compare(command, f"compiling {without.words}", without.had)
+
+    def _send_and_compare(
+        self, command: Command, doing: str, left_had: Mapping[str, object] | None = None
+    ) -> None:
+        """Have a variant compiled, and show it beside the one that it begins from, which had other
+        values of the options in ``left_had``.
+        """
 
         async def compare() -> None:
             from fx_explorer.instruments.diff.screen import CompareScreen  # not for the first paint
@@ -212,27 +271,21 @@ class Variants:
                 rows = {row.name: row for row in reader.rows(Compilation)}
             else:
                 rows = {}
-            root = root_name(start.compilation)
+            root = root_name(command.compilation)
             new = [name for name in rows if name not in known and root_name(name) == root]
             if reader and new:
                 keymap = self._services.explorer.keymap
                 screen = CompareScreen(
-                    reader, rows[start.compilation], rows[new[-1]], keymap, left_had=without.had
+                    reader, rows[command.compilation], rows[new[-1]], keymap, left_had=left_had
                 )
                 await self.app.push_screen(screen)
 
-        start, reader = without.start, self._services.stepped_session
+        reader = self._services.stepped_session
         if reader:
             known = {row.name for row in reader.rows(Compilation)}
         else:
             known = set()
-        command = Command(
-            "again",
-            gate=start.gate,
-            compilation=start.compilation,
-            changes=Changes(without.settings),
-        )
-        self._stepping.send_then(command, f"compiling {without.words}", compare)
+        self._stepping.send_then(command, doing, compare)
 
     async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
         """Ask where to set out from."""

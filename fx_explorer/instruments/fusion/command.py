@@ -1,0 +1,200 @@
+"""This module is ``fx-explorer fusion X``: the pairs of kernels that Inductor kept apart, and what
+another choice would bring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from fx_explorer.analysis.measured_times import with_spread
+from fx_explorer.analysis.words import size
+from fx_explorer.argument_types import count
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from, check_program
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.terminal import print_fitted, width_for
+from fx_explorer.trials import forking_worker
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.fusion.asked import AskedFusion
+    from fx_explorer.instruments.fusion.trial import FusionTrial, Side
+    from fx_explorer.model import CaptureRequest
+    from fx_explorer.session import SessionReader
+
+EPILOG = """\
+Without an option it lists the pairs of kernels that access the same memory and were not fused, with
+Inductor's reason and the bytes that one kernel would save. With --together or --apart it captures
+the program once more, compiles the graph of these kernels a second time as asked, and lays both
+side by side. Limits that Inductor sets for speed do not hold for kernels that you want together; a
+fusion that would give wrong results is still refused, with the reason.
+
+A kernel is given by its name, the end of its name, or its number (#3).
+
+examples:
+  fx-explorer fusion model.py --gpu h100                what is apart, and why
+  fx-explorer fusion model.fxs --together '#3' '#5'     one kernel for both
+  fx-explorer fusion model.py --apart '#3' --time       each operation alone, measured on this \
+machine
+
+exit codes: 0 done as asked · 1 Inductor refused · 2 to 5 as for every command
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    what = parser.add_argument_group("what to do")
+    asked = what.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--together",
+        metavar="KERNEL",
+        nargs=2,
+        help="compute two kernels in one",
+    )
+    asked.add_argument(
+        "--apart",
+        metavar="KERNEL",
+        help="give each operation of a kernel a kernel of its own",
+    )
+    what.add_argument(
+        "--time", action="store_true", help="build both and time a call of each graph"
+    )
+    what.add_argument(
+        "--limit", metavar="N", type=count, default=50, help="at most this many pairs (50)"
+    )
+    what.add_argument(
+        "--format", choices=["text", "json"], default="text", help="text (default), or json"
+    )
+    add_capture_arguments(parser)
+
+
+@dataclass
+class _Read:
+    """What a trial needs of the session."""
+
+    asked: AskedFusion
+    request: CaptureRequest | None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the pairs, or try. Returns the exit code of the capture, or 1 if Inductor refused."""
+    if not arguments.together and not arguments.apart:
+        if arguments.time:
+            raise UsageError("--time is for --together and --apart: what is to be timed")
+        return answer_from(arguments, lambda reader: _print_pairs(reader, arguments)) or 0
+    reads: list[_Read] = []
+    code = answer_from(arguments, lambda reader: reads.append(_read(reader, arguments)))
+    if not reads:
+        return code or 1
+    return asyncio.run(_try(reads[0], arguments))
+
+
+def _print_pairs(reader: SessionReader, arguments: argparse.Namespace) -> None:
+    from fx_explorer.instruments.fusion.figures import unfused_pairs
+    from fx_explorer.instruments.fusion.report import pairs_of_report
+    from fx_explorer.report.one_section import section_as_text
+
+    if arguments.format == "json":
+        pairs = pairs_of_report(unfused_pairs(reader))
+        sys.stdout.write(json_text({"pairs": pairs[: arguments.limit], "count": len(pairs)}))
+    else:
+        width = width_for(sys.stdout)
+        sys.stdout.write(section_as_text(reader, "fusion", arguments.limit, width))
+
+
+def _read(reader: SessionReader, arguments: argparse.Namespace) -> _Read:
+    from fx_explorer.instruments.fusion.asked import asked_fusion
+
+    if arguments.together:
+        return _Read(asked_fusion(reader, "together", arguments.together), reader.request())
+    return _Read(asked_fusion(reader, "apart", [arguments.apart]), reader.request())
+
+
+async def _try(read: _Read, arguments: argparse.Namespace) -> int:
+    from fx_explorer.instruments.fusion.trial import try_fusion
+
+    if read.request is None:
+        raise UsageError(
+            "the session does not say how it was captured, so nothing can be tried; give its "
+            "target instead"
+        )
+    check_program(arguments)
+    worker = forking_worker(arguments.python, arguments.timeout)
+    trial = await try_fusion(read.request, read.asked, worker, measures=arguments.time)
+    if arguments.format == "json":
+        sys.stdout.write(json_text(trial_of_report(read.asked, trial)))
+    else:
+        for line in describe_trial(read.asked, trial):
+            print_fitted(printable(line))
+    return int(not trial.is_done)
+
+
+def trial_of_report(asked: AskedFusion, trial: FusionTrial) -> dict[str, object]:
+    """Return the trial as JSON; a time that was not measured is null."""
+    return {
+        "asked": asdict(asked),
+        "is_done": trial.is_done,
+        "refused": trial.refused,
+        "before": _side_of_report(trial.before),
+        "after": _side_of_report(trial.after),
+        "not_measured": trial.not_measured,
+        "outcome": trial.outcome.to_json(),
+        "took_s": trial.took_s,
+    }
+
+
+def _side_of_report(side: Side | None) -> dict[str, object] | None:
+    if side is None:
+        return None
+    return {
+        "kernels": list(side.kernels),
+        "moved_bytes": side.moved_bytes if side.moved_bytes >= 0 else None,
+        "call_seconds": None if math.isnan(side.call_s) else side.call_s,
+    }
+
+
+def describe_trial(asked: AskedFusion, trial: FusionTrial) -> list[str]:
+    """Return what came of a trial, the answer first."""
+    lines = [_answer(asked, trial)]
+    if trial.before is None or trial.after is None:
+        return lines
+    before, after = trial.before, trial.after
+    lines.append(f"kernels  {len(before.kernels)} → {len(after.kernels)}")
+    if before.moved_bytes >= 0 and after.moved_bytes >= 0:
+        lines.append(
+            f"reads and writes  {size(before.moved_bytes)} → {size(after.moved_bytes)} (estimated "
+            "by Inductor)"
+        )
+    if not math.isnan(before.call_s) and not math.isnan(after.call_s):
+        lines.append(
+            f"a call  {with_spread(before.call_s, before.spread_s)} → "
+            f"{with_spread(after.call_s, after.spread_s)}"
+        )
+    elif trial.not_measured:
+        lines.append(f"Not measured: {trial.not_measured}")
+    new = [name for name in after.kernels if name not in before.kernels]
+    if new:
+        lines.append(f"new  {', '.join(new[:8])}{' …' if len(new) > 8 else ''}")
+    return lines
+
+
+def _answer(asked: AskedFusion, trial: FusionTrial) -> str:
+    first, second = asked.first.name, asked.second.name
+    if asked.kind == "together":
+        what = f"{first} and {second} are one kernel"
+        failed = f"{first} and {second} stay two kernels"
+    else:
+        what = f"Each operation of {first} has a kernel of its own"
+        failed = f"{first} stays one kernel"
+    if trial.is_done:
+        return f"{what}."
+    if not trial.outcome.went_well and not trial.refused:
+        return f"{failed}: {trial.outcome.message}"
+    return f"{failed}. {trial.refused}"

@@ -18,7 +18,7 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.output.formats import json_text
+from fx_explorer.output.formats import json_text, text_of
 from fx_explorer.output.terminal import print_fitted, width_for
 from fx_explorer.trials import forking_worker
 
@@ -98,15 +98,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_pairs(reader: SessionReader, arguments: argparse.Namespace) -> None:
     from fx_explorer.instruments.fusion.figures import unfused_pairs
-    from fx_explorer.instruments.fusion.report import pairs_of_report
-    from fx_explorer.report.one_section import section_as_text
+    from fx_explorer.instruments.fusion.report import pairs_as_table, pairs_of_report
+    from fx_explorer.instruments.fusion.view import fusion_table
 
+    unfused = unfused_pairs(reader)
     if arguments.format == "json":
-        pairs = pairs_of_report(unfused_pairs(reader))
+        pairs = pairs_of_report(unfused)
         sys.stdout.write(json_text({"pairs": pairs[: arguments.limit], "count": len(pairs)}))
-    else:
-        width = width_for(sys.stdout)
-        sys.stdout.write(section_as_text(reader, "fusion", arguments.limit, width))
+        return
+    view = fusion_table(reader)
+    print_fitted(printable(view.answer or view.empty))
+    if unfused:
+        table = pairs_as_table(unfused, arguments.limit)
+        sys.stdout.write(text_of(["", table], width_for(sys.stdout)))
 
 
 def _read(reader: SessionReader, arguments: argparse.Namespace) -> _Read:

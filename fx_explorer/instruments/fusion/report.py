@@ -1,10 +1,44 @@
-"""This module makes the JSON of pairs of kernels that were not fused."""
+"""This module makes the JSON and the printed table of pairs of kernels that were not fused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fx_explorer.analysis.words import size
 from fx_explorer.instruments.fusion.figures import CallOfKernel, Unfused, distinct_pairs
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
+from fx_explorer.output.table import Column, Table
+
+_COLUMNS = (
+    Column("saves", is_number=True),
+    Column("time", is_number=True, priority=2),
+    Column("why apart"),
+    Column("first", narrowing="cut", least=20),
+    Column("second", narrowing="cut", least=20),
+    Column("your lines", narrowing="cut", least=12, priority=1),
+    Column("times", is_number=True, priority=3),
+)
+
+
+def pairs_as_table(pairs: Sequence[Unfused], limit: int) -> Table:
+    """Return the distinct pairs, at most ``limit``, with the numbers that ``--together`` takes."""
+    distinct = distinct_pairs(pairs)
+    rows = []
+    for pair, count in distinct[:limit]:
+        lines = [line for line in (_line(pair.first), _line(pair.second)) if line]
+        rows.append(
+            (
+                size(pair.pair.saved_bytes),
+                microseconds(pair.saved_s) if pair.saved_s else "",
+                pair.cause.kind,
+                f"#{pair.first.kernel.id} {pair.first.kernel.name}",
+                f"#{pair.second.kernel.id} {pair.second.kernel.name}",
+                " · ".join(dict.fromkeys(lines)),
+                f"{count:,}",
+            )
+        )
+    more = len(distinct) - len(rows)
+    return Table(_COLUMNS, rows, note=f"{more:,} more: --limit" if more else "")
 
 
 def pairs_of_report(pairs: Sequence[Unfused]) -> list[dict[str, object]]:

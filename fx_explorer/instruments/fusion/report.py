@@ -8,6 +8,7 @@ from fx_explorer.analysis.words import size
 from fx_explorer.instruments.fusion.figures import CallOfKernel, Unfused, distinct_pairs
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.output.table import Column, Table
+from fx_explorer.session.file_names import in_file
 
 _COLUMNS = (
     Column("saves", is_number=True),
@@ -25,7 +26,7 @@ def pairs_as_table(pairs: Sequence[Unfused], limit: int) -> Table:
     distinct = distinct_pairs(pairs)
     rows = []
     for pair, count in distinct[:limit]:
-        lines = [line for line in (_line(pair.first), _line(pair.second)) if line]
+        lines = [in_file(*call.line) for call in (pair.first, pair.second) if call.line]
         rows.append(
             (
                 size(pair.pair.saved_bytes),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.model import Graph, GuardCheck, Kernel, Node, SourceFile, Stack
+from fx_explorer.model import Graph, GuardCheck, Kernel, Node, SourceFile
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.records import Damage, records
 from fx_explorer.session import SessionReader, SessionWriter
@@ -25,6 +25,9 @@ from fx_explorer.torch_texts.printed_graph import (
 )
 
 LOGS = Path(__file__).parents[2] / "data" / "torch_trace"
+
+COLLECTIVES = LOGS.parent / "collectives"
+"""A program, and its log by torch 2.13 with INDUCTOR_PROVENANCE=1 and a fake process group."""
 
 
 def printed_graphs() -> Iterator[str]:
@@ -150,13 +153,13 @@ def test_collectives_of_a_log_have_the_users_lines(tmp_path: Path) -> None:
     """The graphs name a line of torch's; the stacks of the kernels name the program's. The second
     source is the program: each collective is in a line of its own.
     """
-    program = (LOGS / "collectives.py.txt").read_text().splitlines()
+    program = (COLLECTIVES / "two_of_each.py.txt").read_text().splitlines()
     first, in_place, gather, summed = (
         1 + next(at for at, line in enumerate(program) if text in line)
         for text in ('all_reduce(x, "sum"', "dist.all_reduce(x)", "all_gather_tensor", "x.sum(), ")
     )
     session = tmp_path / "s.fxs"
-    read_log(LOGS / "collectives.log.gz", session)
+    read_log(COLLECTIVES / "two_of_each.log.gz", session)
     with SessionReader(session) as reader:
         wanted = [f"collectives.py:{line}" for line in (first, in_place, gather, summed)]
         for stage, direction in (("dynamo", ""), ("forward", "forward"), ("post_grad", "forward")):
@@ -168,13 +171,8 @@ def test_collectives_of_a_log_have_the_users_lines(tmp_path: Path) -> None:
             # torch names another node above the call that waits for the second: it is not guessed
             assert places.pop("wait_tensor_6") == "_functional_collectives.py:179"
             assert list(dict.fromkeys(places.values())) == wanted[::-1][:2] + wanted[1::-1], stage
-        (copy,) = [node for node in reader.rows(Node, name="copy_") if node.graph == 1]
-        (stack,) = reader.by_ids(Stack, [copy.stack])
-        assert [(Path(frame.file).name, frame.function) for frame in stack.frames] == [
-            ("collectives.py", "forward"),
-            ("distributed_c10d.py", "all_reduce"),
-            ("_functional_collectives.py", "all_reduce_inplace"),
-        ] or copy.line == in_place
+        copies = reader.rows(Node, name="copy_")
+        assert {node.line for node in copies if node.target == "copy_"} == {in_place}
 
 
 def test_a_collective_that_was_not_lowered_keeps_the_line_that_the_graph_names(

@@ -39,6 +39,7 @@ GRAPH_TITLES: dict[str, str] = {
 ARTIFACT_TITLES: dict[str, str] = {
     "bytecode_original": "Bytecode as written",
     "bytecode_modified": "Bytecode after Dynamo",
+    "bytecode_python": "Bytecode after Dynamo, as Python",
     "guard_tree": "Guard tree",
     "ir_pre_fusion": "IR before fusion",
     "ir_post_fusion": "IR after fusion",

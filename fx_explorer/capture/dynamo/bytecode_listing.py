@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fx_explorer.capture.dynamo.bytecode_as_python import bytecode_as_python
 from fx_explorer.capture.dynamo.bytecode_gutter import gutter
 from fx_explorer.capture.dynamo.bytecode_instructions import (
     BytecodeInstruction,
@@ -117,6 +118,8 @@ def _add_modified(recording: Recording, original: types.CodeType, modified: type
         lines = ""
     known = _add_bytecode(recording, "bytecode_modified", modified, lines)
     recording.dynamo_bytecode.add(original, modified, known)
+    if recording.request.record_trace:
+        _add_python(recording, modified)
     if graph:
         link_calls(
             recording,
@@ -124,6 +127,16 @@ def _add_modified(recording: Recording, original: types.CodeType, modified: type
             [known.line_of[offset] for offset in call_offsets(modified)],
             graph,
         )
+
+
+def _add_python(recording: Recording, modified: types.CodeType) -> None:
+    names = recording.dynamo_bytecode.resume_names
+    rows = listing(modified, recording.compilation_name(), names)
+    text = bytecode_as_python(modified, "\n".join(row.text for row in rows), names)
+    title = f"modified bytecode of {modified.co_name} as Python"
+    recording.add_artifact(
+        "bytecode_python", "dynamo", without_uuid(text), title=title, language="python"
+    )
 
 
 def _add_bytecode(

@@ -85,6 +85,7 @@ class Compilation:
 ArtifactKind = Literal[
     "bytecode_original",
     "bytecode_modified",
+    "bytecode_python",
     "guard_tree",
     "ir_pre_fusion",
     "ir_post_fusion",

@@ -38,6 +38,9 @@ MAX_STEPS = 300_000
 instruction.
 """
 
+INSTRUCTION_HOOK = "update_block_stack"
+"""The method that Dynamo calls for each instruction."""
+
 BY_LINE = "Dynamo's trace, line by line"
 BY_INSTRUCTION = "Dynamo's trace, by instruction"
 
@@ -66,7 +69,7 @@ def _observe_instructions(
     stack: contextlib.ExitStack, recorder: _Recorder, translators: type
 ) -> None:
     try:
-        stack.enter_context(patched(translators, "update_block_stack", recorder.around_instruction))
+        stack.enter_context(patched(translators, INSTRUCTION_HOOK, recorder.around_instruction))
     except AttributeError as error:
         recorder.recording.unavailable(BY_INSTRUCTION, one_line(str(error)))
         return

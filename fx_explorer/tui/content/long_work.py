@@ -82,6 +82,7 @@ READS: dict[str, Reads] = {
     "roofline": Reads(
         model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}
     ),
+    "trace": Reads(model.TraceStep, "step", {model.TraceStep: 25, model.TracedCall: 25}),
     "passes": Reads(model.PassChange, "change", {model.PassChange: 20, model.GraphPass: 20}),
     "fusion": Reads(model.UnfusedPair, "pair", {model.UnfusedPair: 30, model.LineNode: 1.8}),
     "time": Reads(model.Span, "phase", {model.Span: 5}),

@@ -27,6 +27,7 @@ from fx_explorer.analysis.step_record import Move
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.trace.graph_so_far import graph_lines
+from fx_explorer.instruments.trace.opcodes import explain_instruction
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.commands import Keymap, by_id
@@ -275,6 +276,7 @@ def describe_step(attempt: TracedAttempt, at: int) -> str:
     parts = []
     if step.instruction:
         parts.append(step.instruction)
+        parts.append(explain_instruction(step.instruction))
     if step.kind == "call":
         call = attempt.calls.get(step.call)
         begins = "is inlined" if call and call.parent else "is traced, from its first line"
@@ -289,4 +291,4 @@ def describe_step(attempt: TracedAttempt, at: int) -> str:
             f"{counted(row.nodes, 'node')} and {counted(row.guards, 'guard')} of this attempt are "
             "discarded"
         )
-    return printable(" · ".join(parts))
+    return printable(" · ".join(filter(None, parts)))

@@ -10,6 +10,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ from torch import nn
 
 from fx_explorer import model
 from fx_explorer.analysis.dynamo_trace import TracedAttempt, frames_at, state_at
+from fx_explorer.capture.dynamo import symbolic_trace
 from fx_explorer.capture.dynamo.symbolic_values import in_users_names
+from fx_explorer.capture.torch_compat import private_names
+from fx_explorer.instruments.trace.view import describe_outcome, missing_hook, trace_table
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 
@@ -309,3 +313,44 @@ def test_what_was_rolled_back_is_told(runs: Runs) -> None:
         assert last.event == f"starts over: {row.reason}"
     if breaks:
         assert restarted
+
+
+def small(compile_it: Compile) -> None:
+    compile_it(repeat)(torch.ones(2), 3)
+
+
+def test_beyond_the_limit_steps_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(symbolic_trace, "MAX_STEPS", 5)
+    reader = record(tmp_path / "s.fxs", small, backend="eager", record_trace=True)
+    (row,) = reader.rows(model.TraceAttempt)
+    assert not failures(reader)
+    assert row.ended == "traced"
+    assert row.steps == reader.count(model.TraceStep) == 5
+    assert row.left_out > 20
+    assert "beyond the limit" in describe_outcome([row])
+    reader.close()
+
+
+def test_without_the_hook_of_instructions_there_are_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(symbolic_trace, "INSTRUCTION_HOOK", "no_such_hook")
+    reader = record(tmp_path / "s.fxs", small, backend="eager", record_trace=True)
+    (row,) = reader.rows(model.TraceAttempt)
+    assert not row.has_instructions
+    assert row.steps > 5
+    assert "no_such_hook" in missing_hook(reader)
+    reader.close()
+
+
+def test_without_the_other_hooks_the_view_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(private_names.MODULE_OF, "SubgraphTracer", "torch._dynamo.config")
+    reader = record(tmp_path / "s.fxs", small, backend="eager")
+    assert not reader.rows(model.TraceAttempt)
+    assert "SubgraphTracer" in trace_table(reader).empty
+    assert reader.rows(model.Graph, stage="dynamo")
+    reader.close()

@@ -1,0 +1,76 @@
+"""This module says in a few words what an instruction of Python's bytecode does (the module
+``dis`` of Python's documentation has all of them).
+"""
+
+from __future__ import annotations
+
+_WORDS: dict[str, str] = {
+    "RESUME": "the function begins, or continues",
+    "LOAD_FAST": "pushes the variable",
+    "LOAD_FAST_BORROW": "pushes the variable",
+    "LOAD_FAST_CHECK": "pushes the variable",
+    "LOAD_DEREF": "pushes the variable of an outer function",
+    "LOAD_CLOSURE": "pushes the cell of a variable that an inner function uses",
+    "LOAD_GLOBAL": "pushes the global, after a NULL where a call follows",
+    "LOAD_NAME": "pushes the name",
+    "LOAD_CONST": "pushes the constant",
+    "LOAD_ATTR": "replaces the top by its attribute",
+    "LOAD_METHOD": "replaces the top by its method, ready to be called",
+    "STORE_FAST": "takes the top into the variable",
+    "STORE_DEREF": "takes the top into the variable of an outer function",
+    "STORE_GLOBAL": "takes the top into the global",
+    "STORE_ATTR": "sets an attribute of the top to the value below it",
+    "STORE_SUBSCR": "sets an item",
+    "DELETE_FAST": "deletes the variable",
+    "BINARY_OP": "replaces the two on top by the result of an operator",
+    "BINARY_SUBSCR": "replaces a container and an index on top by the item",
+    "COMPARE_OP": "compares the two on top",
+    "IS_OP": "asks whether the two on top are the same object",
+    "CONTAINS_OP": "asks whether one is in the other",
+    "UNARY_NOT": "negates the top",
+    "UNARY_NEGATIVE": "negates the top",
+    "PRECALL": "prepares the call",
+    "KW_NAMES": "gives the names of the keyword arguments of the call",
+    "CALL": "calls a function with so many arguments from the top",
+    "CALL_KW": "calls a function with keyword arguments",
+    "CALL_FUNCTION_EX": "calls a function with *args or **kwargs",
+    "RETURN_VALUE": "returns the top",
+    "RETURN_CONST": "returns a constant",
+    "YIELD_VALUE": "yields the top; the generator waits",
+    "RETURN_GENERATOR": "returns a generator; nothing of its body has run",
+    "GET_ITER": "replaces the top by an iterator over it",
+    "FOR_ITER": "pushes the next item, or ends the loop",
+    "JUMP_BACKWARD": "goes back to the head of the loop",
+    "JUMP_FORWARD": "jumps",
+    "BUILD_TUPLE": "makes a tuple of values from the top",
+    "BUILD_LIST": "makes a list of values from the top",
+    "BUILD_MAP": "makes a dict of values from the top",
+    "BUILD_SLICE": "makes a slice of values from the top",
+    "LIST_APPEND": "appends the top to a list",
+    "LIST_EXTEND": "extends a list by the top",
+    "UNPACK_SEQUENCE": "replaces the top by its items",
+    "MAKE_FUNCTION": "makes a function of the code on top",
+    "POP_TOP": "drops the top",
+    "PUSH_NULL": "pushes NULL, which stands below a function that is called",
+    "COPY": "pushes a value from further down again",
+    "SWAP": "exchanges two values",
+    "NOP": "does nothing",
+    "BEFORE_WITH": "enters the context manager on top",
+    "WITH_EXCEPT_START": "leaves a with block by an exception",
+    "PUSH_EXC_INFO": "an except block begins",
+    "CHECK_EXC_MATCH": "asks whether the exception is of the class on top",
+    "POP_EXCEPT": "the exception is handled",
+    "RERAISE": "raises the exception again",
+    "RAISE_VARARGS": "raises an exception",
+    "COPY_FREE_VARS": "takes over variables of an outer function",
+    "MAKE_CELL": "makes a cell for a variable that an inner function uses",
+    "IMPORT_NAME": "imports a module",
+}
+
+
+def explain_instruction(instruction: str) -> str:
+    """Return what ``LOAD_FAST x`` does in words; empty for a rare one."""
+    opcode = instruction.partition(" ")[0]
+    if opcode.startswith(("POP_JUMP_", "JUMP_IF_")):
+        return "which way to go depends on the top"
+    return _WORDS.get(opcode, "")

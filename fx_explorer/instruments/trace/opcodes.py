@@ -22,7 +22,7 @@ _WORDS: dict[str, str] = {
     "STORE_ATTR": "sets an attribute of the top to the value below it",
     "STORE_SUBSCR": "sets an item",
     "DELETE_FAST": "deletes the variable",
-    "BINARY_OP": "replaces the two on top by the result of an operator",
+    "BINARY_OP": "replaces the two on top by an item",
     "BINARY_SUBSCR": "replaces a container and an index on top by the item",
     "COMPARE_OP": "compares the two on top",
     "IS_OP": "asks whether the two on top are the same object",
@@ -68,9 +68,19 @@ _WORDS: dict[str, str] = {
 }
 
 
+_OPERATORS = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
+"""The operators of ``BINARY_OP`` by its argument; those in place follow, in the same order
+(``_nb_ops`` of Python's module ``opcode``).
+"""
+
+
 def explain_instruction(instruction: str) -> str:
     """Return what ``LOAD_FAST x`` does in words; empty for a rare one."""
-    opcode = instruction.partition(" ")[0]
+    opcode, _, argument = instruction.partition(" ")
+    if opcode == "BINARY_OP" and argument.isdecimal() and int(argument) < 2 * len(_OPERATORS):
+        sign = _OPERATORS[int(argument) % len(_OPERATORS)]
+        in_place = "=" if int(argument) >= len(_OPERATORS) else ""
+        return f"replaces the two on top by the result of {sign}{in_place}"
     if opcode.startswith(("POP_JUMP_", "JUMP_IF_")):
         return "which way to go depends on the top"
     return _WORDS.get(opcode, "")

@@ -202,6 +202,8 @@ class TraceScreen(TellsUnreadable, Dialog[Place | None]):
 
 LINES_ONLY = "not recorded: --record-trace"
 MOST_GUARDS = 12
+MOST_FUNCTIONS = 3
+"""Maximum number of functions in the title; the list of calls has all of them."""
 
 
 def state_rows(reader: SessionReader, attempt: TracedAttempt, at: int) -> Iterator[Row]:
@@ -251,6 +253,8 @@ def describe_position(reader: SessionReader, attempt: TracedAttempt, at: int) ->
     """Return ``step 12 of 588 · [0/0] attempt 2 · forward › square``."""
     row, step = attempt.row, attempt.steps[at]
     names = [plain_function(call.function) for call, _ in frames_at(attempt, at)]
+    if len(names) > MOST_FUNCTIONS:
+        names[1:-1] = ["…"]
     chain = " › ".join(reversed(names))
     owner = compilation_name(reader, row.compilation)
     number = ""

@@ -201,6 +201,14 @@ ROWS: dict[str, Json] = {
         **KERNEL,
         "code_at": AT,
         "configurations": OBJECTS,
+        "why": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"about": TEXT, "sentence": TEXT, "may_change_it": TEXT},
+                "additionalProperties": False,
+            },
+        },
         "not_fused_with": {
             "type": "array",
             "items": {
@@ -243,6 +251,20 @@ ROWS: dict[str, Json] = {
         "kernels": described(TEXTS, "those for which that of autotuning was asked"),
         "key": TEXT,
         "saved_s": described(NUMBER, "of a hit: what it saved, as torch reckons"),
+    },
+    "why": {
+        "kernel": TEXT,
+        "direction": TEXT,
+        "line": AT,
+        "about": described(TEXT, "library call, layout, reduction, tiles, vectors or threads"),
+        "why": described(TEXT, "in a few words"),
+        "sentence": TEXT,
+        "may_change_it": TEXT,
+        "inductor_says": described(TEXT, "the condition in Inductor's source"),
+        "decided_in": described(TEXT, "function of torch, with its line"),
+        "numbers": {"type": "object"},
+        "texts": {"type": "object"},
+        "times": described(COUNT, "how often the same was decided"),
     },
     "fusion": {
         "first": described(TEXT, "the kernel that runs first"),

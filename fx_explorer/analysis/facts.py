@@ -17,7 +17,7 @@ Severity = Literal["good", "running", "changed", "notice", "problem"]
 View = Literal[
     "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time",
     "console", "regions", "sizes", "bench", "ledger", "step_memory", "backend", "support", "stages",
-    "flame", "roofline", "profile", "fusion",
+    "flame", "roofline", "profile", "fusion", "decisions",
     "side_effects", "trace", "values", "collectives",
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ IRREGULAR = {
     "recompile because": "recompiles because",
     "library": "libraries",
     "entry": "entries",
+    "copy": "copies",
     "pass": "passes",
     "remedy": "remedies",
     "fix": "fixes",

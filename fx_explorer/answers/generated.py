@@ -11,6 +11,8 @@ from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import document_name, graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.decisions.figures import explained_decisions
+from fx_explorer.instruments.decisions.report import decisions_of_report
 from fx_explorer.instruments.fusion.figures import Unfused, unfused_pairs
 from fx_explorer.instruments.fusion.report import pairs_of_report
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
@@ -172,6 +174,30 @@ def of_fusion(reader: SessionReader, name: str) -> Answer:
 def _is_of(pair: Unfused, wanted: str) -> bool:
     names = (pair.first.kernel.name, pair.second.kernel.name)
     return any(wanted in name.casefold() for name in names)
+
+
+def of_decisions(reader: SessionReader, name: str) -> Answer:
+    """Return what Inductor decided about kernels; with a name, about those with it in theirs."""
+    decisions = explained_decisions(reader)
+    text = section_of(reader, "decisions").answer
+    if name:
+        wanted = name.casefold()
+        of_name = [e for e in decisions if wanted in e.kernel.name.casefold()]
+        if decisions and not of_name:
+            raise UsageError(f"nothing was decided about {name!r}: ask why for all kernels")
+        decisions = of_name
+        text = " ".join(dict.fromkeys(e.reason.text for e in decisions))
+    else:
+        decisions = [e for e in decisions if not e.is_elsewhere]
+    rows = decisions_of_report(decisions)
+    return Answer(
+        text=text,
+        rows=rows,
+        known_from="Inductor's own checks, their answers and numbers, while it lowered the graph "
+        "and wrote the kernels; nothing was tried",
+        fields=("kernel", "line", "about", "why", "sentence", "may_change_it", "times"),
+        next=[f"kernel {rows[0]['kernel']}"] if rows else ["kernels"],
+    )
 
 
 def of_saved_tensors(reader: SessionReader) -> Answer:

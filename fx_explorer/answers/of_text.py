@@ -32,6 +32,7 @@ from fx_explorer.answers.naming import (
 )
 from fx_explorer.answers.others import of_documents
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.decisions.figures import decisions_of_kernel
 from fx_explorer.instruments.fusion.figures import pairs_of_kernel
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.overview.find import find
@@ -73,6 +74,7 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
         place = place_of_kernel(reader, kernel)
         row["code_at"] = place_text(reader, place)
         row["configurations"] = kernel_configs(reader, kernel, gpu)
+        row["why"] = _why(reader, kernel)
         row["not_fused_with"] = _not_fused_with(reader, kernel)
         row["launches"] = kernel_launches(reader, kernel)
         row["estimate"] = kernel_estimate(reader, kernel, gpu)
@@ -93,6 +95,18 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
         known_from="Inductor's scheduler and output code; seconds_are says where a time is from",
         next=[f"code {kernels[0].name}", *[f"line {at}" for at in first.get("lines", [])[:1]]],
     )
+
+
+def _why(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
+    """Return what Inductor decided about a kernel."""
+    return [
+        {
+            "about": explained.decision.kind,
+            "sentence": explained.reason.text,
+            "may_change_it": explained.reason.change,
+        }
+        for explained in decisions_of_kernel(reader, kernel.id)
+    ]
 
 
 def _not_fused_with(reader: SessionReader, kernel: model.Kernel) -> list[Json]:

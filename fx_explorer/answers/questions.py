@@ -46,6 +46,11 @@ QUESTIONS = (
     Question("kernels", "kernels and library calls: lines, operations, bytes, time"),
     Question("kernel", "one kernel: code, lines, configurations, registers, launches", "NAME"),
     Question("fusion", "kernels that were not fused: why, bytes and time it would save", "[NAME]"),
+    Question(
+        "why",
+        "why kernels are as they are: library calls, copies, splits, tiles, vectors, threads",
+        "[NAME]",
+    ),
     Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
     Question(
         "find", "nodes with their arguments, kernels, lines, breaks that have these words", "TEXT"
@@ -117,6 +122,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "find": of_text.of_search,
         "fusion": generated.of_fusion,
         "trace": of_trace.of_trace,
+        "why": generated.of_decisions,
     }
     if name in one_thing:
         return one_thing[name](reader, about)

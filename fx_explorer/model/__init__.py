@@ -87,6 +87,7 @@ from fx_explorer.model.rows.cut import (
     ReturnedStorage,
     SavedBetween,
 )
+from fx_explorer.model.rows.decisions import KernelDecision
 from fx_explorer.model.rows.fusion import UnfusedPair
 from fx_explorer.model.rows.graph import (
     AFTER_PASSES,
@@ -304,6 +305,7 @@ __all__ = [
     "Kernel",
     "KernelBuild",
     "KernelCall",
+    "KernelDecision",
     "KernelLanguage",
     "KernelLaunch",
     "KernelTime",

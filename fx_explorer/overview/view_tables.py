@@ -17,6 +17,7 @@ from fx_explorer.instruments.backends.view import backend_table, support_table
 from fx_explorer.instruments.bench.view import bench_table
 from fx_explorer.instruments.breaks.view import breaks_table
 from fx_explorer.instruments.compile_time.view import flame_table, time_table
+from fx_explorer.instruments.decisions.view import decisions_table
 from fx_explorer.instruments.fusion.view import fusion_table
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.kernels.roofline_view import roofline_table
@@ -145,6 +146,7 @@ TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "guards": guards_table,
     "kernels": kernels_table,
     "fusion": fusion_table,
+    "decisions": decisions_table,
     "memory": memory_table,
     "step_memory": step_memory_table,
     "modules": modules_table,

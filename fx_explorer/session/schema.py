@@ -59,6 +59,7 @@ TABLES: dict[type, str] = {
     model.LibraryWorkspace: "library_workspace",
     model.WithoutKernel: "without_kernel",
     model.UnfusedPair: "unfused_pair",
+    model.KernelDecision: "kernel_decision",
     model.GraphPass: "graph_pass",
     model.PassChange: "pass_change",
     model.Decomposed: "decomposed",
@@ -161,6 +162,8 @@ CREATE INDEX pass_change_node ON pass_change(node);
 CREATE INDEX pass_change_name ON pass_change(name);
 CREATE INDEX unfused_pair_first ON unfused_pair(first);
 CREATE INDEX unfused_pair_second ON unfused_pair(second);
+CREATE INDEX kernel_decision_call ON kernel_decision(call);
+CREATE INDEX kernel_decision_node ON kernel_decision(node);
 CREATE INDEX kernel_build_kernel ON kernel_build(kernel, position);
 CREATE INDEX kernel_launch_kernel ON kernel_launch(kernel);
 CREATE INDEX link_parent ON link(parent);

@@ -13,6 +13,7 @@ import torch
 
 from fx_explorer.capture.aot.saved_tensors import StoredOutput, stored_outputs
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
+from fx_explorer.capture.inductor.decisions import add, decisions_of
 from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes, unfused_nodes
 from fx_explorer.capture.inductor.kernel_rows import (
     GeneratedCall,
@@ -39,6 +40,7 @@ from fx_explorer.capture.inductor.kernel_text import (
     without_kernel,
 )
 from fx_explorer.capture.inductor.library_calls import library_call
+from fx_explorer.capture.inductor.loop_decisions import triton_decisions
 from fx_explorer.capture.own_kernels import (
     CopiedKernel,
     calling_nodes,
@@ -110,8 +112,11 @@ class LoweringInProgress:
         """Record the definition of a kernel. ``code`` is Inductor's own object for the kernel, None
         if there is none.
         """
-        self._defined[kernel] = list(node_schedule), line_nodes, source
+        scheduler_nodes = list(node_schedule)
+        self._defined[kernel] = scheduler_nodes, line_nodes, source
         self._bytes[kernel] = self._estimate(bytes_of_kernel, code)
+        for decision in triton_decisions(code, scheduler_nodes):
+            add(decision)
 
     def define_users_kernel(self, kernel: str, function: object) -> None:
         self._own[kernel] = function
@@ -264,6 +269,7 @@ class LoweringInProgress:
             error=self.error,
             problems=tuple(self.problems),
             unfused=self._unfused(),
+            decisions=decisions_of(self.lowering),
             outputs=outputs,
         )
 

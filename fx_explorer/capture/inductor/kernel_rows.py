@@ -15,6 +15,7 @@ import torch
 
 from fx_explorer.capture.aot.saved_tensors import StoredOutput
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice
+from fx_explorer.capture.inductor.decisions import Decision
 from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes
 from fx_explorer.capture.inductor.lines_by_node import LineNodes
 from fx_explorer.capture.own_kernels import CopiedLines
@@ -28,6 +29,7 @@ from fx_explorer.model import (
     Kernel,
     KernelBuild,
     KernelCall,
+    KernelDecision,
     LineNode,
     LineSource,
     UnfusedPair,
@@ -57,6 +59,7 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
             else:
                 rows.add_generated(kernel)
         rows.add_unfused(lowered.unfused)
+        rows.add_decisions(lowered.decisions)
         ids = graph.by_name
         absent = lowered.without_kernel.items()
         recording.writer.add_all(
@@ -126,10 +129,14 @@ class _KernelRows:
         self._position = 0
         self._writers: dict[str, int] = {}
         """Buffer → the first KernelCall that writes it."""
+        self._library_calls: dict[str, int] = {}
+        """Post-grad node → the first KernelCall of a library that computes it."""
 
     def add_library_call(self, kernel: GeneratedKernel, call: GeneratedCall) -> None:
         kernel_id = self._add_kernel(kernel, first_line=call.line, artifact=0)
         call_id = self._add_call(kernel_id, 0, call)
+        for node in call.nodes:
+            self._library_calls.setdefault(node, call_id)
         if call.alone and call.alone.device:
             self._recording.library_calls[call_id] = call.alone
         self._add_choices(kernel_id, kernel, [call_id])
@@ -179,6 +186,34 @@ class _KernelRows:
                     buffers=pair.buffers,
                     names=pair.names,
                     is_exact=pair.is_exact,
+                )
+            )
+
+    def add_decisions(self, decisions: Iterable[Decision]) -> None:
+        """Add the decisions about these calls, once all calls are there. What is about a call that
+        was never written (it was not used, or a template took its place) is left out.
+        """
+        ids = self._graph.by_name
+        for decision in decisions:
+            call = self._writer_of(decision.buffers)
+            if decision.kind == "library call":
+                call = self._library_calls.get(decision.node, 0)
+            is_of_call = decision.kind == "library call" or not decision.node
+            node = ids.get(decision.node, 0)
+            if (is_of_call and not call) or not (call or node):
+                continue
+            self._writer.add(
+                KernelDecision(
+                    id=0,
+                    node=node,
+                    call=call,
+                    kind=decision.kind,
+                    outcome=decision.outcome,
+                    check=decision.check,
+                    reason=decision.reason,
+                    about=ids.get(decision.about, 0),
+                    numbers=decision.numbers,
+                    texts=decision.texts,
                 )
             )
 
@@ -404,5 +439,7 @@ class LoweredKernels:
     """Facts that this recording could not determine, with the reasons."""
     unfused: tuple[UnfusedNodes, ...] = ()
     """Pairs of the scheduler's nodes that were not fused."""
+    decisions: tuple[Decision, ...] = ()
+    """Why kernels are as they are, in the order in which it was decided."""
     outputs: tuple[StoredOutput, ...] = ()
     """The outputs of the graph, in order; empty when code generation failed."""

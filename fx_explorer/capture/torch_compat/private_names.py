@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from torch._inductor.runtime.compile_tasks import (
         _set_triton_ptxas_path as _set_triton_ptxas_path,
     )
+    from torch._inductor.runtime.hints import DeviceProperties as DeviceProperties
     from torch._inductor.runtime.triton_compat import ASTSource as ASTSource
     from torch._inductor.scheduler import BaseScheduling as BaseScheduling
     from torch._inductor.scheduler import Scheduler as Scheduler
@@ -213,10 +214,12 @@ if TYPE_CHECKING:
     inductor_config: Any
     inductor_decomposition = torch._inductor.decomposition
     inductor_exc = torch._inductor.exc
+    inductor_graph = torch._inductor.graph
     inductor_ir = torch._inductor.ir
     inductor_lowering = torch._inductor.lowering
     inductor_patterns = torch._inductor.pattern_matcher
     inductor_scheduler = torch._inductor.scheduler
+    inductor_utils = torch._inductor.utils
     torch_logging = torch._logging._internal
     python_dispatch = torch.utils._python_dispatch
 
@@ -295,6 +298,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "torch._inductor.loop_body": ("InterpreterShim", "LightTracer"),
     "torch._inductor.output_code": ("CompiledFxGraph",),
     "torch._inductor.runtime.compile_tasks": ("_set_triton_ptxas_path",),
+    "torch._inductor.runtime.hints": ("DeviceProperties",),
     "torch._inductor.runtime.triton_compat": ("ASTSource",),
     "torch._inductor.scheduler": ("BaseScheduling", "Scheduler"),
     "torch._inductor.select_algorithm": ("extern_kernels",),
@@ -366,6 +370,7 @@ SUBMODULES = {
     "cudagraph_utils": "torch._inductor.cudagraph_utils",
     "inductor_decomposition": "torch._inductor.decomposition",
     "inductor_exc": "torch._inductor.exc",
+    "inductor_graph": "torch._inductor.graph",
     "inductor_ir": "torch._inductor.ir",
     "inductor_lowering": "torch._inductor.lowering",
     "output_code": "torch._inductor.output_code",
@@ -373,6 +378,7 @@ SUBMODULES = {
     "triton_helpers": "torch._inductor.runtime.triton_helpers",
     "triton_heuristics": "torch._inductor.runtime.triton_heuristics",
     "inductor_scheduler": "torch._inductor.scheduler",
+    "inductor_utils": "torch._inductor.utils",
     "select_algorithm": "torch._inductor.select_algorithm",
     "torch_logging": "torch._logging._internal",
     "python_dispatch": "torch.utils._python_dispatch",

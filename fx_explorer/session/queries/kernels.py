@@ -427,3 +427,13 @@ def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tup
         (json_list(nodes),),
     )
     return {node: (file, line) for node, file, line in rows}
+
+
+def kernels_called_on_line(reader: SessionReader, output_code: int, line: int) -> list[int]:
+    """Return the kernels and library calls that the wrapper calls on this line (from 1)."""
+    return reader.column(
+        "SELECT DISTINCT kernel.id FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id "
+        "WHERE kernel.output_code=? AND kernel_call.line=?",
+        output_code,
+        line,
+    )

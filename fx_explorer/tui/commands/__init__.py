@@ -198,6 +198,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("table.sort", "sort"),
         ("view.kernels", "kernels"),
     ),
+    "decisions": (("line.follow", "code"), ("table.filter", "filter"), ("view.kernels", "kernels")),
     "step_memory": (
         ("line.follow", "code"),
         ("picture.save", "SVG"),

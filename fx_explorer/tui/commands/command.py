@@ -149,6 +149,7 @@ SYNONYMS: Mapping[str, str] = {
     "view.collectives": "all_reduce all_gather communication distributed process group overlap",
     "view.passes": "pass pattern decomposition rewrite who made this node",
     "view.fusion": "fuse fusion unfused scheduler why apart",
+    "view.decisions": "why library call extern fallback copy layout transpose vectorized parallel",
     "view.ledger": "overhead slow call",
     "view.numerics": "accuracy wrong nan results differ",
     "view.backend": "custom backend",

@@ -156,6 +156,15 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         ),
     ),
     (
+        "decisions",
+        "v d",
+        "why so",
+        (
+            "Why kernels are as they are: library calls, copies for a memory layout, split "
+            "reductions, tiles, vectors, threads."
+        ),
+    ),
+    (
         "step_memory",
         "v m",
         "memory of a step",

@@ -47,6 +47,7 @@ from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graphs import callers_of_nested_graph
 from fx_explorer.session.queries.links import ancestors
 from fx_explorer.tui.content.destinations import Entry
+from fx_explorer.tui.content.inspect_decisions import why_entries
 from fx_explorer.tui.content.place_summary import line_summary, users_name
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
         )
 
         facts += kernel_entries(reader, place)
+    facts += why_entries(reader, place, node)
     facts += _link_entries(reader, explain(reader, place))
     if node:
         facts += _neighbours(reader, "takes", reader.producers(node.id))

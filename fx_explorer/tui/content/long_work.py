@@ -85,6 +85,9 @@ READS: dict[str, Reads] = {
     "trace": Reads(model.TraceStep, "step", {model.TraceStep: 25, model.TracedCall: 25}),
     "passes": Reads(model.PassChange, "change", {model.PassChange: 20, model.GraphPass: 20}),
     "fusion": Reads(model.UnfusedPair, "pair", {model.UnfusedPair: 30, model.LineNode: 1.8}),
+    "decisions": Reads(
+        model.KernelDecision, "decision", {model.KernelDecision: 40, model.LineNode: 1.8}
+    ),
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }
 """View → the rows that may make it large. Tables of other views have few rows, or read them by

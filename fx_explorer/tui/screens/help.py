@@ -264,6 +264,16 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "there are bytes alone.",
         "Moving",
     ),
+    "decisions": (
+        "A row for each thing that Inductor decided about a kernel: that an operation is a library "
+        "call, that a value is\n"
+        "copied or laid out for another, that a reduction is split, how blocks are tiled, whether "
+        "C++ loops are vectorized\n"
+        "and parallel. Below the list: the sentence, what may change it, and where it was decided. "
+        "Enter goes to the code.\n"
+        "i on a kernel or a node has the same.",
+        "Moving",
+    ),
     "backend": (
         "First the stages that the backend published, then how often what it made was "
         "called, then its last run.\n"

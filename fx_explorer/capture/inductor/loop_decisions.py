@@ -1,0 +1,398 @@
+"""This module records how Inductor loops over the elements of a kernel, and why: whether a
+reduction is split, the tiles of a Triton kernel, and whether the loops of a C++ kernel are
+vectorized and run in several threads.
+
+Whether a reduction is split is decided in ``Reduction.num_splits`` (torch/_inductor/ir.py), with
+``reduction_split_factor`` (torch/_inductor/choices.py). A Triton kernel holds what was decided
+about its tiles (torch/_inductor/codegen/simd.py). For C++ it is ``TilingSelect.select_tiling`` and
+``CppKernel.decide_parallel_depth`` (torch/_inductor/codegen/cpp.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.inductor.decisions import Decision, add, hint, node_here
+from fx_explorer.capture.inductor.kernel_text import buffers
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.private_names import (
+    DeviceProperties,
+    cpp_codegen,
+    inductor_config,
+    inductor_ir,
+)
+
+# Reductions on a GPU.
+
+
+class _Reductions(threading.local):
+    split: tuple[str, int] = ("", 0)
+    """The node of the last reduction that was split, and the number of elements of its first part:
+    Inductor asks about that part once more.
+    """
+
+
+_reductions = _Reductions()
+
+
+@contextlib.contextmanager
+def reduction_hook(recording: Recording) -> Iterator[None]:
+    """Note why reductions are split or not, for as long as the block lasts."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def num_splits(*args: Any, **kwargs: Any) -> Any:
+            answer = original(*args, **kwargs)
+            with recording.noting("why a reduction is split", "schedule"):
+                _add_reduction(answer, *args, **kwargs)
+            return answer
+
+        return num_splits
+
+    with patched(inductor_ir.Reduction, "num_splits", make):
+        yield
+
+
+def _add_reduction(
+    answer: tuple[Any, Any],
+    device: torch.device,
+    dst_dtype: object = None,
+    src_dtype: object = None,
+    inner_fn: object = None,
+    ranges: Iterable[Any] = (),
+    reduction_ranges: object = None,
+    reduction_type: str = "",
+    reduction_numel: Any = 1,
+    input_node: object = None,
+) -> None:
+    # C++ splits its loops among threads, which is decided when they are written.
+    if device.type == "cpu":
+        return
+    node = node_here()
+    outputs = 1
+    for size in ranges:
+        outputs *= hint(size)
+    elements = hint(reduction_numel)
+    if _reductions.split == (node, outputs):
+        return
+    order, splits = answer
+    splits = hint(splits) if not isinstance(splits, int) else splits
+    numbers = {"outputs": outputs, "elements": elements, "splits": splits}
+    processors = DeviceProperties.create(device).multi_processor_count
+    if processors:
+        numbers["processors"] = processors
+    outcome = "not split"
+    if splits > 1:
+        outcome = "split"
+        _reductions.split = node, outputs * splits
+    elif splits < 0:
+        outcome = "split as its input"
+    texts = {"reduction": str(reduction_type), "order": order.name}
+    texts["may_split"] = str(inductor_config.split_reductions)
+    add(Decision("reduction", outcome, node=node, numbers=numbers, texts=texts))
+
+
+# Triton kernels.
+
+
+def triton_decisions(kernel: Any, node_schedule: Iterable[Any]) -> Iterator[Decision]:
+    """Yield what was decided about the loops of a Triton kernel that was just written."""
+    features = getattr(kernel, "features", None)
+    tiling = getattr(kernel, "numels", None)
+    if features is None or not isinstance(tiling, dict):
+        return
+    written = frozenset(buffers(node_schedule))
+    sizes = {name.rstrip("_"): hint(size) for name, size in tiling.items()}
+    if features.is_reduction():
+        yield _loop_of_reduction(kernel, features, written)
+    parallel = {name: size for name, size in sizes.items() if not name.startswith("r")}
+    if len(parallel) > 1:
+        yield _tiles(kernel, features, parallel, written)
+
+
+def _loop_of_reduction(kernel: Any, features: Any, written: frozenset[str]) -> Decision:
+    outcome = "loop"
+    if kernel.cooperative_reduction:
+        outcome = "cooperative"
+    elif kernel.persistent_reduction:
+        outcome = "persistent"
+    numbers = {"outputs": hint(features.numel), "elements": hint(features.reduction_numel)}
+    texts = {
+        "order": features.get_reduction_hint().name,
+        "may_be_persistent": str(inductor_config.triton.persistent_reductions),
+    }
+    return Decision("reduction", outcome, buffers=written, numbers=numbers, texts=texts)
+
+
+_DIMENSIONS = {2: "two dimensions", 3: "three dimensions"}
+
+
+def _tiles(kernel: Any, features: Any, sizes: dict[str, int], written: frozenset[str]) -> Decision:
+    numbers = dict(sizes)
+    scores = getattr(kernel, "tiling_scores", None) or {}
+    for name, score in scores.items():
+        numbers[f"score_{name.rstrip('_')}"] = hint(score)
+    analysis = getattr(features, "coalesce_analysis", None)
+    if analysis is not None:
+        numbers["not_in_order"] = sum(hint(n) for n in analysis.uncoalesced_addrs.values())
+    outcome = _DIMENSIONS.get(len(sizes), "several dimensions")
+    return Decision("tiles", outcome, buffers=written, numbers=numbers)
+
+
+# C++ kernels.
+
+
+@dataclass
+class _Loops:
+    """What was decided about the loops of one C++ kernel."""
+
+    dtypes: list[str] = field(default_factory=list)
+    """Types in the loop that Inductor does not vectorize."""
+    factor: int = 0
+    indices: list[int] | None = None
+    """The loops that are vectorized; None where that was not asked."""
+    candidate: int | None = None
+    """The loop that could be."""
+    statistics: Any = None
+    size: int = -1
+    """Elements of the vectorized loop, and those of its tail."""
+    tail: int = -1
+    has_vector_tail: bool = False
+    depth: int = 0
+    threads: int = 0
+    work: int = -1
+    loops: int = 0
+    """Number of loops that could run in several threads."""
+
+
+_LOOPS = "fx_explorer_loops"
+"""Attribute of a CppKernelProxy."""
+
+
+class _Writing(threading.local):
+    loops: _Loops | None = None
+
+
+_writing = _Writing()
+
+
+@contextlib.contextmanager
+def cpp_loop_hook(recording: Recording) -> Iterator[None]:
+    """Note why C++ loops are vectorized and parallel or not, for as long as the block lasts."""
+
+    proxy, fused = cpp_codegen.CppKernelProxy, cpp_codegen.OuterLoopFusedKernel
+    select = cpp_codegen.TilingSelect
+    tiling = functools.partial(_tiling, recording)
+    depth = functools.partial(_depth, recording)
+    finalize = functools.partial(_finalize, recording)
+    with (
+        patched(proxy, "codegen_functions", functools.partial(_functions, recording)),
+        patched(cpp_codegen, "_get_dtype_from_loopbodies", _dtypes),
+        patched(select, "_select_tiling_indices", _indices),
+        patched(select, "select_tiling", tiling),
+        patched(cpp_codegen.CppKernel, "decide_parallel_depth", depth),
+        patched(fused, "decide_parallel_depth", depth),
+        patched(cpp_codegen.KernelGroup, "finalize_kernel", finalize),
+    ):
+        yield
+
+
+def _functions(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep what is decided while the loops of a kernel are written."""
+
+    @functools.wraps(original)
+    def codegen_functions(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        outer = _writing.loops
+        loops = _writing.loops = kernel.__dict__[_LOOPS] = _Loops()
+        try:
+            result = original(kernel, *args, **kwargs)
+        finally:
+            _writing.loops = outer
+        with recording.noting("the loops of a kernel", "schedule"):
+            _measure(loops, kernel)
+        return result
+
+    return codegen_functions
+
+
+def _measure(loops: _Loops, kernel: Any) -> None:
+    """Keep the sizes of the vectorized loop. Kernels that share an outer loop lose theirs later."""
+    if loops.indices:
+        loop = kernel.loop_nest.loops[loops.indices[0]]
+        loops.size, loops.tail = hint(loop.size), hint(loop.size - loop.tiled_size)
+        loops.has_vector_tail = isinstance(kernel.kernels[1], cpp_codegen.CppVecKernel)
+    elif loops.candidate is not None:
+        loops.size = hint(kernel.call_ranges[loops.candidate])
+
+
+def _dtypes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the types of a loop that are not vectorized."""
+
+    @functools.wraps(original)
+    def get_dtype_from_loopbodies(*args: Any, **kwargs: Any) -> Any:
+        dtypes = original(*args, **kwargs)
+        if _writing.loops is not None:
+            others = set(dtypes) - set(cpp_codegen.VECTORIZABLE_DTYPES)
+            _writing.loops.dtypes = sorted(str(dtype).removeprefix("torch.") for dtype in others)
+        return dtypes
+
+    return get_dtype_from_loopbodies
+
+
+def _indices(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the loop that could be vectorized."""
+
+    @functools.wraps(original)
+    def select_tiling_indices(
+        select: Any, functions: Any, sizes: Any, factor: int, *args: Any
+    ) -> Any:
+        indices = original(select, functions, sizes, factor, *args)
+        if _writing.loops is not None and indices:
+            _writing.loops.candidate = indices[0]
+            _writing.loops.factor = int(factor)
+        return indices
+
+    return select_tiling_indices
+
+
+def _tiling(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep which loops are vectorized."""
+
+    @functools.wraps(original)
+    def select_tiling(*args: Any, **kwargs: Any) -> Any:
+        answer = original(*args, **kwargs)
+        loops = _writing.loops
+        if loops is not None:
+            with recording.noting("whether a loop is vectorized", "schedule"):
+                factors, loops.indices, loops.statistics = answer
+                if factors:
+                    loops.factor = int(factors[0])
+        return answer
+
+    return select_tiling
+
+
+def _depth(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep how many loops run in several threads."""
+
+    @functools.wraps(original)
+    def decide_parallel_depth(kernel: Any, most: Any, threads: int) -> Any:
+        answer = original(kernel, most, threads)
+        with recording.noting("whether a loop is parallel", "schedule"):
+            loops: _Loops = kernel.__dict__.setdefault(_LOOPS, _Loops())
+            loops.depth, loops.threads = int(answer.parallel_depth), int(threads)
+            loops.loops = int(most.parallel_depth)
+            if kernel.call_ranges:
+                loops.work = hint(kernel.size_hint())
+        return answer
+
+    return decide_parallel_depth
+
+
+def _finalize(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what was decided about the loops of a kernel that was just written."""
+
+    @functools.wraps(original)
+    def finalize_kernel(group: Any, kernel: Any, nodes: Any) -> Any:
+        result = original(group, kernel, nodes)
+        with recording.noting("the loops of a kernel", "schedule"):
+            for decision in _cpp_decisions(kernel, nodes):
+                add(decision)
+        return result
+
+    return finalize_kernel
+
+
+def _cpp_decisions(kernel: Any, nodes: Iterable[Any]) -> Iterator[Decision]:
+    written = frozenset(buffers(nodes))
+    nest = kernel.loop_nest
+    outer = nest.kernel if nest is not None else None
+    inner = [part.get_kernel() for part in getattr(outer, "inner", ())]
+    for part in inner or [kernel]:
+        loops = part.__dict__.get(_LOOPS)
+        if loops is not None:
+            yield _vectors(part, loops, written)
+    whole = outer if inner else kernel
+    loops = vars(whole).get(_LOOPS)
+    if loops is not None and loops.threads:
+        if inner:
+            loops.work = max(part.__dict__[_LOOPS].work for part in inner)
+        yield _threads(loops, written)
+
+
+def _vectors(kernel: Any, loops: _Loops, written: frozenset[str]) -> Decision:
+    """Return whether a loop is vectorized, and what of it is not."""
+    texts: dict[str, str] = {}
+    numbers = {"lanes": loops.factor} if loops.factor else {}
+    if not kernel.picked_vec_isa:
+        return Decision("vectors", "no vector instructions", buffers=written)
+    if loops.indices is None:
+        return Decision("vectors", "no loop", buffers=written)
+    texts["instructions"] = str(kernel.picked_vec_isa)
+    operations = dict(loops.statistics.op_counter)
+    strided = dict(loops.statistics.non_contig_indexing_op_counter)
+    numbers["operations"] = sum(operations.values())
+    numbers["not_contiguous"] = sum(strided.values())
+    if not loops.indices:
+        outcome = _why_no_vectors(loops)
+        texts["dtypes"] = ", ".join(loops.dtypes)
+        if loops.candidate is not None:
+            numbers["loop"] = loops.size
+        return Decision("vectors", outcome, buffers=written, numbers=numbers, texts=texts)
+    numbers["loop"], numbers["tail"] = loops.size, loops.tail
+    texts["tail"] = "vector" if loops.has_vector_tail else "one by one"
+    alone = [name for name in operations if _is_computed_one_by_one(name)]
+    texts["one_by_one"] = ", ".join(alone)
+    outcome = "vectorized"
+    if alone:
+        outcome = "one by one"
+    elif len(loops.indices) > 1:
+        outcome = "vectorized in two dimensions"
+    elif numbers["tail"]:
+        outcome = "vectorized with a tail"
+    return Decision("vectors", outcome, buffers=written, numbers=numbers, texts=texts)
+
+
+def _why_no_vectors(loops: _Loops) -> str:
+    if loops.dtypes:
+        return "dtype"
+    statistics = loops.statistics
+    operations = sum(statistics.op_counter.values())
+    strided = sum(statistics.non_contig_indexing_op_counter.values())
+    if strided and strided >= statistics.OVERHEAD_RATIO_THRESHOLD * operations:
+        return "not contiguous"
+    return "short loop" if operations else "no loop"
+
+
+def _is_computed_one_by_one(operation: str) -> bool:
+    """Return whether C++ vectors have no such operation, so that a loop goes over the elements of
+    one (``CppVecOverrides._scalarize``).
+    """
+    function = getattr(cpp_codegen.CppVecOverrides, operation, None)
+    return "_scalarize" in getattr(function, "__qualname__", "")
+
+
+def _threads(loops: _Loops, written: frozenset[str]) -> Decision:
+    numbers = {
+        "threads": loops.threads,
+        "depth": loops.depth,
+        "elements": loops.work,
+        "least": int(inductor_config.cpp.min_chunk_size),
+    }
+    if loops.depth:
+        outcome = "parallel"
+    elif not loops.loops:
+        outcome = "no loop"
+    elif loops.threads == 1:
+        outcome = "one thread"
+    else:
+        outcome = "too small"
+    return Decision("threads", outcome, buffers=written, numbers=numbers)

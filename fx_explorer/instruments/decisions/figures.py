@@ -1,0 +1,168 @@
+"""This module finds what Inductor decided about a kernel or a node, with the user's lines and
+names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.input_names import InputNames
+from fx_explorer.analysis.lineage import in_use
+from fx_explorer.instruments.decisions.reasons import Named, Reason, is_worth_saying, reason_of
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.kernels import lines_of_nodes, nodes_of_calls
+from fx_explorer.session.reader import answered_once
+
+Line = tuple[str, int]
+"""File and line, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A decision about a kernel, in words."""
+
+    decision: model.KernelDecision
+    kernel: model.Kernel
+    """The kernel that is as it is because of it."""
+    reason: Reason
+    line: Line | None
+    """The user's line of the operation; None where it has none."""
+    is_elsewhere: bool = False
+    """Whether it is about the kernel that writes what this one, a library call, asks for."""
+    count: int = 1
+    """How often the same was decided: in repeated layers, for one."""
+
+
+@dataclass
+class _Calls:
+    """The calls of kernels, by what they are found by."""
+
+    kernels: dict[int, model.Kernel] = field(default_factory=dict)
+    """Call → its kernel."""
+    by_node: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Post-grad node → the calls that compute it."""
+    nodes: dict[int, list[int]] = field(default_factory=dict)
+    """Call → the nodes that it computes."""
+
+
+@answered_once
+def explained_decisions(reader: SessionReader) -> list[Explained]:
+    """Return the decisions about kernels in use, by kernel in the order of the code; those of
+    repeated layers once, with their number.
+    """
+    rows = [row for row in reader.rows(model.KernelDecision) if is_worth_saying(row)]
+    if not rows:
+        return []
+    calls = _calls(reader)
+    about = [node for row in rows for node in (row.node, row.about) if node]
+    nodes = {node.id: node for node in reader.by_ids(model.Node, set(about))}
+    names = _names(reader, nodes.values())
+    found: dict[tuple[object, ...], Explained] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
+    lines = _lines(reader, calls, rows)
+    for row in rows:
+        copies = calls.kernels.get(row.call)
+        named = Named(
+            node=_operator(nodes[row.node]) if row.node in nodes else "",
+            about=names.get(row.about, ""),
+            is_input=row.about in nodes and nodes[row.about].op == "placeholder",
+            kernel=copies.name if copies else "",
+        )
+        reason = reason_of(row, named)
+        for call in _calls_of(row, calls):
+            kernel = calls.kernels[call]
+            line = lines.get(row.node) or lines.get(-call)
+            key = kernel.id, row.kind, row.outcome, reason.text, line
+            is_elsewhere = row.kind == "layout" and call != row.call
+            found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere))
+            counts[key] += 1
+    explained = [replace(explained, count=counts[key]) for key, explained in found.items()]
+    explained.sort(key=lambda e: (e.kernel.compilation, e.kernel.id, e.decision.id))
+    return explained
+
+
+def decisions_of_kernel(reader: SessionReader, kernel: int) -> list[Explained]:
+    return [e for e in explained_decisions(reader) if e.kernel.id == kernel]
+
+
+def decisions_of_node(reader: SessionReader, node: int) -> list[Explained]:
+    """Return what was decided about a post-grad node: why it is a library call, who copies what it
+    reads.
+    """
+    return [e for e in explained_decisions(reader) if node in (e.decision.node, e.decision.about)]
+
+
+def _calls_of(row: model.KernelDecision, calls: _Calls) -> list[int]:
+    """Return the calls that a decision is about. A layout is about the kernel that writes the value
+    and about the library call that asks for it.
+    """
+    of_node = calls.by_node.get(row.node, [])
+    if row.kind == "layout":
+        asking = [call for call in of_node if calls.kernels[call].language == "extern"]
+        written = [row.call] if row.call in calls.kernels else []
+        return list(dict.fromkeys([*written, *asking]))
+    if row.call:
+        return [row.call] if row.call in calls.kernels else []
+    return [call for call in of_node if calls.kernels[call].language != "extern"]
+
+
+def _calls(reader: SessionReader) -> _Calls:
+    used = in_use(reader)
+    kernels = {row.id: row for row in reader.rows(model.Kernel)}
+    calls = _Calls()
+    of_kernel: dict[int, list[int]] = defaultdict(list)
+    for row in reader.rows(model.KernelCall):
+        if used is None or row.kernel in used.kernels:
+            calls.kernels[row.id] = kernels[row.kernel]
+            of_kernel[row.kernel].append(row.id)
+    for kernel, call, nodes in nodes_of_calls(reader):
+        for one in [call] if call else of_kernel[kernel]:
+            if one not in calls.kernels:
+                continue
+            calls.nodes.setdefault(one, []).extend(nodes)
+            for node in nodes:
+                calls.by_node[node].append(one)
+    return calls
+
+
+def _lines(
+    reader: SessionReader, calls: _Calls, rows: Iterable[model.KernelDecision]
+) -> dict[int, Line]:
+    """Return node → the user's line, and a negative call → the line of most of its nodes."""
+    wanted = {row.call for row in rows if row.call in calls.nodes}
+    nodes = {row.node for row in rows if row.node}
+    for call in wanted:
+        nodes.update(calls.nodes[call])
+    numbers = lines_of_nodes(reader, nodes)
+    paths = source_paths(reader)
+    lines = {node: (paths[file], line) for node, (file, line) in numbers.items() if file in paths}
+    of_calls = {}
+    for call in wanted:
+        most = Counter(lines[node] for node in calls.nodes[call] if node in lines).most_common(1)
+        if most:
+            of_calls[-call] = most[0][0]
+    return {**lines, **of_calls}
+
+
+def _names(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]:
+    """Return the user's names of inputs, and for other nodes the operation that makes them."""
+    names: dict[int, str] = {}
+    placeholders = []
+    for node in nodes:
+        names[node.id] = f"The result of {_operator(node)}"
+        if node.op == "placeholder":
+            placeholders.append(node)
+    for number, name in InputNames(reader).of(placeholders).items():
+        names[number] = name.name
+    return names
+
+
+def _operator(node: model.Node) -> str:
+    """Return ``aten.mm`` for ``aten.mm.default``."""
+    target = node.target.removeprefix("torch.ops.")
+    parts = target.split(".")
+    return ".".join(parts[:2]) if len(parts) > 2 else target

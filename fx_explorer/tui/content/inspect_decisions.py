@@ -1,0 +1,78 @@
+"""This module gives the inspector what Inductor decided about a kernel, a library call, or the
+kernels of a node or a line.
+"""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_kernel
+from fx_explorer.analysis.kernel_documents import kernel_of
+from fx_explorer.instruments.decisions.figures import (
+    Explained,
+    decisions_of_kernel,
+    explained_decisions,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernels_called_on_line
+from fx_explorer.session.queries.links import descendants
+from fx_explorer.tui.content.destinations import Entry
+from fx_explorer.tui.widgets.text_layout import wrapped
+
+ROW_CELLS = 56
+"""Width of an entry in the inspector at 80 columns, in cells."""
+
+MOST = 12
+"""Maximum number of decisions that are listed for a place."""
+
+MAY_CHANGE = "What may change it: "
+
+
+def why_entries(reader: SessionReader, place: Place, node: model.Node | None) -> list[Entry]:
+    """Return why the kernels of a place are as they are."""
+    decisions = _decisions(reader, place, node)
+    entries: list[Entry] = []
+    for explained in decisions[:MOST]:
+        entries += _entries(reader, explained)
+    if len(decisions) > MOST:
+        entries.append(Entry("", f"{len(decisions) - MOST} more: v d lists all"))
+    return entries
+
+
+def _decisions(reader: SessionReader, place: Place, node: model.Node | None) -> list[Explained]:
+    if not reader.has(model.KernelDecision):
+        return []
+    if node is not None:
+        return _of_node(reader, node)
+    if place.document.stage == "kernel":
+        kernel = kernel_of(reader, place.document)
+        return decisions_of_kernel(reader, kernel.id) if kernel else []
+    if place.document.stage == "output_code":
+        decisions = []
+        for number in kernels_called_on_line(reader, place.document.id, place.line + 1):
+            decisions += decisions_of_kernel(reader, number)
+        return decisions
+    return []
+
+
+def _of_node(reader: SessionReader, node: model.Node) -> list[Explained]:
+    """Return what was decided about the operations that a node became. The kernels that a node is
+    computed by with others say it themselves.
+    """
+    nodes = descendants(reader, [node.id])
+    seen: dict[int, Explained] = {}
+    for explained in explained_decisions(reader):
+        row = explained.decision
+        if row.node in nodes or row.about in nodes:
+            seen.setdefault(row.id, explained)
+    return list(seen.values())
+
+
+def _entries(reader: SessionReader, explained: Explained) -> list[Entry]:
+    reason = explained.reason
+    place = place_of_kernel(reader, explained.kernel)
+    first, *rest = wrapped(reason.text, ROW_CELLS)
+    entries = [Entry("why so", first, place, note=explained.decision.check)]
+    entries += [Entry("", row) for row in rest]
+    if reason.change:
+        entries += [Entry("", row) for row in wrapped(MAY_CHANGE + reason.change, ROW_CELLS)]
+    return entries

@@ -33,11 +33,26 @@ from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.session.ownership import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own_session
+from fx_explorer.session.ownership import (
+    COMPILES,
+    COMPILES_CPP,
+    DISASSEMBLES,
+    MEASURES,
+    RUNS,
+    is_own_session,
+)
 from fx_explorer.session.untrusted.given_program import SUFFIX
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
-__all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "check_program", "check_trust"]
+__all__ = [
+    "COMPILES",
+    "COMPILES_CPP",
+    "DISASSEMBLES",
+    "MEASURES",
+    "RUNS",
+    "check_program",
+    "check_trust",
+]
 
 
 def shown_name(arguments: argparse.Namespace, target: str = "") -> str:

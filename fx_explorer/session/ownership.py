@@ -145,6 +145,10 @@ COMPILES = (
     "what Inductor writes; no Python of it is run. But your Triton, LLVM and ptxas read it, and a "
     "fault of theirs could be used."
 )
+COMPILES_CPP = (
+    "This compiles a C++ kernel of it, with what it includes, and disassembles it; nothing of it "
+    "is run. But your compiler and objdump read it, and a fault of theirs could be used."
+)
 DISASSEMBLES = "This has nvdisasm read machine code of it, and a fault of nvdisasm could be used."
 MEASURES = (
     "This runs a kernel of it on your GPU. Its Triton source is read first, and compiled "

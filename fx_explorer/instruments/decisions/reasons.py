@@ -76,6 +76,11 @@ _AS_TRITON = (
     "inside a custom operator is not."
 )
 
+_FLEX = (
+    "torch.nn.attention.flex_attention is compiled to a Triton kernel, into which the change of "
+    "its scores is fused."
+)
+
 _BUILT_IN = ("aten.", "prims.", "mkldnn.", "mkl.", "onednn.", "quantized.", "_c10d_functional.")
 
 
@@ -90,7 +95,11 @@ def _library_call(decision: model.KernelDecision, named: Named) -> Words:
                 _AS_TRITON,
             )
         case "no lowering":
-            return f"Inductor has no lowering for {operator}: it calls PyTorch's own kernel.", ""
+            change = _FLEX if "scaled_dot_product" in operator else ""
+            return (
+                f"Inductor has no lowering for {operator}: it calls PyTorch's own kernel.",
+                change,
+            )
         case "unsupported type":
             dtype = texts.get("dtype", "this type")
             change = _AS_REAL if dtype.startswith("complex") else ""

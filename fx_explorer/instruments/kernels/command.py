@@ -24,6 +24,7 @@ from fx_explorer.command_line.build_first import (
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import (
     COMPILES,
+    COMPILES_CPP,
     DISASSEMBLES,
     MEASURES,
     add_target_argument,
@@ -48,6 +49,9 @@ from fx_explorer.session import SessionReader
 
 SOURCE = "triton"
 
+ASSEMBLY = "assembly"
+"""The instructions of a C++ kernel, which has no other level."""
+
 
 EPILOG = """\
 examples:
@@ -55,6 +59,7 @@ examples:
   fx-explorer kernel model.py gelu --gpu h100            one of them: its configurations, \
 registers, occupancy
   fx-explorer kernel model.py gelu --gpu h100 --level ptx
+  fx-explorer kernel model.fxs cpp_fused_gelu_0 --level assembly
   fx-explorer kernel model.py gelu --gpu h100 --passes   what Triton's compiler did to it
 """
 
@@ -72,8 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--level",
-        choices=[SOURCE, *LEVELS],
-        help="print this text (default: the table of configurations)",
+        choices=[SOURCE, *LEVELS, ASSEMBLY],
+        help="print this text (default: the table of configurations); assembly: of a C++ kernel, "
+        "with its lines",
     )
     shown.add_argument(
         "--passes",
@@ -126,6 +132,9 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
             )
             sys.stdout.write(text_of(lines, width_for(sys.stdout)))
         return
+    if arguments.level == ASSEMBLY:
+        sys.stdout.write(_assembly(reader, arguments))
+        return
     if was_launched(reader) and session_gpu(reader) is None:
         with ExitStack() as stack:
             sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments, reader.path))
@@ -139,6 +148,28 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
     check_trust(reader.path, arguments, COMPILES)
     with ExitStack() as stack:
         sys.stdout.write(_text(to_write(reader, stack), kernel, gpu, arguments))
+
+
+def _assembly(reader: SessionReader, arguments: argparse.Namespace) -> str:
+    """Return the instructions of a C++ kernel beside its lines."""
+    from fx_explorer.instruments.kernels.cpp_assembly import assembly_text
+
+    wanted = arguments.name.casefold()
+    kernels = [
+        row
+        for row in reader.rows(model.Kernel, language="cpp")
+        if row.artifact and wanted in row.name.casefold()
+    ]
+    exact = [row for row in kernels if row.name == arguments.name]
+    names = dict.fromkeys(row.name for row in exact or kernels)
+    if not arguments.name or len(names) != 1:
+        every = dict.fromkeys(row.name for row in reader.rows(model.Kernel, language="cpp"))
+        raise UsageError(
+            f"--level {ASSEMBLY} is for one C++ kernel; there are:\n  "
+            + ("\n  ".join(names or every) or "(none)")
+        )
+    check_trust(reader.path, arguments, COMPILES_CPP)
+    return run_to_end(assembly_text(reader, (exact or kernels)[0], arguments.python))
 
 
 def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:

@@ -32,7 +32,7 @@ def why_entries(reader: SessionReader, place: Place, node: model.Node | None) ->
     decisions = _decisions(reader, place, node)
     entries: list[Entry] = []
     for explained in decisions[:MOST]:
-        entries += _entries(reader, explained)
+        entries += _entries(reader, explained, place)
     if len(decisions) > MOST:
         entries.append(Entry("", f"{len(decisions) - MOST} more: v d lists all"))
     return entries
@@ -67,11 +67,13 @@ def _of_node(reader: SessionReader, node: model.Node) -> list[Explained]:
     return list(seen.values())
 
 
-def _entries(reader: SessionReader, explained: Explained) -> list[Entry]:
+def _entries(reader: SessionReader, explained: Explained, here: Place) -> list[Entry]:
     reason = explained.reason
-    place = place_of_kernel(reader, explained.kernel)
+    kernel = place_of_kernel(reader, explained.kernel)
+    is_here = kernel is not None and kernel.document == here.document
     first, *rest = wrapped(reason.text, ROW_CELLS)
-    entries = [Entry("why so", first, place, note=explained.decision.check)]
+    note = explained.decision.check
+    entries = [Entry("why so", first, None if is_here else kernel, note=note)]
     entries += [Entry("", row) for row in rest]
     if reason.change:
         entries += [Entry("", row) for row in wrapped(MAY_CHANGE + reason.change, ROW_CELLS)]

@@ -137,10 +137,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="one part by itself: overview, findings, breaks, guards, kernels, fusion, "
         "decisions, modules, memory, step_memory, stages, trace, passes, graphs, sizes, "
-        "side_effects, values, collectives, flame, ledger, bench, numerics, profile, roofline, regions, support, console "
-        "(json, text, markdown); flame, ledger or step_memory (chrome-trace); flame or ledger "
-        "(collapsed); those or roofline or bench (svg); or the name of a plug-in's view or section "
-        "(json, text, markdown)",
+        "side_effects, values, collectives, flame, ledger, bench, numerics, profile, roofline, "
+        "regions, support, console (json, text, markdown); flame, ledger or step_memory "
+        "(chrome-trace); flame or ledger (collapsed); those or roofline or bench (svg); or the "
+        "name of a plug-in's view or section (json, text, markdown)",
     )
     parser.add_argument(
         "--limit",

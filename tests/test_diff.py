@@ -123,7 +123,7 @@ def test_a_break_that_one_side_has_is_named_with_its_line(
     printed = capsys.readouterr().out
     line = 1 + PROGRAM.splitlines().index("        {between}")
     assert f"breaks at net.py:{line}" in printed
-    assert [words.split()[2:] for words in printed.splitlines() if words.startswith("graphs")] == [
+    assert [words.split()[2:] for words in printed.splitlines() if words.startswith("graphs ")] == [
         ["2", "≠", "+1", "(+100", "%)"]
     ]
 

@@ -8,18 +8,21 @@ import difflib
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from fx_explorer import model
+from fx_explorer.analysis.graph_alignment import NodePair, align_graphs, describe_alignment
 from fx_explorer.analysis.naming import SizeNames, has_symbols
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model.bounded_matching import MOST_STEPS, BoundedMatcher
 from fx_explorer.session import SessionReader
 
-Sign = Literal[" ", "-", "+", "~"]
-"""``" "`` the same, ``-`` only before, ``+`` only after, ``~`` changed."""
+Sign = Literal[" ", "-", "+", "~", "≈"]
+"""``" "`` the same, ``-`` only before, ``+`` only after, ``~`` changed, ``≈`` the same node of a
+graph with other sizes.
+"""
 
 ItemT = TypeVar("ItemT")
 
@@ -36,37 +39,29 @@ class DiffRows(list[DiffRow[ItemT]]):
 
     is_cut = False
     """Whether some rows that are shown as different may be the same (MOST_STEPS, MOST_LINES)."""
+    words = ""
+    """How two graphs differ; empty for texts."""
 
 
 def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> DiffRows[model.Node]:
-    """Compare two graphs by operations and their inputs: a node that was only renamed, and its
-    users, are the same.
-
-    ``~`` is a node that computes the same on another size, dtype or number, or that kept its name,
-    or its target, in the place of another.
+    """Compare two graphs, aligned by their structure: a node that was only renamed is the same, and
+    ``≈`` is one with other sizes and no other difference.
     """
-    old, new = _signatures(before), _signatures(after)
-    # What a large graph does often is no junk to be passed over, as difflib's heuristic has it.
-    matcher = BoundedMatcher(
-        [signature.what for signature in old],
-        [signature.what for signature in new],
-        autojunk=False,
-    )
-    whole = {}
-    for nodes, signatures in ((before, old), (after, new)):
-        for node, signature in zip(nodes, signatures, strict=True):
-            whole[id(node)] = signature.whole
-    rows = DiffRows(
-        _compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node)
-    )
-    rows.is_cut = matcher.is_cut
+    alignment = align_graphs(before, after)
+    rows = DiffRows(DiffRow(_sign(pair), pair.before, pair.after) for pair in alignment.pairs)
+    rows.is_cut = alignment.is_cut
+    rows.words = describe_alignment(alignment)
     return rows
 
 
-def _compared(row: DiffRow[model.Node], whole: Mapping[int, str]) -> DiffRow[model.Node]:
-    if row.sign != " " or whole[id(row.before)] == whole[id(row.after)]:
-        return row
-    return replace(row, sign="~")
+def _sign(pair: NodePair) -> Sign:
+    if pair.after is None:
+        return "-"
+    if pair.before is None:
+        return "+"
+    if pair.changes:
+        return "~"
+    return "≈" if pair.sizes else " "
 
 
 def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
@@ -109,44 +104,6 @@ CUT_IN_WORDS = (
 )
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
-
-
-_NUMBER = re.compile(r"(?<![\w.#])-?\d[\w.]*")
-
-
-class _Signature(NamedTuple):
-    what: str
-    """The operation of a node, without sizes and numbers: nodes that differ only in these are
-    paired.
-    """
-    whole: str
-
-
-def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
-    """Return each node as its target with arguments, which are written as their operations. Names
-    do not count, except those of inputs.
-    """
-    known: dict[str, str] = {}
-    signatures = []
-    for node in nodes:
-        is_input = node.op == "placeholder"
-        arguments = _NAME.sub(lambda match: known.get(match[0], match[0]), node.arguments)
-        called = node.name if is_input else node.target
-        does = f"{node.op} {called}"
-        what = f"{does}({_NUMBER.sub('N', arguments)})"
-        signatures.append(_Signature(what, f"{does}({arguments}) {node.shape} {node.dtype}"))
-        if is_input:
-            known[node.name] = node.name
-        else:
-            known[node.name] = f"h{hash(what):x}".replace("-", "_")
-    return signatures
-
-
-def _is_changed_node(before: model.Node, after: model.Node) -> bool:
-    return before.op == after.op and (before.name == after.name or before.target == after.target)
-
-
 def _is_changed_line(before: str, after: str) -> bool:
     return bool(before.strip()) and bool(after.strip())
 
@@ -181,9 +138,12 @@ def _rows(
 def describe_difference(
     rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node"
 ) -> str:
-    """Return ``3 nodes removed, 1 added`` or ``no difference``. For a comparison that was cut off,
+    """Return ``3 lines removed, 1 added`` or ``no difference``, for graphs also the names of the
+    nodes and the sizes (``describe_alignment``). For a comparison that was cut off,
     the text says so, and where.
     """
+    if isinstance(rows, DiffRows) and rows.words:
+        return f"{rows.words}; {CUT_IN_WORDS}" if rows.is_cut else rows.words
     parts: list[str] = []
     for sign, verb in (("-", "removed"), ("+", "added"), ("~", "changed")):
         count = sum(row.sign == sign for row in rows)

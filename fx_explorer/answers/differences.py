@@ -8,10 +8,13 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import text_diff
+from fx_explorer.analysis.graph_alignment import NO_DIFFERENCE
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
+from fx_explorer.instruments.diff.graph_pairs import graph_pairs
 from fx_explorer.instruments.diff.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs
+from fx_explorer.instruments.diff.paired_facts import paired_facts
 from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, figures_of_both
 from fx_explorer.overview.baseline import KINDS, Baseline, Figure, measure
 from fx_explorer.overview.checks import CheckFinding
@@ -36,7 +39,8 @@ def of_difference(before: SessionReader, after: SessionReader) -> Answer:
     rows += _source_lines(before, after)
     rows += _operators(before, after)
     rows += _parts(measure(before, Path()), measure(after, Path()))
-    rows += _options(before, after)
+    rows += _graphs(before, after)
+    rows += _facts(before, after)
     rows += _kernels(before, after)
     return Answer(
         text=_sentence(rows),
@@ -138,8 +142,8 @@ def _parts(before: Baseline, after: Baseline) -> Iterator[Json]:
     for kind in KINDS:
         old = before.figures.get(kind.name, Figure(0))
         new = after.figures.get(kind.name, Figure(0))
-        if kind.name in ("kernels", "moved_bytes"):
-            continue  # kernels are compared one by one
+        if kind.name in ("kernels", "moved_bytes", "guards"):
+            continue  # kernels and guards are compared one by one
         for side, here, there in (("before", old, new), ("after", new, old)):
             for part, count in _only_in(here, there).items():
                 yield {
@@ -164,22 +168,28 @@ def _only_in(here: Figure, there: Figure) -> Counter[CheckFinding]:
     return only
 
 
-def _options(before: SessionReader, after: SessionReader) -> Iterator[Json]:
-    old, new = _values(before), _values(after)
-    for name in sorted(old.keys() & new.keys()):
-        if old[name] != new[name]:
-            yield {"what": "option", "name": name, "before": old[name], "after": new[name]}
+def _graphs(before: SessionReader, after: SessionReader) -> Iterator[Json]:
+    """Yield the graphs that differ, aligned by their structure."""
+    for pair in graph_pairs(before, after):
+        if pair.difference != NO_DIFFERENCE:
+            yield {
+                "what": "graph",
+                "name": pair.title,
+                "compilation": pair.compilation,
+                "change": pair.difference,
+            }
 
 
-def _values(reader: SessionReader) -> dict[str, str]:
-    """Return name of an option → its values in force."""
-    from fx_explorer.instruments.options.explained_options import OTHERS, all_options
-
-    values = {}
-    for option in all_options(reader):
-        if option.group != OTHERS or option.in_force:
-            values[option.name] = ", ".join(dict.fromkeys(row.value for row in option.in_force))
-    return values
+def _facts(before: SessionReader, after: SessionReader) -> Iterator[Json]:
+    """Yield the options, passes, guards and missed fusions that differ."""
+    for fact in paired_facts(before, after):
+        yield {
+            "what": fact.kind,
+            "name": fact.name,
+            "before": fact.left or "",
+            "after": fact.right or "",
+            "times": fact.times if fact.times > 1 else None,
+        }
 
 
 def _kernels(before: SessionReader, after: SessionReader) -> Iterator[Json]:

@@ -11,7 +11,9 @@ from torch import nn
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import describe_difference, graph_diff
+from fx_explorer.instruments.diff.graph_pairs import graph_lines, graph_pairs
 from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs
+from fx_explorer.instruments.diff.paired_facts import paired_facts
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
@@ -34,16 +36,18 @@ def graph(batch: str, factor: str = "2") -> list[model.Node]:
 
 def test_nodes_of_another_size_are_changed_and_none_is_removed_or_added() -> None:
     rows = graph_diff(graph("4"), graph("6"))
-    assert [row.sign for row in rows] == ["~"] * 4
+    assert [row.sign for row in rows] == ["≈"] * 4
     assert all(row.before and row.after and row.before.name == row.after.name for row in rows)
-    assert describe_difference(rows) == "4 nodes changed"
+    assert describe_difference(rows) == "sizes: 4 → 6 in 4 nodes"
 
 
 def test_a_node_more_is_found_among_nodes_of_another_size() -> None:
     after = graph("6")
     after.insert(2, node("sin", "aten.sin.default", "x", ("6", "8")))
-    signs = [row.sign for row in graph_diff(graph("4"), after)]
-    assert (signs.count("+"), signs.count("-"), signs.count("~")) == (1, 0, 4)
+    rows = graph_diff(graph("4"), after)
+    signs = [row.sign for row in rows]
+    assert (signs.count("+"), signs.count("-"), signs.count("≈")) == (1, 0, 4)
+    assert describe_difference(rows) == "1 node added (sin); sizes: 4 → 6 in 4 nodes"
 
 
 def test_another_number_is_a_change_of_that_node_alone() -> None:
@@ -54,9 +58,7 @@ def test_a_renamed_graph_is_the_same() -> None:
     renamed = [
         replace(one, name=f"{one.name}_9", arguments=one.arguments) for one in graph("4")[:1]
     ]
-    assert [row.sign for row in graph_diff(graph("4")[:1], renamed)] == [
-        "~"
-    ]  # an input's name is what it is
+    assert [row.sign for row in graph_diff(graph("4")[:1], renamed)] == [" "]
 
 
 class Net(nn.Module):
@@ -107,3 +109,25 @@ def test_sums_over_versions_are_called_that_and_each_version_is_listed(
     assert second.left == "none"
     assert second.right not in ("none", "0")
     assert told["kernels, all versions"].right == str(both.count(model.Kernel))
+
+
+def test_graphs_of_another_batch_are_the_same_but_for_one_size(
+    four_and_eight: tuple[SessionReader, SessionReader],
+) -> None:
+    pairs = graph_pairs(*four_and_eight)
+    assert {pair.left.stage for pair in pairs if pair.left} >= {"dynamo", "forward", "post_grad"}
+    assert all(pair.is_same for pair in pairs)
+    heading, sizes = graph_lines(pairs)
+    assert heading == f"graphs, by their structure: {len(pairs)} graphs the same but for sizes"
+    assert sizes.startswith("  sizes: 4 → 8 in ")
+    nodes = sum(pair.left.node_count for pair in pairs if pair.left)
+    assert nodes == sum(len(pair.alignment.pairs) for pair in pairs if pair.alignment)
+
+
+def test_guards_of_another_batch_differ_in_the_size_alone(
+    four_and_eight: tuple[SessionReader, SessionReader],
+) -> None:
+    (fact,) = [fact for fact in paired_facts(*four_and_eight) if fact.kind == "guard"]
+    assert fact.words == "Net.forward L['x']: size=[4, 16] → size=[8, 16]"
+    assert not [fact for fact in paired_facts(*four_and_eight) if fact.kind in ("option", "pass")]
+    assert paired_facts(four_and_eight[0], four_and_eight[0]) == []

@@ -7,7 +7,7 @@ of kernels the estimated times and the resources of every configuration.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -22,6 +22,13 @@ from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.compile_time.cache_report import difference_sentences, key_pair
 from fx_explorer.instruments.compile_time.caches import key_pairs
+from fx_explorer.instruments.diff.graph_pairs import (
+    TOO_MANY,
+    GraphPair,
+    graph_lines,
+    graph_pairs,
+    has_too_many_nodes,
+)
 from fx_explorer.instruments.diff.kernel_pairs import (
     ARROW,
     IN_WORDS,
@@ -30,6 +37,7 @@ from fx_explorer.instruments.diff.kernel_pairs import (
     kernel_pairs,
     pair_counts,
 )
+from fx_explorer.instruments.diff.paired_facts import KINDS, PairedFact, paired_facts
 from fx_explorer.instruments.diff.two_sessions import (
     COMPILE_TIME,
     breaks_of_reader_alone,
@@ -53,6 +61,9 @@ def text_of_both(
     """
     yield from _figures(left, right, names, width)
     yield from _breaks(left, right, names)
+    yield ""
+    yield from _graphs(left, right)
+    yield from _facts(paired_facts(left, right))
     yield from _published(stage_pairs(left, right))
     yield from _caches(list(difference_sentences(left, right, names)))
     yield ""
@@ -92,6 +103,29 @@ def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -
         for graph_break in breaks_of_reader_alone(reader, other):
             place = in_file(graph_break.file, graph_break.line)
             yield f"only {name} breaks at {place}: {graph_break.description}"
+
+
+def _graphs(left: SessionReader, right: SessionReader) -> Iterator[str]:
+    """Yield how the graphs differ, aligned by their structure, with all sizes in one line."""
+    if has_too_many_nodes(left, right):
+        yield TOO_MANY
+    yield from graph_lines(graph_pairs(left, right))
+
+
+MOST_FACTS = 12
+"""Maximum number of guards, options, passes or missed fusions that the text lists."""
+
+
+def _facts(facts: Sequence[PairedFact]) -> Iterator[str]:
+    """Yield the guards, options, passes and missed fusions that differ."""
+    for kind, title in KINDS.items():
+        of_kind = [fact for fact in facts if fact.kind == kind]
+        if not of_kind:
+            continue
+        yield f"{title} that differ: {sum(fact.times for fact in of_kind):,}"
+        yield from (f"  {fact.words}" for fact in of_kind[:MOST_FACTS])
+        if len(of_kind) > MOST_FACTS:
+            yield f"  … {len(of_kind) - MOST_FACTS:,} more"
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:
@@ -198,6 +232,8 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
                 _break(graph_break) for graph_break in breaks_of_reader_alone(right, left)
             ],
         },
+        "graphs": None if has_too_many_nodes(left, right) else _graph_objects(left, right),
+        "facts": [_fact(fact) for fact in paired_facts(left, right)],
         "caches": [key_pair(pair) for pair in key_pairs(left, right)],
         "published": [_stage(pair) for pair in stage_pairs(left, right)],
         "kernels": [_pair(left, right, pair) for pair in kernel_pairs(left, right)],
@@ -210,6 +246,36 @@ def _figure(figure: Figure) -> Json:
         "left": figure.left,
         "right": figure.right,
         "difference": figure.change,
+    }
+
+
+def _graph_objects(left: SessionReader, right: SessionReader) -> list[Json]:
+    return [_graph(pair) for pair in graph_pairs(left, right)]
+
+
+def _graph(pair: GraphPair) -> Json:
+    shown = pair.left or pair.right
+    sizes = pair.alignment.sizes if pair.alignment else {}
+    return {
+        "compilation": pair.compilation,
+        "title": pair.title,
+        "stage": shown.stage if shown else None,
+        "direction": shown.direction if shown else None,
+        "left_nodes": pair.left.node_count if pair.left else None,
+        "right_nodes": pair.right.node_count if pair.right else None,
+        "same": pair.is_same,
+        "sizes": [{"left": old, "right": new, "nodes": n} for (old, new), n in sizes.items()],
+        "difference": pair.difference,
+    }
+
+
+def _fact(fact: PairedFact) -> Json:
+    return {
+        "kind": fact.kind,
+        "name": fact.name,
+        "left": fact.left,
+        "right": fact.right,
+        "times": fact.times,
     }
 
 

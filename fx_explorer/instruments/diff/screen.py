@@ -150,7 +150,7 @@ DIFF_COLUMNS = (
     ),  # as wide as the other column; as the last one it would not be cut
 )
 
-SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}
+SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning", "≈": "annotation"}
 """Sign → kind. A sign is given because colour alone must not carry meaning."""
 
 
@@ -260,7 +260,10 @@ class CompareScreen(DifferenceScreen):
             rows = pair_diff(self._reader, pair)
             self._difference.placeholder = "Nothing."
         self._difference.load(Rows(diff_rows(rows)))
-        self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
+        # Other sizes are one difference, which the title says, and no stop in each of their nodes.
+        signs = [row.sign for row in rows]
+        marks = [at for at, sign in enumerate(signs) if sign not in (" ", "≈")]
+        self._difference.show_marks(frozenset(marks))
         self._title.show(Content.styled(f"{pair.title}: {self._describe_pair(pair, rows)}", "bold"))
 
     def _describe_pair(

@@ -14,13 +14,23 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import DiffRow, Sign, describe_difference, text_diff
+from fx_explorer.analysis.diff import DiffRow, DiffRows, Sign, describe_difference, text_diff
 from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.graph_alignment import NO_DIFFERENCE
 from fx_explorer.analysis.measured_times import MINUS, Figure, Verdict, text_figure
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.words import counted, first_line, listed, seconds, size, tensor
+from fx_explorer.analysis.words import (
+    counted,
+    first_line,
+    format_node,
+    listed,
+    seconds,
+    size,
+    tensor,
+)
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
+from fx_explorer.instruments.diff.graph_pairs import GraphPair, graph_pairs, rows_of_pair
 from fx_explorer.instruments.diff.kernel_pairs import (
     IN_WORDS,
     Difference,
@@ -29,6 +39,7 @@ from fx_explorer.instruments.diff.kernel_pairs import (
     kernel_pairs,
     pair_counts,
 )
+from fx_explorer.instruments.diff.paired_facts import PairedFact, paired_facts
 from fx_explorer.instruments.diff.two_sessions import (
     COMPILE_TIME,
     KEPT,
@@ -378,12 +389,15 @@ _OF_CAPTURES: dict[Difference, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One difference since the last capture: a figure, a source file, or a pair of kernels."""
+    """One difference since the last capture: a figure, a source file, a guard, an option or a pass,
+    or a pair of graphs or kernels.
+    """
 
     aspect: Aspect
     figure: Figure
     source: ChangedSource | None = None
     pair: KernelPair | None = None
+    graph: GraphPair | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +407,8 @@ class Differences:
     rows: tuple[Row, ...]
     pairs: tuple[KernelPair, ...]
     """The kernels of both captures in pairs, including pairs without a difference."""
+    graphs: tuple[GraphPair, ...] = ()
+    """The graphs of both captures in pairs, including pairs without a difference."""
 
     def first_of(self, aspect: str) -> int:
         """Return the first row about this subject; else the first row."""
@@ -410,8 +426,43 @@ def differences(before: SessionReader, after: SessionReader, extent: Extent = "a
     rows = [_figure_row(figure) for figure in figures]
     rows += [_option_row(name, before, after) for name in changed_options(before, after)]
     rows += [source_row(source) for source in changed_sources(before, after)]
+    graphs = [pair for pair in graph_pairs(before, after) if extent == "all" or _is_of_dynamo(pair)]
+    rows += [_graph_row(pair) for pair in graphs if pair.difference != NO_DIFFERENCE]
+    facts = paired_facts(before, after)
+    rows += [_fact_row(fact) for fact in facts if extent == "all" or fact.kind in _EARLY]
     rows += [_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE]
-    return Differences(tuple(rows), tuple(pairs))
+    return Differences(tuple(rows), tuple(pairs), tuple(graphs))
+
+
+_EARLY = ("guard", "option")
+"""Kinds of facts that are final once Dynamo has finished."""
+
+
+def _is_of_dynamo(pair: GraphPair) -> bool:
+    graph = pair.left or pair.right
+    return graph is not None and graph.stage == "dynamo"
+
+
+def _graph_row(pair: GraphPair) -> Row:
+    figure = Figure(f"→ {_graph_name(pair)}", *_graph_sides(pair), pair.difference, "other")
+    return Row("graphs", figure, graph=pair)
+
+
+def _graph_name(pair: GraphPair) -> str:
+    return f"[{pair.compilation}] {pair.title}"
+
+
+def _graph_sides(pair: GraphPair) -> tuple[str, str]:
+    left, right = pair.left, pair.right
+    return (
+        counted(left.node_count, "node") if left else "none",
+        counted(right.node_count, "node") if right else "none",
+    )
+
+
+def _fact_row(fact: PairedFact) -> Row:
+    sides = fact.left or "none", fact.right or "none"
+    return Row("others", Figure(f"{fact.kind} {fact.name}", *sides, fact.words, "other"))
 
 
 def _figure_row(figure: Figure) -> Row:
@@ -448,6 +499,8 @@ def rows_behind(
     """Return, line by line, the list or text of both captures behind a figure."""
     if row.source:
         return text_diff(row.source.before.splitlines(), row.source.after.splitlines())
+    if row.graph:
+        return _in_text(rows_of_pair(before, after, row.graph))
     if row.pair:
         return code_diff(before, after, row.pair) or [_pair_row(row.pair)]
     if row.figure.what.startswith(" "):
@@ -456,6 +509,10 @@ def rows_behind(
         return _first_what_differs([_break_row(*pair) for pair in paired_breaks(before, after)])
     if row.aspect == "kernels":
         return _first_what_differs([_pair_row(pair) for pair in all_of_it.pairs])
+    if row.aspect == "graphs":
+        # The figure counts Dynamo's; those of later stages have rows of their own.
+        of_dynamo = filter(_is_of_dynamo, all_of_it.graphs)
+        return _first_what_differs([_pair_of_graphs(pair) for pair in of_dynamo])
     if row.aspect == "time":
         return _times(before, after)
     lists = _LISTS.get(row.aspect)
@@ -504,6 +561,33 @@ def _pair_row(pair: KernelPair) -> DiffRow[str]:
     return DiffRow(_SIGNS[pair.difference], _name(pair.left), _name(pair.right))
 
 
+def _pair_of_graphs(pair: GraphPair) -> DiffRow[str]:
+    left, right = _graph_sides(pair)
+    name = _graph_name(pair)
+    before = f"{name}: {left}" if pair.left else None
+    after = f"{name}: {right}" if pair.right else None
+    sign: Sign = " "
+    if before is None:
+        sign = "+"
+    elif after is None:
+        sign = "-"
+    elif pair.difference != NO_DIFFERENCE:
+        sign = "≈" if pair.is_same else "~"
+        after = f"{after} · {pair.difference}"
+    return DiffRow(sign, before, after)
+
+
+def _in_text(rows: DiffRows[model.Node]) -> DiffRows[str]:
+    """Return the rows of two graphs with each node as a line of code."""
+    texts = DiffRows(DiffRow(row.sign, _node(row.before), _node(row.after)) for row in rows)
+    texts.words, texts.is_cut = rows.words, rows.is_cut
+    return texts
+
+
+def _node(node: model.Node | None) -> str | None:
+    return format_node(node) if node else None
+
+
 def _name(use: KernelUse | None) -> str | None:
     return use.kernel.name if use else None
 
@@ -522,16 +606,6 @@ def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
 
 
 # lists of which the order does not matter
-
-
-def _graphs(reader: SessionReader) -> list[str]:
-    rows = {row.id: row for row in reader.rows(model.Compilation) if row.status != "restarted"}
-    texts = []
-    for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
-        if graph.compilation in rows:
-            function = plain_function(rows[graph.compilation].function)
-            texts.append(f"{function}: {counted(graph.call_count, 'operation')}")
-    return texts
 
 
 def _recompiles(reader: SessionReader) -> list[str]:
@@ -553,7 +627,7 @@ def _saved(reader: SessionReader) -> list[str]:
     return texts
 
 
-_LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "memory": _saved}
+_LISTS: dict[Aspect, Lists] = {"recompiles": _recompiles, "memory": _saved}
 
 
 def _by_text(

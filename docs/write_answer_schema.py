@@ -122,6 +122,12 @@ ROWS: dict[str, Json] = {
         "operations": described(COUNT, "calls in Dynamo's graph"),
         "guards": COUNT,
         "kernels": COUNT,
+        "calls": described(
+            COUNT, "how often the program called what was compiled; absent: unknown"
+        ),
+        "calls_that_failed": described(
+            TEXTS, "guards of earlier versions that a call failed, so that this was compiled"
+        ),
         "compile_s": described(NUMBER, "seconds"),
         "seconds": described(OBJECT, "stage → seconds"),
         "missing_stages": OBJECT,
@@ -160,6 +166,16 @@ ROWS: dict[str, Json] = {
         "used_by": described(TEXTS, "nodes of the same graph"),
         "stack": described(TEXTS, "the lines of the user's stack, outermost first"),
         "passes": described(TEXTS, "which operator it is a part of, what passes did with it"),
+        "value_facts": described(TEXTS, "what AOTAutograd knows of it as an input or output"),
+        "collective": described(TEXT, "of a collective or its wait: group, bytes, what runs"),
+        "region": described(
+            TEXT, "of a call of a nested region: how often it is reused, and why not"
+        ),
+        "meta": {
+            **OBJECT,
+            "additionalProperties": TEXT,
+            "description": "each key of node.meta; (…) where this answer has the value",
+        },
         "decomposition": {
             "type": "object",
             "properties": {
@@ -343,6 +359,37 @@ ROWS: dict[str, Json] = {
         "type": TEXT,
         "how": TEXT,
         "source": described(TEXT, "torch's expression for the object"),
+        "file": TEXT,
+        "line": COUNT,
+    },
+    "values": {
+        "value": described(TEXT, "input x, buffer norm.running_mean, output 1 of the graph"),
+        "how": described(TEXT, "in a few words"),
+        "of": described(TEXT, "the value that it is a view of, or overlaps"),
+        "sentence": TEXT,
+        "kind": described(TEXT, "torch's own word: OutputType, MutationType; or subclass"),
+        "copied_bytes": described(COUNT, "read and written after each call; -1: not known"),
+        "compilation": TEXT,
+        "function": TEXT,
+        "file": TEXT,
+        "line": COUNT,
+    },
+    "collectives": {
+        "compilation": TEXT,
+        "direction": TEXT,
+        "order": described(COUNT, "among the collectives of its graph, from 1"),
+        "operator": TEXT,
+        "node": described(TEXT, "of the graph after Inductor's passes, where there is one"),
+        "group": described(TEXT, "torch's name of the process group"),
+        "group_description": TEXT,
+        "group_size": described(COUNT, "number of ranks"),
+        "bytes": described(COUNT, "of the larger one of its input and result, on one rank"),
+        "waited_for_by": described(TEXT, "the node that waits for it"),
+        "meanwhile": described(TEXTS, "kernels, or operators, between its start and the wait"),
+        "meanwhile_from": described(TEXT, "generated code, or graph where there is none"),
+        "redistributes": described(TEXT, "placements of a DTensor before and after"),
+        "mesh": TEXT,
+        "sentence": TEXT,
         "file": TEXT,
         "line": COUNT,
     },

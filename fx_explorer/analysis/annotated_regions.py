@@ -1,27 +1,24 @@
 """This module follows regions marked by ``torch.fx.traceback.annotate`` through every stage down to
-the kernels, and counts how often each nested compile region
-(``torch.compiler.nested_compile_region``) is called and compiled. It finds the nodes of a region in
-one graph and at a place; segments, and the operators that fall back, are regions too.
+the kernels. It finds the nodes of a region in one graph and at a place; segments, and the operators
+that fall back, are regions too. Nested compile regions are for ``nested_regions.py``.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 
 from fx_explorer import model
 from fx_explorer.analysis import module_paths as modules
-from fx_explorer.analysis.documents import Document, Place, graph_document, node_at, places_of_nodes
-from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.lineage import in_use, origin_of, root_name
+from fx_explorer.analysis.documents import Document, Place, node_at, places_of_nodes
+from fx_explorer.analysis.lineage import origin_of, root_name
 from fx_explorer.analysis.selected_nodes import nodes_at
-from fx_explorer.analysis.words import annotation_text, counted
+from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names, origins_of_variants
-from fx_explorer.session.queries.graphs import calls_of_nested_graph
 from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.session.queries.regions import (
     ShownSupport,
@@ -282,70 +279,6 @@ def _kernels_by_region(reader: SessionReader) -> dict[_Pair, list[tuple[str, boo
             for pair in named_annotations(annotated[node]):
                 by_region.setdefault(pair, {})[kernels[kernel]] = None
     return {pair: list(of_region) for pair, of_region in by_region.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class RegionUse:
-    """The calls and compilations of one function that is a region, in one compilation."""
-
-    label: str
-    """The user's function, such as ``Block.forward``."""
-    first: model.Graph
-    """Dynamo's graph of the region; if it was traced for several kinds of input, the first."""
-    calls: int
-    """How many places in Dynamo's graphs call it."""
-    compiled: int
-    """Number of graphs that were compiled separately for it."""
-    inlined: int
-    """Number of calls that torch replaced by the region's operations, as it does for a graph with a
-    single call.
-    """
-
-
-def region_uses(reader: SessionReader) -> list[RegionUse]:
-    """Return the nested regions of the variants in use, in the order in which Dynamo met them."""
-    used = in_use(reader)
-    graphs: dict[tuple[int, str], list[model.Graph]] = {}
-    traced: dict[tuple[int, str], None] = {}
-    for graph in reader.rows(model.Graph):
-        if not graph.label or model.is_bucket_label(graph.label):
-            continue
-        if used is not None and graph.id not in used.graphs:
-            continue
-        region = (graph.compilation, graph.label)
-        graphs.setdefault(region, []).append(graph)
-        if graph.stage == "dynamo":
-            traced[region] = None
-    return [_use(reader, graphs[region]) for region in traced]
-
-
-def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
-    traced = [graph for graph in graphs if graph.stage == "dynamo"]
-    lowered = [
-        graph for graph in graphs if graph.stage == "post_grad" and graph.direction != "backward"
-    ]
-    calls = sum(calls_of_nested_graph(reader, graph) for graph in traced)
-    inlined = 0
-    if reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad"):
-        kept = sum(calls_of_nested_graph(reader, graph) for graph in lowered)
-        inlined = max(0, calls - kept)
-    return RegionUse(traced[0].label, traced[0], calls, len(lowered), inlined)
-
-
-def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how often each nested region is called and compiled."""
-    for use in region_uses(reader):
-        text = f"The nested region {use.label} is called {_times(use.calls)}"
-        if use.compiled:
-            text += f" and compiled {_times(use.compiled)}"
-        if use.inlined:
-            text += f"; torch put {counted(use.inlined, 'call')} into the graph around it"
-        place = Place(graph_document(use.first))
-        yield Fact("graphs", "good", f"{text}.", place=place, view="graphs")
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else counted(number, "time")
 
 
 # The nodes of a region.

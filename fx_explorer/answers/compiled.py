@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fx_explorer import model
+from fx_explorer.analysis.compiled_calls import calls_of_compilations, failed_guards_of
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming import function_of, plain_function
 from fx_explorer.analysis.whole_session import not_in_text
@@ -186,6 +187,8 @@ _STATES = {
 
 def of_compilations(reader: SessionReader) -> Answer:
     rows: list[Json] = []
+    calls = calls_of_compilations(reader)
+    failed = failed_guards_of(reader)
     for row in reader.rows(model.Compilation):
         times = stage_times(reader, row.id)
         graphs = reader.rows(model.Graph, compilation=row.id)
@@ -205,6 +208,8 @@ def of_compilations(reader: SessionReader) -> Answer:
                 "operations": sum(graph.call_count for graph in captured),
                 "guards": check_count(reader, row.id),
                 "kernels": reader.count(model.Kernel, compilation=row.id),
+                "calls": calls.get(row.id),
+                "calls_that_failed": failed.get(row.id, []),
                 "compile_s": round(times.total_s, 3),
                 "seconds": {
                     stage or "other": round(spent, 3) for stage, spent in times.by_stage.items()

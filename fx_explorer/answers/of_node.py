@@ -13,6 +13,11 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
+from fx_explorer.analysis.nested_regions import (
+    describe_region,
+    region_called_by,
+    why_traced_again,
+)
 from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node
 from fx_explorer.analysis.words import counted, listed, value_text
 from fx_explorer.answers.answer import Answer, Json, Pages
@@ -179,6 +184,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "passes": history_of_node(reader, node),
         "value_facts": [value.text for value in values_by_node(reader).get(node.id, ())],
         "collective": _collective(reader, node),
+        "region": _region(reader, node),
         "meta": _meta(reader, node),
         "decomposition": _decomposition(reader, node),
         "comes_from": links["from"],
@@ -195,6 +201,13 @@ def _collective(reader: SessionReader, node: model.Node) -> str:
         if node.id in (collective.node.id, wait.id if wait else 0):
             return describe_collective(collective)
     return ""
+
+
+def _region(reader: SessionReader, node: model.Node) -> str:
+    region = region_called_by(reader, node)
+    if region is None:
+        return ""
+    return f"{describe_region(region)} {why_traced_again(region)}".strip()
 
 
 def _meta(reader: SessionReader, node: model.Node) -> dict[str, str]:

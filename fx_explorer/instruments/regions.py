@@ -12,7 +12,13 @@ from fx_explorer.analysis.annotated_regions import (
     eager_nodes,
     regions,
 )
-from fx_explorer.analysis.documents import places_of_nodes
+from fx_explorer.analysis.documents import Place, graph_document, places_of_nodes
+from fx_explorer.analysis.nested_regions import (
+    NestedRegion,
+    describe_region,
+    nested_regions,
+    why_traced_again,
+)
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.colours import RegionColours, colours_of
@@ -49,11 +55,15 @@ def regions_table(reader: SessionReader) -> ViewTable:
     colours = colours_of(reader)
     why_empty = OF_A_LOG if is_log(reader) else HOW_TO_MARK
     return ViewTable(
-        shows="Parts of the program marked with annotate, in the order they first occur.",
+        shows="Parts of the program marked with annotate, in the order they first occur; then "
+        "nested compile regions.",
         notice=_notice(eager_nodes(reader)),
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
-        rows=[_row(reader, region, colours) for region in regions(reader)],
+        rows=[
+            *[_row(reader, region, colours) for region in regions(reader)],
+            *[_nested_row(region) for region in nested_regions(reader)],
+        ],
         empty=f"{why_empty} {ANNOTATE}",
     )
 
@@ -79,6 +89,20 @@ def _row(reader: SessionReader, region: Region, colours: RegionColours) -> Table
     return TableRow(
         cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values
     )
+
+
+def _nested_row(region: NestedRegion) -> TableRow:
+    """Return the row of a region of ``torch.compiler.nested_compile_region``."""
+    if region.compiled:
+        compiled = f"{region.compiled} × for {counted(region.calls, 'call')}"
+    else:
+        compiled = "with the whole"
+    traced = f"{region.first.stage} {region.first.node_count}"
+    if region.traced:
+        traced = f"traced {region.traced} ×, reused {region.reused} ×"
+    cells = (region.label, compiled, traced, "", "", "", "", "nested_compile_region")
+    text = "\n".join(filter(None, (describe_region(region), why_traced_again(region))))
+    return TableRow(cells, Place(graph_document(region.first)), lambda: Detail(text))
 
 
 def _nodes(region: Region) -> str:

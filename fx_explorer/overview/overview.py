@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.annotated_regions import nested_region_facts
 from fx_explorer.analysis.documents import Place, artifact_document
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.naming import plain_code
+from fx_explorer.analysis.nested_regions import nested_region_facts
 from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import (
     Totals,

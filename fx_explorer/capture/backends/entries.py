@@ -3,7 +3,7 @@ with the graph it was made from.
 
 What Inductor makes stays the object that it is, since torch continues to use it as such: its calls
 are counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While
-inspecting it does not run.
+inspecting it does not run: the calls of Dynamo's graph are counted, which runs in its place.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ def counted_entry(
             if direction and recording.request.build and hasattr(graph, "current_callable"):
                 entry = _entry(recording, module, backend, direction)
                 recording.published.count_inductors(graph, entry)
+            elif not direction and not recording.request.build and callable(made):
+                # While inspecting, Dynamo's graph runs in place of what Inductor made.
+                result = _counting(recording, made, module, backend, direction)
         elif callable(made) and not _is_counted(recording, direction):
             result = _counting(recording, _recompiled(made), module, backend, direction)
     return result

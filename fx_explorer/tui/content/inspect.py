@@ -25,6 +25,11 @@ from fx_explorer.analysis.kernel_documents import kernel_document, triton_place
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.nested_regions import (
+    describe_region,
+    region_called_by,
+    why_traced_again,
+)
 from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node
 from fx_explorer.analysis.selected_nodes import (
     lines_of_users_kernel,
@@ -182,6 +187,8 @@ def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry
             note="autograd's sequence number; a backward node has that of its forward",
         )
     yield from _nested_entries(reader, node)
+    if region := region_called_by(reader, node):
+        yield Entry("region", describe_region(region), note=why_traced_again(region))
 
 
 def _nested_entries(reader: SessionReader, node: model.Node) -> list[Entry]:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._inductor import compile_fx
 
-from fx_explorer.analysis.annotated_regions import region_uses
+from fx_explorer.analysis.nested_regions import nested_regions
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.kernels.counts import kernels_by_direction
 from fx_explorer.instruments.kernels.view import kernels_table
@@ -228,7 +228,7 @@ def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
     reader = step.reader
     *regions, (_, forward, _) = step.partitioned
     compiled, inlined = len(regions), 3 - _region_calls(forward)
-    (use,) = region_uses(reader)
+    (use,) = nested_regions(reader)
     assert (use.label, use.calls, use.compiled, use.inlined) == (
         "Block.forward",
         3,
@@ -238,8 +238,9 @@ def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
     (told,) = [fact.text for fact in overview(reader) if "nested region" in fact.text]
     times = "once" if compiled == 1 else f"{compiled} times"
     around = f"; torch put {inlined} call into the graph around it" if inlined else ""
-    assert (
-        told == f"The nested region Block.forward is called 3 times and compiled {times}{around}."
+    traced = ", traced 2 times, reused once" if use.traced else ""
+    assert told == (
+        f"The nested region Block.forward is called 3 times{traced} and compiled {times}{around}."
     )
     entries = [
         (entry.title, entry.detail, entry.depth)
@@ -286,7 +287,7 @@ def test_every_node_is_linked_to_the_line_it_came_from(
 @in_exhaustive_runs
 def test_two_regions_with_the_same_operations_are_told_apart(recorded: Record) -> None:
     reader = recorded(two_regions).reader
-    assert sorted((use.label, use.calls) for use in region_uses(reader)) == [
+    assert sorted((use.label, use.calls) for use in nested_regions(reader)) == [
         ("gate", 2),
         ("other", 2),
     ]

@@ -1,0 +1,36 @@
+"""This module says how often the program called what each compilation made, and which guard of an
+earlier version a call failed, so that it went to another one.
+"""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.lineage import root_name
+from fx_explorer.session import SessionReader, answered_once
+
+
+@answered_once
+def calls_of_compilations(reader: SessionReader) -> dict[int, int]:
+    """Return compilation → how often the program called its graph in the forward; compilations
+    whose calls were not counted are left out.
+    """
+    calls: dict[int, int] = {}
+    for entry in reader.rows(model.BackendEntry):
+        if entry.direction != "backward":
+            calls[entry.compilation] = max(calls.get(entry.compilation, 0), entry.calls)
+    return calls
+
+
+@answered_once
+def failed_guards_of(reader: SessionReader) -> dict[int, list[str]]:
+    """Return compilation → the guards of earlier versions of the function that a call failed, each
+    as ``0/0: guard``. Dynamo tells it of the call for which it compiled the function again; later
+    calls that come to this version fail those guards as well, or come to it first.
+    """
+    failed: dict[int, list[str]] = {}
+    for row in reader.rows(model.Recompile):
+        text = f"{root_name(row.of)}: {row.guard or row.reason}"
+        guards = failed.setdefault(row.compilation, [])
+        if text not in guards:
+            guards.append(text)
+    return failed

@@ -183,7 +183,12 @@ def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
     """
     owners = {row.id: row.backend for row in reader.rows(model.Compilation)}
     stages = published_stages(reader)
-    entries = reader.rows(model.BackendEntry)
+    # While inspecting, Dynamo's graph is called in place of what Inductor made.
+    entries = [
+        entry
+        for entry in reader.rows(model.BackendEntry)
+        if entry.direction or entry.backend != "inductor"
+    ]
     runs = last_runs(reader)
     compilations = [stage.stage.compilation for stage in stages]
     compilations += [entry.compilation for entry in entries]

@@ -28,7 +28,6 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.inspect import entries
 from tests.capture.recorded import Compile, failures, record
 
-
 NESTED = "nested_compile_region"
 """What the view of regions has as the key of a nested region."""
 

@@ -19,6 +19,7 @@ from torch.fx.passes.operator_support import create_op_support
 
 import fx_explorer
 from fx_explorer import publish, publish_run
+from fx_explorer.analysis.published import backend_summaries
 from fx_explorer.capture.recorder import recording
 from fx_explorer.instruments.backends.report import FORMATS
 from fx_explorer.instruments.backends.support import backend_support
@@ -352,9 +353,12 @@ class TestCalls:
                 (row.direction, row.calls, row.outputs) for row in reader.rows(BackendEntry)
             ] == [("", 5, 1)]
 
-    def test_inductor_is_left_alone(self, tmp_path: Path) -> None:
+    def test_inductor_is_no_backend_of_ones_own(self, tmp_path: Path) -> None:
+        """While inspecting, the calls of Dynamo's graph are counted in place of its own."""
         with recorded(tmp_path / "a.fxs", "inductor") as reader:  # type: ignore[arg-type]
-            assert reader.rows(BackendEntry) == []
+            rows = reader.rows(BackendEntry)
+            assert [(row.direction, row.calls, row.outputs) for row in rows] == [("", 1, 1)]
+            assert backend_summaries(reader) == []
 
     def test_another_number_of_outputs_is_told(self, tmp_path: Path) -> None:
         def backend(gm: torch.fx.GraphModule, _: Any) -> Any:

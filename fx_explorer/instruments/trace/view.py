@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, lines_of, place_of_path, place_of_source
+from fx_explorer.analysis.documents import Document, Place, lines_of, place_of_path, place_of_source
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed
@@ -105,6 +106,25 @@ def _answer(traced: Sequence[TracedCompilation]) -> str:
     return f"{text}."
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A source file, read once for all rows that name a line of it."""
+
+    path: str
+    document: Document | None
+    """None where its text is not in the session."""
+    lines: list[str]
+
+    def place(self, line: int) -> Place | None:
+        return Place(self.document, max(0, line - 1)) if self.document else None
+
+    def code(self, line: int) -> str:
+        return self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
+
+
+_NO_FILE = _File("", None, [])
+
+
 class _Lines:
     """The rows of the table, and their places in the tree."""
 
@@ -115,6 +135,7 @@ class _Lines:
         self._keys: list[str] = []
         self._names: list[str] = []
         self._version = ""
+        self._files: dict[int, _File] = {0: _NO_FILE}
 
     def tree(self) -> Tree | None:
         if not self.rows:
@@ -151,14 +172,14 @@ class _Lines:
         if isinstance(row, TracedFunction):
             name = plain_function(row.function)
             what = describe_call(row)
-            file, line = row.file, row.first_line
+            file, line = self._file(row.file), row.first_line
         else:
-            name = f"{row.line}  {self._code(function.file, row.line)}"
+            file, line = self._file(function.file), row.line
+            name = f"{line}  {file.code(line)}"
             what = describe_line(row)
-            file, line = function.file, row.line
         cells = (name, what, _number(row.nodes), _number(row.guards))
-        place = place_of_source(self._reader, file, line) if file else None
-        self._add(depth, name, cells, self._where(file, line), place, _detail(row))
+        where = in_file(file.path, line) if file.path else ""
+        self._add(depth, name, cells, where, file.place(line), _detail(row))
 
     def _add_rest(self, compilation: model.Compilation) -> None:
         """Add what runs in eager mode where the graph ends, and how the function continues."""
@@ -174,17 +195,15 @@ class _Lines:
             place = place_of_path(self._reader, compilation.file, resumed.line)
             self._add(1, name, (name, what, "", ""), "", place, resumed.name)
 
-    def _code(self, file: int, line: int) -> str:
-        place = place_of_source(self._reader, file, line)
-        if place is None:
-            return ""
-        lines = lines_of(self._reader, place.document)
-        return lines[place.line].strip() if place.line < len(lines) else ""
-
-    def _where(self, file: int, line: int) -> str:
-        if not file:
-            return ""
-        return in_file(self._reader.get(model.SourceFile, file).path, line)
+    def _file(self, number: int) -> _File:
+        known = self._files.get(number)
+        if known is None:
+            row = self._reader.get(model.SourceFile, number)
+            place = place_of_source(self._reader, number, 1)
+            document = place.document if place else None
+            lines = lines_of(self._reader, document) if document else []
+            known = self._files[number] = _File(row.path, document, lines)
+        return known
 
     def _add(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch._dynamo.variables
     import torch._dynamo.variables.base
     import torch._dynamo.variables.dicts
+    import torch._dynamo.variables.invoke_subgraph
     import torch._functorch.aot_autograd
     import torch._guards
     import torch._inductor
@@ -206,6 +207,7 @@ if TYPE_CHECKING:
     dynamo_variables = torch._dynamo.variables
     variables_base = torch._dynamo.variables.base
     variables_dicts = torch._dynamo.variables.dicts
+    invoke_subgraph = torch._dynamo.variables.invoke_subgraph
     functorch_aot_autograd = torch._functorch.aot_autograd
     functorch_config: Any
     torch_guards = torch._guards

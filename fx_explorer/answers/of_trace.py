@@ -53,8 +53,10 @@ def _sentence(name: str, rows: list[Json]) -> str:
     lines = [row for row in rows if row["what"] == "line"]
     if not rows:
         return f"Dynamo did not come to {name}."
-    if not lines:
+    if not lines and all(row["is_discarded"] for row in rows):
         return f"Dynamo came to {name} only in attempts that it discarded."
+    if not lines:
+        return f"At {name} Dynamo only entered a function: no call, no node and no guard."
     nodes = sum(row["nodes"] for row in lines)
     guards = sum(row["guards"] for row in lines)
     inlined = dict.fromkeys(function for row in lines for function in row["inlined"])

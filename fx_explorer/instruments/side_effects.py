@@ -28,6 +28,8 @@ NONE = (
     "What a graph does to a tensor in place is an operation of the graph."
 )
 
+NOTHING_COMPILED = "Nothing was compiled, so no compiled code changes anything."
+
 NOT_IN_LOG = (
     "A log does not list what Dynamo does after a graph, but for the text “Side effects” where "
     "torch wrote one."
@@ -80,9 +82,15 @@ def side_effects_table(reader: SessionReader) -> ViewTable:
         origin="Dynamo's own record of side effects, when it wrote the code around the graph",
         columns=COLUMNS,
         rows=[_row(reader, effect, compilation) for effect, compilation in effects],
-        empty=NOT_IN_LOG if is_log(reader) else NONE,
+        empty=_why_empty(reader),
         answer=_answer(effects),
     )
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if is_log(reader):
+        return NOT_IN_LOG
+    return NONE if reader.rows(model.Compilation) else NOTHING_COMPILED
 
 
 def _answer(effects: list[tuple[model.SideEffect, model.Compilation]]) -> str:

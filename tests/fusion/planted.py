@@ -1,4 +1,4 @@
-"""Twelve functions whose kernels Inductor does not fuse, each for another reason. As a script it
+"""Thirteen functions whose kernels Inductor does not fuse, each for another reason. As a script it
 compiles all of them and has Inductor log what it fuses.
 """
 
@@ -65,6 +65,11 @@ def batch_norm(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.batch_norm(x, None, None, training=True).relu()
 
 
+def unrolled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    soft = torch.softmax(x[:4], 1)
+    return soft.sum(0), soft
+
+
 def cases() -> list[tuple[object, ...]]:
     x = torch.linspace(-1, 1, 256 * 128).reshape(256, 128)
     index = torch.arange(255, -1, -1)
@@ -81,6 +86,7 @@ def cases() -> list[tuple[object, ...]]:
         (normalized_twice, x),
         (many, *(torch.full((64, 64), float(i)) for i in range(70))),
         (batch_norm, x.reshape(8, 16, 16, 16)),
+        (unrolled, x),
     ]
 
 

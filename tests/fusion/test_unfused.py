@@ -42,8 +42,10 @@ def pairs_of(reader: SessionReader, function: str) -> list[Unfused]:
     [
         # The second kernel reads x again, and another function of it along the other dimension.
         ("transposed", "other order", X_BYTES),
-        # 255 of 256 rows; exp itself is a result, and must be written all the same.
-        ("shifted", "other order", 255 * 128 * 4),
+        # Two reads of 255 rows are all 256 rows; exp itself is a result, and is written all the same.
+        ("shifted", "other order", X_BYTES),
+        # The sum over four rows is unrolled, to a read of each.
+        ("unrolled", "other order", 4 * 128 * 4),
         ("other_sizes", "other order", 32 * 128 * 4),
         ("whole_first", "one between", X_BYTES),
         ("whole_first", "split reduction", 2 * 4 * 4),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.symbolic_shapes import CallMethodKey, DivideByKey
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_node
@@ -271,6 +272,30 @@ def test_no_text_is_made_by_the_programs_code() -> None:
     assert meta_text({"scheme": "int8", "bits": 8}) == "{'scheme': 'int8', 'bits': 8}"
     assert meta_text(torch.ops.aten.mul.Tensor) == "aten.mul.Tensor"
     assert meta_text(list(range(100))) == "[0, 1, 2, 3, 4, 5, …]"
+
+
+def test_a_record_of_torchs_without_dict_is_written_out() -> None:
+    """``unbacked_bindings`` holds such keys: where an operation's result has a size of its own."""
+    keys = (CallMethodKey("item"), DivideByKey(4))
+    assert not any(hasattr(key, "__dict__") for key in keys)
+    assert meta_text(keys) == "(CallMethodKey(name='item'), DivideByKey(divisor=4))"
+
+
+def sized_by_content(x: torch.Tensor) -> torch.Tensor:
+    return torch.nonzero(x) * 2
+
+
+def test_meta_of_a_size_that_only_the_content_gives_is_recorded(tmp_path: Path) -> None:
+    def program(compile_it: Compile) -> None:
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            compile_it(sized_by_content)(torch.ones(3))
+
+    with record(tmp_path / "s.fxs", program, backend="aot_eager") as reader:
+        assert not failures(reader)
+        (graph,) = reader.rows(model.Graph, stage="dynamo")
+        node = next(node for node in reader.nodes(graph) if node.name == "nonzero")
+        held = {entry.key: entry.text for entry in meta_of_node(reader, node)}
+    assert "CallMethodKey(name='size')" in held["unbacked_bindings"]
 
 
 def test_meta_of_a_compile_has_what_torch_put_there(session: SessionReader) -> None:

@@ -246,12 +246,22 @@ class _Access:
 
 
 def _bytes_by_buffer(dependencies: Iterable[Any], renames: dict[str, str]) -> dict[str, int]:
-    sizes: dict[str, int] = defaultdict(int)
+    """Return the bytes that are accessed of each buffer. A loop that Inductor unrolled accesses
+    several parts of it: they are added up, to at most the whole buffer, as Inductor does for the
+    bytes of a kernel.
+    """
+    parts: dict[str, list[Any]] = defaultdict(list)
     for dependency in dependencies:
         if type(dependency).__name__ != _ORDERS_ONLY:
-            name = renames.get(dependency.name, dependency.name)
-            sizes[name] = max(sizes[name], V.graph.get_dep_size_hint(dependency))
-    return dict(sizes)
+            parts[renames.get(dependency.name, dependency.name)].append(dependency)
+    sizes = {}
+    for name, accesses in parts.items():
+        size = sum(V.graph.get_dep_size_hint(access) for access in accesses)
+        if len(accesses) > 1:
+            whole = inductor_scheduler.StarDep(accesses[0].name)
+            size = min(size, V.graph.get_dep_size_hint(whole) or size)
+        sizes[name] = size
+    return sizes
 
 
 def _pairs_of_library_calls(scheduler: Any, accesses: list[_Access]) -> dict[tuple[int, int], None]:

@@ -121,7 +121,8 @@ def _text_of_parts(value: Any, depth: int) -> str:
     if dataclasses.is_dataclass(kind) and _is_torchs(kind):
         fields = []
         for part in dataclasses.fields(kind):
-            text = meta_text(vars(value).get(part.name), depth + 1)
+            # Not vars(): some of torch's records have __slots__, and no __dict__.
+            text = meta_text(getattr(value, part.name, None), depth + 1)
             fields.append(f"{part.name}={text}")
         return f"{kind.__name__}({_some(fields)})"
     return kind.__name__

@@ -199,6 +199,4 @@ def _answer(asked: AskedFusion, trial: FusionTrial) -> str:
         failed = f"{first} stays one kernel"
     if trial.is_done:
         return f"{what}."
-    if not trial.outcome.went_well and not trial.refused:
-        return f"{failed}: {trial.outcome.message}"
     return f"{failed}. {trial.refused}"

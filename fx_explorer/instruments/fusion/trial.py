@@ -74,6 +74,8 @@ async def try_fusion(
         again, worker, partial(_compare, conversation), attend=conversation.attend
     )
     is_done, refused, before, after = result.found
+    if before is None and not result.outcome.went_well and result.outcome.message:
+        refused = f"The program could not be captured again: {result.outcome.message}"
     return FusionTrial(
         result.outcome,
         is_done,
@@ -171,18 +173,32 @@ def _compare(
     original = rows.get(asked.first.compilation)
     variants = [row for row in rows.values() if row.variant_of]
     if original is None or not variants:
-        return False, "nothing was compiled a second time", None, None
+        return False, "Nothing was compiled a second time.", None, None
     variant = variants[-1]
+    refused = why_not_as_asked(reader, original, variant, asked, conversation.changes)
     if variant.status != "ok":
-        return False, f"compiling it again failed: {variant.error}", None, None
+        return False, refused, None, None
     direction = asked.first.direction
     before = _side(reader, original, direction)
     after = _side(reader, variant, direction)
-    if asked.kind == "apart":
-        is_done = len(after.kernels) > len(before.kernels)
-        return is_done, "" if is_done else _NOTHING_APART, before, after
-    refused = _why_still_apart(reader, variant, conversation.changes)
     return not refused, refused, before, after
+
+
+def why_not_as_asked(
+    reader: SessionReader,
+    original: model.Compilation,
+    variant: model.Compilation,
+    asked: AskedFusion,
+    changes: Sequence[FusionChange],
+) -> str:
+    """Return why the code of the variant is not as was asked; empty where it is."""
+    if variant.status != "ok":
+        return f"Compiling it again failed: {variant.error}"
+    if asked.kind == "together":
+        return _why_still_apart(reader, variant, changes)
+    direction = asked.first.direction
+    before, after = _side(reader, original, direction), _side(reader, variant, direction)
+    return "" if len(after.kernels) > len(before.kernels) else _NOTHING_APART
 
 
 _NOTHING_APART = (

@@ -4,7 +4,7 @@ hand, or from a stage again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fx_explorer.analysis.other_variants import VariantStart
     from fx_explorer.instruments.options.explained_options import SetByHand, Without
     from fx_explorer.instruments.options.trial import OptionTrial
+    from fx_explorer.session import SessionReader
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: "
@@ -216,7 +217,9 @@ class Variants:
         """Ask what the kernel under the cursor shall be fused with, compile that, and show it
         beside the kernels of before.
         """
+        # not for the first paint
         from fx_explorer.instruments.fusion.asked import GATE, changes_for, offered_fusions
+        from fx_explorer.instruments.fusion.trial import why_not_as_asked
 
         waiting, explorer = self._stepping.at_rest(), self._services.explorer
         reader = self._services.stepped_session
@@ -236,14 +239,23 @@ class Variants:
         chosen = await ask(self.app, Chooser(_only(title, waiting), matching(choices)))
         if chosen is None:
             return
+        asked, changes = chosen.asked, changes_for(reader, chosen.asked)
         command = Command(
             "again",
             gate=GATE,
-            compilation=chosen.asked.first.compilation,
+            compilation=asked.first.compilation,
             direction=kernel.direction,
-            changes=Changes(fusions=changes_for(reader, chosen.asked)),
+            changes=Changes(fusions=changes),
         )
-        self._send_and_compare(command, f"compiling: {chosen.words}")
+
+        def say_refused(reader: SessionReader, original: Compilation, variant: Compilation) -> None:
+            refused = why_not_as_asked(reader, original, variant, asked, changes)
+            if refused:
+                self._services.notify(
+                    refused, title="Inductor did not do it", severity="warning", timeout=20
+                )
+
+        self._send_and_compare(command, f"compiling: {chosen.words}", say_more=say_refused)
 
     def _compile_and_compare(self, without: Without) -> None:
         """Compile the variant, and show it beside the compilation from which it begins."""
@@ -257,10 +269,14 @@ class Variants:
         self._send_and_compare(command, f"compiling {without.words}", without.had)
 
     def _send_and_compare(
-        self, command: Command, doing: str, left_had: Mapping[str, object] | None = None
+        self,
+        command: Command,
+        doing: str,
+        left_had: Mapping[str, object] | None = None,
+        say_more: Callable[[SessionReader, Compilation, Compilation], None] | None = None,
     ) -> None:
         """Have a variant compiled, and show it beside the one that it begins from, which had other
-        values of the options in ``left_had``.
+        values of the options in ``left_had``. Then ``say_more`` is called with both.
         """
 
         async def compare() -> None:
@@ -275,10 +291,11 @@ class Variants:
             new = [name for name in rows if name not in known and root_name(name) == root]
             if reader and new:
                 keymap = self._services.explorer.keymap
-                screen = CompareScreen(
-                    reader, rows[command.compilation], rows[new[-1]], keymap, left_had=left_had
-                )
+                original, variant = rows[command.compilation], rows[new[-1]]
+                screen = CompareScreen(reader, original, variant, keymap, left_had=left_had)
                 await self.app.push_screen(screen)
+                if say_more:
+                    say_more(reader, original, variant)
 
         reader = self._services.stepped_session
         if reader:

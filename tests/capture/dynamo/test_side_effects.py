@@ -17,6 +17,7 @@ from torch import nn
 from fx_explorer import model
 from fx_explorer.instruments.side_effects import (
     NONE,
+    NOTHING_COMPILED,
     changed_name,
     side_effect_json,
     side_effects_table,
@@ -141,4 +142,10 @@ def test_a_function_without_side_effects(tmp_path: Path) -> None:
     table = side_effects_table(reader)
     assert not table.rows
     assert table.empty == NONE
+    reader.close()
+
+
+def test_a_program_that_compiles_nothing(tmp_path: Path) -> None:
+    reader = record(tmp_path / "s.fxs", lambda compile_it: None)
+    assert side_effects_table(reader).empty == NOTHING_COMPILED
     reader.close()

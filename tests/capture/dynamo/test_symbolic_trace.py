@@ -19,6 +19,7 @@ from torch import nn
 
 from fx_explorer import model
 from fx_explorer.analysis.dynamo_trace import TracedAttempt, frames_at, state_at
+from fx_explorer.answers.of_trace import of_trace
 from fx_explorer.capture.dynamo import symbolic_trace
 from fx_explorer.capture.dynamo.symbolic_values import in_users_names
 from fx_explorer.capture.torch_compat import private_names
@@ -354,3 +355,15 @@ def test_without_the_other_hooks_the_view_says_so(
     assert "SubgraphTracer" in trace_table(reader).empty
     assert reader.rows(model.Graph, stage="dynamo")
     reader.close()
+
+
+def test_a_line_that_only_begins_a_function_was_not_discarded(runs: Runs) -> None:
+    _, _, whole = runs
+    if not whole.has(model.TracedCall, function="multiples"):
+        pytest.skip("the program has no generator")
+    line = multiples.__code__.co_firstlineno
+    answer = of_trace(whole, f"{__file__}:{line}")
+    assert not all(row["is_discarded"] for row in answer.rows)
+    assert answer.text.endswith(
+        f":{line} Dynamo only entered a function: no call, no node and no guard."
+    )

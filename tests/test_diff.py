@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.measured_times import text_figure
 from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs, pair_counts
 from fx_explorer.model import Compilation, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
@@ -75,6 +76,16 @@ def test_on_a_terminal_of_80_columns_every_line_fits(
         text.split("\n", 1)[1].split("kernels, by what")[0].split() for text in (whole, shown)
     )
     assert shown_figures == figures
+
+
+def test_long_figures_of_both_sides_do_not_touch(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = "23 kernels, 46.2 kB saved", "15 kernels, 384 B saved"
+    figure = text_figure("  [0/0]", left, right)
+    monkeypatch.setattr("fx_explorer.instruments.diff.report.figures_of_both", lambda *_: [figure])
+    assert diff(sessions["plain"], sessions["tanh"]) == 0
+    assert f"{left}  {right}" in capsys.readouterr().out
 
 
 def test_a_comparison_that_was_cut_off_says_so(

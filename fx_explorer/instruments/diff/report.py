@@ -90,7 +90,7 @@ def _figures(
         words = "" if figure.change == DIFFERS else figure.change
         change = f"  {mark} {words}".rstrip() if figure.differs else ""
         left_part = figure.what + f"{figure.left:>{width + column - len(figure.what)}}"
-        row = f"{left_part}{figure.right:>{column}}"
+        row = f"{left_part}  {figure.right:>{column - 2}}"
         if room is None or len(row) + len(change) <= room:
             yield row + change
         else:

@@ -550,6 +550,11 @@ def set_entry(group: SettingGroup, name: str, value: object) -> Restore:
     return restore
 
 
+def is_alias(group: SettingGroup, name: str) -> bool:
+    """Return whether the option is another name of one."""
+    return getattr(MODULES[group]._config[name], "alias", None) is not None
+
+
 def _resolved(group: SettingGroup, name: str) -> tuple[Any, str]:
     """Return the module and name that an alias refers to; an entry without an alias refers to
     itself.

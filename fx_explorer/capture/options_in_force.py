@@ -28,6 +28,8 @@ from fx_explorer.capture.option_catalogue import (
     MODULES,
     as_json,
     default_of,
+    is_alias,
+    names,
     options_of_console,
     value_of,
     value_set_by_user,
@@ -118,6 +120,19 @@ class _Calls:
                 if value is None:
                     value = self._defaults[name]
                 self._note(name, value, function_name(model), place)
+        self._note_configs(passed.get("options"), function_name(model), place)
+
+    def _note_configs(self, options: object, function: str, place: CallSite) -> None:
+        """Record what ``options`` sets of Inductor's configs while this function is compiled."""
+        if not isinstance(options, Mapping):
+            return
+        set_by: SetBy = "program" if place.file and "options" not in self._wanted else "fx-explorer"
+        at = place if set_by == "program" else ("", 0)
+        for name in known_options(MODULES["inductor"], *map(str, options)):
+            row = OptionInForce(
+                0, f"inductor.{name}", as_json(options[name]), set_by, function, *at
+            )
+            self._recording.add_option(row)
 
     def _note(self, name: str, value: object, function: str, place: CallSite) -> None:
         is_ours = name in self._wanted or not place.file
@@ -232,6 +247,8 @@ class _Configs:
             names = _of_group(group, wanted)
             self._names += [(group, name) for name in known_options(module, *names)]
         self._values: dict[str, str] = {}
+        self._set_before = _set_by_hand()
+        """Options that were set before the program began: fx-explorer's own."""
 
     @property
     def is_noted(self) -> bool:
@@ -239,6 +256,10 @@ class _Configs:
 
     def note(self) -> None:
         """Record each config whose value has changed. It takes about 0.15 ms when none has."""
+        if not self._values:
+            known = set(self._names)
+            set_since = _set_by_hand() - self._set_before - known
+            self._names += sorted(set_since)
         for group, name in self._names:
             full_name, value = f"{group}.{name}", as_json(value_of(group, name))
             if self._values.get(full_name) != value:
@@ -268,6 +289,16 @@ class _Configs:
     def _wanted(self) -> dict[str, object]:
         """Return the options that fx-explorer was asked to set, including those set at a gate."""
         return {**self._recording.request.settings, **self._recording.boundary.settings}
+
+
+def _set_by_hand() -> set[tuple[SettingGroup, str]]:
+    """Return every config that has been set since torch was imported."""
+    return {
+        (group, name)
+        for group in MODULES
+        for name in names(group)
+        if value_set_by_user(group, name) and not is_alias(group, name)
+    }
 
 
 def _of_group(group: SettingGroup, options: Sequence[str]) -> list[str]:

@@ -134,7 +134,7 @@ def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
     from fx_explorer.instruments.options.explained_options import OTHERS, is_called
 
     if not name:
-        return [option for option in options if option.group != OTHERS]
+        return [option for option in options if option.group != OTHERS or option.in_force]
     lists_all = any(option.group == OTHERS for option in options)
     remark = "" if lists_all else OF_CONSOLE
     if options:

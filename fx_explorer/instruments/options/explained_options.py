@@ -93,14 +93,18 @@ def explained_options(reader: SessionReader) -> list[ExplainedOption]:
 
 def all_options(reader: SessionReader) -> list[ExplainedOption]:
     """Return every option that the session lists, those of explained_options first. The others are
-    in torch's words, and a session does not say who set them. Those of a log have values alone.
+    in torch's words. Those of a log, and others that the program set, have values alone.
     """
     values: dict[str, list[OptionInForce]] = defaultdict(list)
     for row in reader.rows(OptionInForce):
         if _is_json(row.value):
             values[row.name].append(row)
+    settings = read_settings(reader)
+    listed_names = {setting.full_name for setting in settings}
+    # A log lists none; a capture lists those that it explains, and the program may set others.
+    more = {name: rows for name, rows in values.items() if name not in listed_names}
     options = []
-    for setting in order_of(read_settings(reader) or _settings_with_values(values)):
+    for setting in order_of([*settings, *_settings_with_values(more)]):
         name = setting.full_name
         group = GROUP_OF.get(name, OTHERS)
         options.append(ExplainedOption(group, setting, explained(setting), tuple(values[name])))
@@ -108,7 +112,7 @@ def all_options(reader: SessionReader) -> list[ExplainedOption]:
 
 
 def _settings_with_values(values: Mapping[str, Sequence[OptionInForce]]) -> list[Setting]:
-    """Return the options of a log, of which only the values are known: no default, no type."""
+    """Return options of which only the values are known: no default, no type."""
     settings = []
     for full_name, rows in values.items():
         group, _, name = full_name.partition(".")

@@ -48,8 +48,9 @@ def options_text(options: Sequence[ExplainedOption], width: int | None = None) -
 def _lines(option: ExplainedOption) -> Iterator[str]:
     mark = "▲" if option.is_changed else " "
     yield f"{mark} {option.name} = {', '.join(as_python(option.values))}"
-    yield f"      {option.words.does}"
-    if option.is_changed:
+    if option.words.does:
+        yield f"      {option.words.does}"
+    if option.is_changed or not option.has_default:
         yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
 
 
@@ -68,7 +69,7 @@ def option_text(option: ExplainedOption, width: int | None = None) -> str:
     if option.has_default:
         lines += [Hanging("  default    ", text) for text in as_python((option.setting.default,))]
     else:
-        lines += ["  default    not in the log"]
+        lines += ["  default    not recorded"]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)
     lines += _side_by_side("  choice     ", as_python(choices), [*means])

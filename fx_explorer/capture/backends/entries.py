@@ -59,7 +59,10 @@ def counted_entry(
                 recording.published.count_inductors(graph, entry)
             elif not direction and not recording.request.build and callable(made):
                 # While inspecting, Dynamo's graph runs in place of what Inductor made.
-                result = _counting(recording, made, module, backend, direction)
+                graph = _recompiled(made)
+                result = _counting(recording, graph, module, backend, direction)
+                # Whose function it is: returned_storages.py watches graphs by that.
+                result.__self__ = getattr(graph, "__self__", None)
         elif callable(made) and not _is_counted(recording, direction):
             result = _counting(recording, _recompiled(made), module, backend, direction)
     return result

@@ -1,4 +1,4 @@
-"""View v o: why kernels are as they are, as Inductor decided it."""
+"""View v z: why kernels are as they are, as Inductor decided it."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "decisions",
-        "v o",
+        "v z",
         "why so",
         (
             "Why kernels are as they are: library calls, copies for a memory layout, split "

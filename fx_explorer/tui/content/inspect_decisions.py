@@ -34,7 +34,7 @@ def why_entries(reader: SessionReader, place: Place, node: model.Node | None) ->
     for explained in decisions[:MOST]:
         entries += _entries(reader, explained, place)
     if len(decisions) > MOST:
-        entries.append(Entry("", f"{len(decisions) - MOST} more: v o lists all"))
+        entries.append(Entry("", f"{len(decisions) - MOST} more: v z lists all"))
     return entries
 
 

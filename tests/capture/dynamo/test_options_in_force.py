@@ -84,7 +84,10 @@ def test_every_way_to_call_torch_compile_is_seen_with_its_line(tmp_path: Path) -
     }
     assert given(rows, f"{inside}.plain") == {"compile.mode": "reduce-overhead"}
     assert given(rows, "Net") == {"compile.fullgraph": True}
-    assert given(rows, "Linear") == {"compile.options": {"max_fusion_size": 3}}
+    assert given(rows, "Linear") == {
+        "compile.options": {"max_fusion_size": 3},
+        "inductor.max_fusion_size": 3,
+    }
     lines = {row.line for row in rows if row.set_by == "program"}
     assert lines == {
         line_of(f"# {words}\n"[:-1])

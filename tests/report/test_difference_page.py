@@ -71,6 +71,17 @@ def test_markup_is_text_and_long_code_is_cut() -> None:
             "only_right": [],
         },
         "published": [],
+        "graphs": [
+            {
+                "compilation": markup,
+                "title": markup,
+                "left_nodes": 1,
+                "right_nodes": 2,
+                "same": False,
+                "difference": markup,
+            }
+        ],
+        "facts": [{"kind": "option", "name": markup, "left": markup, "right": None}],
         "kernels": [
             {
                 "compilation": "0/0",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +20,7 @@ from fx_explorer.drawing.view_table import (
     ViewTable,
     folded_to_fit,
 )
+from fx_explorer.instruments.passes.figures import names_of_users
 from fx_explorer.instruments.trace.figures import (
     TracedCompilation,
     TracedFunction,
@@ -135,6 +137,7 @@ class _Lines:
         self._keys: list[str] = []
         self._names: list[str] = []
         self._version = ""
+        self._names_of_users: dict[str, str] = {}
         self._files: dict[int, _File] = {0: _NO_FILE}
 
     def tree(self) -> Tree | None:
@@ -146,6 +149,7 @@ class _Lines:
     def add_compilation(self, traced: TracedCompilation) -> None:
         compilation = traced.compilation
         self._version = compilation.name
+        self._names_of_users = names_of_users(self._reader, compilation.id)
         name = f"[{compilation.name}] {plain_function(compilation.function)}"
         last = traced.attempts[-1]
         place = place_of_path(self._reader, compilation.file, compilation.line)
@@ -176,10 +180,10 @@ class _Lines:
         else:
             file, line = self._file(function.file), row.line
             name = f"{line}  {file.code(line)}"
-            what = describe_line(row)
+            what = describe_line(row, self._names_of_users)
         cells = (name, what, _number(row.nodes), _number(row.guards))
         where = in_file(file.path, line) if file.path else ""
-        self._add(depth, name, cells, where, file.place(line), _detail(row))
+        self._add(depth, name, cells, where, file.place(line), _detail(row, self._names_of_users))
 
     def _add_rest(self, compilation: model.Compilation) -> None:
         """Add what runs in eager mode where the graph ends, and how the function continues."""
@@ -193,7 +197,7 @@ class _Lines:
             name = f"then from line {resumed.line}"
             what = "resume function" + (f", traced as [{owner}]" if owner else ", not traced")
             place = place_of_path(self._reader, compilation.file, resumed.line)
-            self._add(1, name, (name, what, "", ""), "", place, resumed.name)
+            self._add(1, name, (name, what, "", ""), "", place, _RESUMED)
 
     def _file(self, number: int) -> _File:
         known = self._files.get(number)
@@ -220,6 +224,9 @@ class _Lines:
         self._depths.append(depth)
         self._keys.append(f"{self._version} {len(self._keys)} {name}")
         self._names.append(name)
+
+
+_RESUMED = "Dynamo makes a function of the rest, and traces it when Python comes to it."
 
 
 def is_idle(line: TracedLine, function: TracedFunction) -> bool:
@@ -275,22 +282,40 @@ def describe_call(call: TracedFunction) -> str:
     return words
 
 
-def describe_line(line: TracedLine) -> str:
-    """Return what was added at a line, and what happened there."""
+def describe_line(line: TracedLine, names: Mapping[str, str]) -> str:
+    """Return what was added at a line, and what happened there. ``names``: torch's name of a node
+    → the user's.
+    """
     parts = list(dict.fromkeys(line.events))
-    if line.node_names:
-        parts.append(f"adds {listed(line.node_names, MOST_NAMES)}")
+    added = _in_users_words(line.node_names, names)
+    if added:
+        parts.append(f"adds {listed(added, MOST_NAMES)}")
     if line.times > 1:
         parts.append(f"{line.times:,} times")
     return "; ".join(parts)
 
 
-def _detail(row: TracedFunction | TracedLine) -> str:
+_OF_TORCH = re.compile(r"(?:s|u|zf|zuf|zs)\d+|[A-Z]_\w+|[lg]_(?:self|model)_\w*")
+"""Names that torch makes for sizes and for what it passes in."""
+
+
+def _in_users_words(nodes: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return the names of nodes as the user has them, without those that only torch has."""
+    shown = []
+    for node in nodes:
+        name = names.get(node, node)
+        if not _OF_TORCH.fullmatch(name):
+            shown.append(re.sub(r"^getitem_\d+$", "getitem", name))
+    return shown
+
+
+def _detail(row: TracedFunction | TracedLine, names: Mapping[str, str]) -> str:
     parts = [f"{counted(row.nodes, 'node')} and {counted(row.guards, 'guard')} were added here."]
     if isinstance(row, TracedLine):
         parts += row.events
-        if row.node_names:
-            parts.append(f"Nodes: {', '.join(row.node_names)}.")
+        added = _in_users_words(row.node_names, names)
+        if added:
+            parts.append(f"Nodes: {', '.join(added)}.")
     return "\n".join(parts)
 
 

@@ -50,11 +50,11 @@ def renamed(nodes: Sequence[model.Node], names: dict[str, str]) -> list[model.No
 
     return [
         replace(
-            one,
-            name=names.get(one.name, one.name),
-            arguments=re.sub(r"[A-Za-z_]\w*", other, one.arguments),
+            node,
+            name=names.get(node.name, node.name),
+            arguments=re.sub(r"[A-Za-z_]\w*", other, node.arguments),
         )
-        for one in nodes
+        for node in nodes
     ]
 
 
@@ -69,7 +69,7 @@ def test_one_batch_size_is_one_phrase() -> None:
 
 def test_a_symbolic_batch_is_the_same_graph_with_other_sizes() -> None:
     after = [node("s", "", "", None, value="Sym(s77)"), *network("s77")]
-    after = [replace(one, arguments=one.arguments.replace("s77", "s")) for one in after]
+    after = [replace(row, arguments=row.arguments.replace("s77", "s")) for row in after]
     assert words(network("8"), after) == "1 node added (size); sizes: 8 → s77 in 16 nodes"
 
 
@@ -140,19 +140,19 @@ def test_of_planted_insertions_and_removals_each_is_told_and_no_other(seed: int)
     after = network("16", layers=8)
     put, taken = chance.sample(range(layers), 2)
     inserted = chance.choice(("aten.sin.default", "aten.gelu.default"))
-    at = next(i for i, one in enumerate(after) if one.name == f"gelu_{put}")
+    at = next(i for i, row in enumerate(after) if row.name == f"gelu_{put}")
     after.insert(at, node("new", inserted, f"mm_{put}", ("16", "8")))
     after[at + 1] = replace(after[at + 1], arguments="new")
-    gone = next(i for i, one in enumerate(after) if one.name == f"gelu_{taken}")
+    gone = next(i for i, row in enumerate(after) if row.name == f"gelu_{taken}")
     del after[gone]
-    user = next(i for i, one in enumerate(after) if one.name == f"view_{taken}")
+    user = next(i for i, row in enumerate(after) if row.name == f"view_{taken}")
     after[user] = replace(after[user], arguments=f"mm_{taken}, [16, 8]")
-    names = {one.name: f"n{chance.random()}".replace(".", "_") for one in after}
+    names = {row.name: f"n{chance.random()}".replace(".", "_") for row in after}
     alignment = align_graphs(before, renamed(after, names))
     added = [pair.after for pair in alignment.pairs if pair.before is None]
     removed = [pair.before for pair in alignment.pairs if pair.after is None]
-    assert [one.target for one in added if one] == [inserted]
-    assert [one.name for one in removed if one] == [f"gelu_{taken}"]
+    assert [row.target for row in added if row] == [inserted]
+    assert [row.name for row in removed if row] == [f"gelu_{taken}"]
     changed = [pair for pair in alignment.pairs if pair.changes]
     assert {pair.changes for pair in changed} == {("other inputs",)}
     assert len(changed) == 2, "their users"

@@ -86,9 +86,9 @@ def test_objdump_here_writes_what_is_read(tmp_path) -> None:
     text = subprocess.run(
         command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
     ).stdout
-    moves = [one for one in instructions(text) if one.text.startswith("vmovups")]
+    moves = [row for row in instructions(text) if row.text.startswith("vmovups")]
     assert moves
-    assert {one.line for one in moves} <= {2, 5}
+    assert {row.line for row in moves} <= {2, 5}
 
 
 @in_exhaustive_runs

@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = answer_from(arguments, lambda reader: reads.append(_read(reader, arguments)))
     if not reads:
         return code or 1
-    return asyncio.run(_try(reads[0], arguments))
+    return asyncio.run(_try(reads[0], arguments)) or code or 0
 
 
 def _print_pairs(reader: SessionReader, arguments: argparse.Namespace) -> None:

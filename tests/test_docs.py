@@ -50,6 +50,16 @@ def test_links_between_pages_lead_to_files(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=page_name)
+def test_links_of_the_site_stay_in_it(page: Path) -> None:
+    outside = []
+    for path, _ in links(page):
+        target = (page.parent / path).resolve()
+        if not target.is_relative_to(ROOT / "docs") or target.is_dir():
+            outside.append(path)
+    assert [path for path in outside if path] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_anchors_of_links_are_headings(page: Path) -> None:
     missing = []

@@ -328,7 +328,7 @@ ROWS: dict[str, Json] = {
         "module": TEXT,
         "file": TEXT,
         "line": COUNT,
-        "times": described(COUNT, "how often Dynamo came to the line, or traced the call"),
+        "times": described(COUNT, "how often Dynamo traced the line or the call"),
         "nodes": described(COUNT, "added here and in the calls inside"),
         "guards": described(COUNT, "added here and in the calls inside"),
         "node_names": described(TEXTS, "nodes added at the line or step itself"),

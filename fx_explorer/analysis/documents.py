@@ -73,6 +73,11 @@ class Document:
     direction: model.Direction = field(default="", compare=False)
 
     @property
+    def full_title(self) -> str:
+        """Return ``model.py``, or ``[0/0] Forward graph`` for what belongs to a compilation."""
+        return f"[{self.owner}] {self.title}" if self.owner else self.title
+
+    @property
     def is_level(self) -> bool:
         """Return whether the document is a level below a kernel, such as PTX."""
         is_published = self.stage == "backend"  # a backend's own text, of whatever language
@@ -108,6 +113,14 @@ def read_sources(reader: SessionReader) -> list[Document]:
     """
     wanted = sources_to_read(reader)
     return [document for document in source_documents(reader) if document.id in wanted]
+
+
+def texts_titled(reader: SessionReader, *titles: str) -> list[Document]:
+    """Return the texts that torch wrote under one of these titles: ``fusion`` for what
+    TORCH_LOGS=fusion printed.
+    """
+    every = documents(reader)
+    return [text for text in every if text.kind == "artifact" and text.title in titles]
 
 
 def source_documents(reader: SessionReader) -> list[Document]:

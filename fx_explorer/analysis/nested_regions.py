@@ -13,7 +13,7 @@ from fx_explorer.analysis.documents import Place, graph_document
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.naming import plain_source
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, how_often
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.graphs import callers_of_nested_graph, calls_of_nested_graph
 
@@ -143,13 +143,13 @@ def region_called_by(reader: SessionReader, node: model.Node) -> NestedRegion | 
 
 def describe_region(region: NestedRegion) -> str:
     """Return how often a region is called, traced, reused and compiled, in a sentence."""
-    text = f"The nested region {region.label} is called {_times(region.calls)}"
+    text = f"The nested region {region.label} is called {how_often(region.calls)}"
     if region.traced:
-        text += f", traced {_times(region.traced)}"
+        text += f", traced {how_often(region.traced)}"
         if region.reused:
-            text += f", reused {_times(region.reused)}"
+            text += f", reused {how_often(region.reused)}"
     if region.compiled:
-        text += f" and compiled {_times(region.compiled)}"
+        text += f" and compiled {how_often(region.compiled)}"
     if region.inlined:
         text += f"; torch put {counted(region.inlined, 'call')} into the graph around it"
     return f"{text}."
@@ -169,7 +169,3 @@ def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
         text = describe_region(region)
         detail = why_traced_again(region)
         yield Fact("graphs", "good", text, detail=detail, place=place, view="graphs")
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else counted(number, "time")

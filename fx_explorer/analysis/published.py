@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import (
     graph_document,
     place_of_node,
 )
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, how_often
 from fx_explorer.session import SessionReader
 
 # Published stages as documents, in the order of publishing.
@@ -76,11 +76,10 @@ MOST_ENTRIES = 4
 
 
 def times_called(entry: model.BackendEntry) -> str:
-    """Return ``called 2 times, made once``."""
+    """Return ``called twice, made once``."""
     if not entry.calls:
         return "made once, not called"
-    times = "once" if entry.calls == 1 else counted(entry.calls, "time")
-    return f"called {times}, made once"
+    return f"called {how_often(entry.calls)}, made once"
 
 
 @dataclass(frozen=True, slots=True)

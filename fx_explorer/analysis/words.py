@@ -16,6 +16,7 @@ IRREGULAR = {
     "entry": "entries",
     "copy": "copies",
     "pass": "passes",
+    "other pass": "other passes",
     "remedy": "remedies",
     "fix": "fixes",
     "call of a region": "calls of regions",
@@ -39,6 +40,11 @@ def plural(number: int, noun: str) -> str:
     if number == 1:
         return noun
     return IRREGULAR.get(noun, noun + "s")
+
+
+def how_often(times: int) -> str:
+    """Return ``once``, ``twice`` or ``3 times``."""
+    return {1: "once", 2: "twice"}.get(times, f"{times:,} times")
 
 
 def breaks_hit(places: int, hits: int, noun: str = "graph break") -> str:

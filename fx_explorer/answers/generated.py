@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.documents import text_of, texts_titled
 from fx_explorer.analysis.function_versions import versions
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import document_name, graph_documents
+from fx_explorer.answers.naming import code_questions, graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import explained_decisions
 from fx_explorer.instruments.decisions.report import decisions_of_report
 from fx_explorer.instruments.fusion.figures import Unfused, unfused_pairs
 from fx_explorer.instruments.fusion.report import pairs_of_report
+from fx_explorer.instruments.fusion.view import PRINTED
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.kernels.launched import compile_seconds
 from fx_explorer.instruments.kernels.report import kernel_cost
@@ -38,7 +40,7 @@ def of_graphs(reader: SessionReader) -> Answer:
         operations = dict(frequent.get(graph.id, []))
         rows.append(
             {
-                "graph": document_name(document),
+                "graph": document.full_title,
                 "number": graph.id,
                 "stage": graph.stage,
                 "direction": graph.direction,
@@ -167,8 +169,15 @@ def of_fusion(reader: SessionReader, name: str) -> Answer:
             "first", "second", "direction", "first_line", "second_line", "why", "sentence",
             "inductor_says", "saved_bytes", "saved_seconds", "may_change_it", "times",
         ),
-        next=[f"kernel {rows[0]['second']}"] if rows else ["kernels"],
+        next=[f"kernel {rows[0]['second']}"] if rows else _where_fusion_is_printed(reader),
     )  # fmt: skip
+
+
+def _where_fusion_is_printed(reader: SessionReader) -> list[str]:
+    """Return the questions that show what TORCH_LOGS=fusion printed, the refusals first."""
+    texts = texts_titled(reader, PRINTED)
+    refusals = [text for text in texts if "cannot fuse" in text_of(reader, text)]
+    return code_questions(refusals or texts) or ["kernels"]
 
 
 def _is_of(pair: Unfused, wanted: str) -> bool:

@@ -21,14 +21,7 @@ def place_text(reader: SessionReader, place: Place | None) -> str:
     """Return ``model.py:12`` or ``[0/0] Forward graph:4``; empty for no place."""
     if place is None or not place.document.title:
         return ""
-    return f"{document_name(place.document)}:{place.line + 1}"
-
-
-def document_name(document: Document) -> str:
-    """Return ``model.py``, or ``[0/0] Forward graph`` for what belongs to a compilation."""
-    if document.owner:
-        return f"[{document.owner}] {document.title}"
-    return document.title
+    return f"{place.document.full_title}:{place.line + 1}"
 
 
 def describe_session(reader: SessionReader, name: str) -> dict[str, str]:
@@ -65,6 +58,11 @@ def text_number(document: Document) -> str:
     return f"{beginning}{document.id}"
 
 
+def code_questions(texts: Sequence[Document], *options: str) -> list[str]:
+    """Return the questions that show the first of some texts."""
+    return [" ".join(["code", text_number(text), *options]) for text in texts[:3]]
+
+
 def graph_documents(reader: SessionReader) -> list[Document]:
     """Return every graph that has nodes, in the order torch.compile made them."""
     names = compilation_names(reader)
@@ -97,7 +95,7 @@ def documents_called(candidates: Sequence[Document], name: str) -> list[Document
     named = [
         document
         for document in candidates
-        if wanted in (document_name(document).casefold(), document.title.casefold())
+        if wanted in (document.full_title.casefold(), document.title.casefold())
     ]
     if named:
         return named
@@ -108,4 +106,4 @@ def documents_called(candidates: Sequence[Document], name: str) -> list[Document
 
 
 def _names_of(document: Document) -> str:
-    return f"{document_name(document)} {document.stage or ''}".casefold()
+    return f"{document.full_title} {document.stage or ''}".casefold()

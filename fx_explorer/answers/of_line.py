@@ -18,7 +18,6 @@ from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import (
     PLACE,
     SUGGESTED,
-    document_name,
     is_file,
 )
 from fx_explorer.errors import UsageError
@@ -185,7 +184,7 @@ def _nodes_of_line(reader: SessionReader, place: Place) -> list[Json]:
         rows.append(
             {
                 "what": "nodes",
-                "name": document_name(document),
+                "name": document.full_title,
                 "number": graph,
                 "count": len(texts),
                 "nodes": texts,

@@ -23,7 +23,6 @@ from fx_explorer.analysis.words import counted, listed, value_text
 from fx_explorer.answers.answer import Answer, Json, Pages
 from fx_explorer.answers.naming import (
     SUGGESTED,
-    document_name,
     documents_called,
     graph_documents,
 )
@@ -60,7 +59,7 @@ def of_nodes(reader: SessionReader, name: str) -> Answer:
             rows.append(row)
         return rows
 
-    title = document_name(document)
+    title = document.full_title
     calls = counted(graph.call_count, "operation")
     return Answer(
         text=f"{title} has {counted(graph.node_count, 'node')}, {calls}.",
@@ -112,7 +111,7 @@ def _graph_called(reader: SessionReader, name: str) -> Document:
     if len(fitting) == 1:
         return fitting[0]
     shown = fitting or graphs
-    listed_graphs = "; ".join(f"{graph.id} {document_name(graph)}" for graph in shown[:SUGGESTED])
+    listed_graphs = "; ".join(f"{graph.id} {graph.full_title}" for graph in shown[:SUGGESTED])
     more = f"; {len(shown) - SUGGESTED} more" if len(shown) > SUGGESTED else ""
     if fitting:
         what = f"{name!r} fits {len(fitting)} graphs; give the number of one"
@@ -175,7 +174,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         )
     )
     return {
-        "graph": document_name(document),
+        "graph": document.full_title,
         "number": node.graph,
         **_node_row(reader, node),
         "takes": _names(reader, reader.producers(node.id)),
@@ -231,5 +230,5 @@ def _names(reader: SessionReader, nodes: Sequence[int]) -> list[str]:
 
 def _link_text(explanation: Explanation) -> str:
     """Return ``add_3 in [0/0] Forward graph (the same node, …)``."""
-    where = document_name(explanation.place.document)
+    where = explanation.place.document.full_title
     return f"{explanation.name} in {where} ({explanation.text})"

@@ -24,7 +24,6 @@ from fx_explorer.answers.generated import kernel_row, of_kernels
 from fx_explorer.answers.naming import (
     PLACE,
     SUGGESTED,
-    document_name,
     documents_called,
     is_file,
     place_text,
@@ -160,7 +159,7 @@ def of_code(reader: SessionReader, what: str) -> Answer:
     def read(start: int, stop: int) -> list[Json]:
         return [{"line": number, "text": lines[number - 1]} for number in chosen[start:stop]]
 
-    title = document_name(document)
+    title = document.full_title
     return Answer(
         text=f"{title}: {counted(len(lines), 'line')} of {document.language}.",
         rows=Pages(len(chosen), read),
@@ -189,7 +188,7 @@ def _text_called(reader: SessionReader, name: str) -> Document:
     if len(fitting) == 1 or (fitting and _are_one_text(fitting)):
         return fitting[0]
     shown = fitting or every_document
-    names = [f"{text_number(document)} {document_name(document)}" for document in shown]
+    names = [f"{text_number(document)} {document.full_title}" for document in shown]
     more = f"; {len(names) - SUGGESTED} more" if len(names) > SUGGESTED else ""
     if fitting:
         what = f"{name!r} fits {len(fitting)} texts; give the number of one"
@@ -249,6 +248,6 @@ def _inputs_called(reader: SessionReader, words: Sequence[str]) -> Iterator[Json
         yield {
             "what": "input",
             "text": name,
-            "detail": f"{node.name} · {document_name(document)}",
+            "detail": f"{node.name} · {document.full_title}",
             "at": place_text(reader, Place(document, node.position)),
         }

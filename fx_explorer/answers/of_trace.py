@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.documents import texts_titled
+from fx_explorer.analysis.words import counted, how_often, listed
 from fx_explorer.answers.answer import Answer, Json
+from fx_explorer.answers.naming import code_questions
 from fx_explorer.answers.of_line import source_place
 from fx_explorer.instruments.trace.report import line_json, trace_json
 from fx_explorer.instruments.trace.view import missing_hook
@@ -36,7 +38,7 @@ def of_trace(reader: SessionReader, where: str) -> Answer:
                 "depth", "what", "compilation", "name", "line", "times", "nodes", "guards",
                 "node_names", "events", "reason", "started_over", "traced_as",
             ),
-            next=["breaks", "guards"] if rows else ["eager"],
+            next=["breaks", "guards"] if rows else _where_trace_is_printed(reader),
         )  # fmt: skip
     place = source_place(reader, where)
     name = f"{place.document.title}:{place.line + 1}"
@@ -49,12 +51,17 @@ def of_trace(reader: SessionReader, where: str) -> Answer:
     return Answer(text=text, rows=rows, known_from=known_from, next=[f"line {name}", "trace"])
 
 
+def _where_trace_is_printed(reader: SessionReader) -> list[str]:
+    """Return the questions that show what TORCH_LOGS=trace_source printed."""
+    return code_questions(texts_titled(reader, "trace_source")) or ["eager"]
+
+
 def _sentence(name: str, rows: list[Json]) -> str:
     lines = [row for row in rows if row["what"] == "line"]
     if not rows:
-        return f"Dynamo did not come to {name}."
+        return f"Dynamo did not trace {name}."
     if not lines and all(row["is_discarded"] for row in rows):
-        return f"Dynamo came to {name} only in attempts that it discarded."
+        return f"Dynamo traced {name} only in attempts that it discarded."
     if not lines:
         return f"At {name} Dynamo only entered a function: no call, no node and no guard."
     nodes = sum(row["nodes"] for row in lines)
@@ -62,7 +69,7 @@ def _sentence(name: str, rows: list[Json]) -> str:
     inlined = dict.fromkeys(function for row in lines for function in row["inlined"])
     times = sum(row["times"] for row in lines)
     compilations = len({row["compilation"] for row in lines})
-    text = f"Dynamo came to {name} {counted(times, 'time')}"
+    text = f"Dynamo traced {name} {how_often(times)}"
     if compilations > 1:
         text += f" in {counted(compilations, 'compilation')}"
     if inlined:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
 from fx_explorer.analysis.documents import (
     ARTIFACT_TITLES,
     Document,
     documents,
+    texts_titled,
 )
 from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import document_name, place_text, text_number
+from fx_explorer.answers.naming import code_questions, place_text, text_number
 from fx_explorer.instruments.compile_time.cache_report import bypass_sentences, caches_of_report
 from fx_explorer.instruments.compile_time.caches import cache_answers
 from fx_explorer.instruments.compile_time.caches_off import (
@@ -68,7 +68,9 @@ def of_options(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="torch's configuration when the graphs were compiled",
         fields=("name", "in_force", "default", "does"),
-        next=["options --match NAME --fields all"] if rows else _code_questions(texts),
+        next=["options --match NAME --fields all"]
+        if rows
+        else code_questions(texts, "--match NAME"),
     )
 
 
@@ -79,7 +81,7 @@ def of_side_effects(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="Dynamo's own record of side effects, when it wrote the code around the graph",
         fields=("compilation", "function", "changed", "how", "type", "file", "line"),
-        next=["guards"] if rows else ["graphs"],
+        next=["guards"] if rows else _texts_or_graphs(reader, "Side effects", "side_effects"),
     )
 
 
@@ -90,8 +92,15 @@ def of_values(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="AOTAutograd's ViewAndMutationMeta, read before it traced each graph",
         fields=("value", "how", "of", "copied_bytes", "compilation", "file", "line"),
-        next=["memory"] if rows else ["graphs"],
+        next=["memory"] if rows else _texts_or_graphs(reader, "AOTAutograd's metadata"),
     )
+
+
+def _texts_or_graphs(reader: SessionReader, *titles: str) -> list[str]:
+    """Return the questions that show torch's own texts with these titles, which a log may have;
+    else the one for graphs.
+    """
+    return code_questions(texts_titled(reader, *titles)) or ["graphs"]
 
 
 def of_collectives(reader: SessionReader) -> Answer:
@@ -144,11 +153,6 @@ def _has_options(document: Document) -> bool:
     """Return whether a text is of settings, as torch wrote them."""
     titles = (ARTIFACT_TITLES["config"], ARTIFACT_TITLES["compile_options"])
     return document.title in titles or "settings" in document.title
-
-
-def _code_questions(texts: Sequence[Document]) -> list[str]:
-    """Return the questions that show some texts."""
-    return [f"code {text_number(text)} --match NAME" for text in texts[:3]]
 
 
 def of_caches(reader: SessionReader) -> Answer:
@@ -288,7 +292,7 @@ def of_documents(reader: SessionReader) -> Answer:
     """Return what ``code`` can show."""
     rows: list[Json] = [
         {
-            "document": document_name(document),
+            "document": document.full_title,
             "number": text_number(document),
             "language": document.language,
             "lines": document.line_count,

@@ -171,7 +171,9 @@ def _graphs_called(graphs: list[Document], name: str) -> list[Document]:
     """
     wanted = name.lower()
     by_number = [graph for graph in graphs if str(graph.id) == name]
-    by_title = [graph for graph in graphs if wanted in (graph.title.lower(), _whole_title(graph))]
+    by_title = [
+        graph for graph in graphs if wanted in (graph.title.lower(), graph.full_title.lower())
+    ]
     by_stage = [graph for graph in graphs if graph.stage == wanted and not _is_part(graph)]
     if name.isdecimal():
         by_words = []
@@ -180,16 +182,12 @@ def _graphs_called(graphs: list[Document], name: str) -> list[Document]:
     return by_number or by_title or by_stage or by_words
 
 
-def _whole_title(graph: Document) -> str:
-    return f"[{graph.owner}] {graph.title}".lower()
-
-
 def _is_part(graph: Document) -> bool:
     return "·" in graph.title.removesuffix("· post-grad")
 
 
 def _title_matches(graph: Document, words: list[str]) -> bool:
-    text = f"{_whole_title(graph)} {graph.stage}".lower()
+    text = f"{graph.full_title} {graph.stage}".lower()
     return all(word in text for word in words)
 
 

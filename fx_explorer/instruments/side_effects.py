@@ -42,12 +42,16 @@ _OF_A_CELL = ("cell_contents",)
 """Attribute of a variable of a closure, in which Python keeps its value."""
 
 _CONTENTS = {
-    "list": "its items are replaced",
-    "dict": "its items are updated",
-    "set": "its items are updated",
-    "collections.deque": "its items are replaced",
+    "list": ("its items are replaced", "replaces its items"),
+    "dict": ("its items are updated", "updates its items"),
+    "set": ("its items are updated", "updates its items"),
+    "collections.deque": ("its items are replaced", "replaces its items"),
 }
-"""Type → how Dynamo replays a change of the contents (``codegen_update_mutated``)."""
+"""Type → how Dynamo replays a change of the contents (``codegen_update_mutated``): for the column,
+and for the sentence "compiled code …".
+"""
+
+_OTHER_CONTENTS = ("its contents are changed", "changes its contents")
 
 
 def side_effects(reader: SessionReader) -> list[tuple[model.SideEffect, model.Compilation]]:
@@ -71,7 +75,16 @@ def describe_change(row: model.SideEffect) -> str:
         return "it gets another value"
     if row.names:
         return "set" if len(row.names) == 1 else f"{counted(len(row.names), 'attribute')} set"
-    return _CONTENTS.get(row.type_name, "its contents are changed")
+    return _CONTENTS.get(row.type_name, _OTHER_CONTENTS)[0]
+
+
+def _replay(row: model.SideEffect) -> str:
+    """Return what compiled code does: ``sets it``, ``replaces its items``."""
+    if row.names == _OF_A_CELL:
+        return "gives it another value"
+    if row.names:
+        return "sets it" if len(row.names) == 1 else "sets them"
+    return _CONTENTS.get(row.type_name, _OTHER_CONTENTS)[1]
 
 
 def side_effects_table(reader: SessionReader) -> ViewTable:
@@ -124,7 +137,7 @@ def _detail(effect: model.SideEffect, line: str | None) -> Detail:
     where = f" at {line}" if line else ""
     return Detail(
         f"Your function changes {name}{where}. Dynamo keeps the change aside while it traces; "
-        f"compiled code makes it once, after the graph has run: {describe_change(effect)}."
+        f"compiled code {_replay(effect)} once, after the graph has run."
     )
 
 

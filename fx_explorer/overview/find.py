@@ -149,7 +149,7 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
         ids += nodes_beginning(reader, words[0], limit)
     ids += nodes_containing(reader, words, limit)
     for node, document in _in_graphs(reader, ids):
-        detail = f"{node.target} · {_name_of_graph(document)}"
+        detail = f"{node.target} · {document.full_title}"
         place = Place(document, node.position)
         yield Match("node", node.name, detail, place, _rank(node.name, words))
 
@@ -157,7 +157,7 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
 def _nodes_taking(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
     """Yield the nodes that contain the words only with their arguments, in order."""
     for node, document in _in_graphs(reader, nodes_taking(reader, words, limit)):
-        detail = f"{node.target}({node.arguments}) · {_name_of_graph(document)}"
+        detail = f"{node.target}({node.arguments}) · {document.full_title}"
         yield Match("node", node.name, detail, Place(document, node.position), IN_ARGUMENTS)
 
 
@@ -168,10 +168,6 @@ def _in_graphs(reader: SessionReader, ids: Iterable[int]) -> Iterator[tuple[mode
     documents = {graph: document_of(reader, "graph", graph) for graph in graphs}
     for node in nodes:
         yield node, documents[node.graph]
-
-
-def _name_of_graph(document: Document) -> str:
-    return f"[{document.owner}] {document.title}" if document.owner else document.title
 
 
 def _lines(

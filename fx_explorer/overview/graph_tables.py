@@ -122,8 +122,7 @@ def _largest_graph(graphs: list[model.Graph], names: Mapping[int, str]) -> str:
         return ""
     largest = max(graphs, key=lambda graph: graph.node_count)
     owner = names.get(largest.compilation, "")
-    title = graph_document(largest, owner).title
-    where = f"[{owner}] {title}" if owner else title
+    where = graph_document(largest, owner).full_title
     nodes = counted(largest.node_count, "node")
     if len(graphs) == 1:
         return f"One graph: {where}, {nodes}."

@@ -59,7 +59,7 @@ def _passes_of_graph(reader: SessionReader, passes: GraphPasses) -> Json:
     most = sorted(passes.steps, key=lambda step: -len(step.changes))[:MOST_PASSES]
     kept = {step.row.position for step in most}
     return {
-        "graph": f"[{document.owner}] {document.title}",
+        "graph": document.full_title,
         "stage": passes.graph.stage,
         "direction": passes.graph.direction or None,
         "seconds": round(passes.duration_s, 6),

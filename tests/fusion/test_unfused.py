@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fx_explorer import model
+from fx_explorer.cli import main
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.instruments.fusion.figures import Unfused, distinct_pairs, unfused_pairs
 from fx_explorer.instruments.fusion.reasons import cause_of
@@ -245,6 +248,27 @@ def test_a_log_says_that_it_has_no_decisions(written: Written) -> None:
     table = fusion_table(session)
     assert not table.rows
     assert table.empty == NOT_IN_LOG
+
+
+REFUSED = (
+    "V1130 13:12:51.635000 5860 torch/_inductor/scheduler.py:5001] [0/0] [__fusion] cannot fuse op2 "
+    "with op7: no shared data\n"
+)
+
+
+def test_a_log_with_the_decisions_as_text_names_the_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "printed.txt"
+    other = REFUSED.replace("cannot fuse op2 with op7: no shared data", "found 1 possible fusions")
+    # Messages of one time are one text.
+    text.write_text(other.replace("13:12:51", "13:12:50") + REFUSED)
+    assert main(["ask", str(text), "fusion"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert "as 2 texts, not as pairs of kernels: [0/0] fusion." in answer["answer"]
+    (question,) = answer["next"]
+    assert main(["ask", str(text), *question.split()]) == 0
+    assert "cannot fuse op2 with op7" in capsys.readouterr().out
 
 
 def test_an_option_that_the_program_sets_itself_is_not_tried(written: Written) -> None:

@@ -159,7 +159,7 @@ def test_why_it_was_traced_again_is_said_with_the_users_names(session: SessionRe
     reason = why_traced_again(region)
     assert "self.blocks.2.activation is tanh, and was relu before (guard BUILTIN_MATCH)" in reason
     assert describe_region(region).startswith(
-        "The nested region Block.forward is called 4 times, traced 2 times, reused 2 times"
+        "The nested region Block.forward is called 4 times, traced twice, reused twice"
     )
 
 
@@ -171,7 +171,7 @@ def test_it_is_in_the_details_of_a_call_and_in_the_view(session: SessionReader) 
     for call in calls:
         shown = entries(session, place_of_node(session, call))
         [entry] = [entry for entry in shown if entry.label == "region"]
-        assert "traced 2 times, reused 2 times" in entry.text
+        assert "traced twice, reused twice" in entry.text
     [row] = [row for row in regions_table(session).rows if row.cells[-1] == NESTED]
     assert row.cells[0] == "Block.forward"
     assert "traced 2 ×, reused 2 ×" in row.cells

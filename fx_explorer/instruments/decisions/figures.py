@@ -89,13 +89,6 @@ def decisions_of_kernel(reader: SessionReader, kernel: int) -> list[Explained]:
     return [e for e in explained_decisions(reader) if e.kernel.id == kernel]
 
 
-def decisions_of_node(reader: SessionReader, node: int) -> list[Explained]:
-    """Return what was decided about a post-grad node: why it is a library call, who copies what it
-    reads.
-    """
-    return [e for e in explained_decisions(reader) if node in (e.decision.node, e.decision.about)]
-
-
 def _calls_of(row: model.KernelDecision, calls: _Calls) -> list[int]:
     """Return the calls that a decision is about. A layout is about the kernel that writes the value
     and about the library call that asks for it.
@@ -119,13 +112,13 @@ def _calls(reader: SessionReader) -> _Calls:
         if used is None or row.kernel in used.kernels:
             calls.kernels[row.id] = kernels[row.kernel]
             of_kernel[row.kernel].append(row.id)
-    for kernel, call, nodes in nodes_of_calls(reader):
-        for one in [call] if call else of_kernel[kernel]:
-            if one not in calls.kernels:
+    for kernel, named_call, nodes in nodes_of_calls(reader):
+        for call in [named_call] if named_call else of_kernel[kernel]:
+            if call not in calls.kernels:
                 continue
-            calls.nodes.setdefault(one, []).extend(nodes)
+            calls.nodes.setdefault(call, []).extend(nodes)
             for node in nodes:
-                calls.by_node[node].append(one)
+                calls.by_node[node].append(call)
     return calls
 
 

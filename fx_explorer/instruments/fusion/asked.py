@@ -46,17 +46,17 @@ def kernel_named(reader: SessionReader, given: str) -> model.Kernel:
     """
     kernels = reader.rows(model.Kernel)
     if given.startswith("#") and given[1:].isdecimal():
-        found = [kernel for kernel in kernels if kernel.id == int(given[1:])]
+        fitting = [kernel for kernel in kernels if kernel.id == int(given[1:])]
     else:
-        found = [kernel for kernel in kernels if kernel.name == given]
-        found = found or [kernel for kernel in kernels if kernel.name.endswith(given)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+        fitting = [kernel for kernel in kernels if kernel.name == given]
+        fitting = fitting or [kernel for kernel in kernels if kernel.name.endswith(given)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
         raise UsageError(
             f"there is no kernel {given}; fx-explorer fusion X lists those that are apart"
         )
-    some = ", ".join(f"#{kernel.id} {kernel.name}" for kernel in found[:4])
+    some = ", ".join(f"#{kernel.id} {kernel.name}" for kernel in fitting[:4])
     raise UsageError(f"{given} may be any of {some}: give the number with #")
 
 

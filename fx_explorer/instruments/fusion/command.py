@@ -165,7 +165,7 @@ def _side_of_report(side: Side | None) -> dict[str, object] | None:
 
 
 def describe_trial(asked: AskedFusion, trial: FusionTrial) -> list[str]:
-    """Return what came of a trial, the answer first."""
+    """Return the result of a trial as lines, the answer first."""
     lines = [_answer(asked, trial)]
     if trial.before is None or trial.after is None:
         return lines

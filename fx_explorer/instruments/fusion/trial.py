@@ -88,7 +88,7 @@ async def try_fusion(
 
 
 class _Conversation:
-    """What is said to the worker once the program has ended: compile again, then measure."""
+    """The worker's commands once the program has ended: compile again, then measure."""
 
     def __init__(self, asked: AskedFusion, tell: Told, *, measures: bool) -> None:
         self.asked = asked

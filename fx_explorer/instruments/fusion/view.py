@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.documents import place_of_kernel, texts_titled
 from fx_explorer.analysis.whole_session import is_log
-from fx_explorer.analysis.words import counted, size
+from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.fusion.figures import (
     CallOfKernel,
@@ -40,6 +40,9 @@ NO_GENERATED_PAIR = (
     "Inductor fused all generated kernels that access the same memory, as far as it looks."
 )
 
+PRINTED = "fusion"
+"""Title of the texts that TORCH_LOGS=fusion printed."""
+
 NOT_IN_LOG = (
     "A log does not have what Inductor's scheduler decided. Capture the program, or run it with "
     "TORCH_LOGS=fusion."
@@ -64,10 +67,21 @@ def fusion_table(reader: SessionReader) -> ViewTable:
 
 def _why_none(reader: SessionReader) -> str:
     if is_log(reader):
-        return NOT_IN_LOG
+        return _in_log(reader)
     if not reader.count(model.Kernel):
         return why_no_kernels(reader)
     return NO_PAIR
+
+
+def _in_log(reader: SessionReader) -> str:
+    texts = texts_titled(reader, PRINTED)
+    if not texts:
+        return NOT_IN_LOG
+    titles = listed(dict.fromkeys(text.full_title for text in texts))
+    return (
+        f"This log has what Inductor's scheduler decided as {counted(len(texts), 'text')}, not as "
+        f"pairs of kernels: {titles}."
+    )
 
 
 def _answer(pairs: Sequence[tuple[Unfused, int]]) -> str:

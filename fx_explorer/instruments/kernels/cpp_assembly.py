@@ -17,6 +17,7 @@ from asyncio import StreamReader
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from fx_explorer import model
@@ -50,9 +51,9 @@ class Instruction:
 
 def instructions(disassembly: str) -> Iterator[Instruction]:
     """Yield the instructions of the functions that have lines of the kernel in them."""
-    for function, group in groupby(_instructions(disassembly), lambda one: one.function):
+    for function, group in groupby(_instructions(disassembly), attrgetter("function")):
         listed = list(group)
-        if function.startswith("kernel") or any(one.line for one in listed):
+        if function.startswith("kernel") or any(instruction.line for instruction in listed):
             yield from listed
 
 
@@ -81,14 +82,15 @@ def interleaved(source: str, listed: Iterable[Instruction]) -> list[str]:
     """Return the instructions below the lines of the source that they are from."""
     lines = source.split("\n")
     rows: list[str] = []
-    for function, of_function in groupby(listed, lambda one: one.function):
+    for function, of_function in groupby(listed, attrgetter("function")):
         rows += ["", f"{function}:"]
-        for line, group in groupby(of_function, lambda one: one.line):
+        for line, group in groupby(of_function, attrgetter("line")):
             if 0 < line <= len(lines):
                 rows.append(f"{line:>5}  {lines[line - 1].strip()}")
             else:
                 rows.append("    –  made by the compiler, or from no line of the kernel")
-            rows += [f"         {one.address:>6}  {one.text}" for one in group]
+            for instruction in group:
+                rows.append(f"         {instruction.address:>6}  {instruction.text}")
     return rows[1:]
 
 

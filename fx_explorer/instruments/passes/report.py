@@ -13,7 +13,7 @@ def changes_of_report(reader: SessionReader) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for passes in passes_by_graph(reader):
         document = document_of(reader, "graph", passes.graph.id)
-        title = f"[{document.owner}] {document.title}"
+        title = document.full_title
         for step in passes.steps:
             rows += [_change(reader, title, passes.graph, change) for change in step.changes]
     return rows

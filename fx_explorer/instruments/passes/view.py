@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, document_of, place_of_node
+from fx_explorer.analysis.documents import GRAPH_TITLES, Place, document_of, place_of_node
 from fx_explorer.analysis.whole_session import is_log
-from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.analysis.words import counted, listed, plural, seconds
 from fx_explorer.drawing.view_table import (
     Detail,
     TableColumn,
@@ -76,15 +76,31 @@ def _answer(reader: SessionReader, graphs: list[GraphPasses]) -> str:
         return ""
     passes, most = max(steps, key=lambda found: len(found[1].changes))
     idle = sum(len(each.without_effect) for each in graphs)
-    what = describe_counts(most.row)
     name = most.row.name
     if most.depth > 1:
         parents = {step.row.position: step.row.name for step in passes.steps}
         name = f"{parents.get(most.row.parent, '')} › {name}".lstrip(" ›")
     return (
-        f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. The "
-        f"most did {name} over {_title(reader, passes.graph)}: {what}."
+        f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. {name} changed "
+        f"most: it {_deeds(most.row)} in {_name_of_graph(reader, passes.graph)}."
     )
+
+
+def _deeds(row: model.GraphPass) -> str:
+    """Return ``made 15 nodes, removed 3 and changed 1``."""
+    counts = ((row.made, "made"), (row.erased, "removed"), (row.changed, "changed"))
+    deeds = [f"{verb} {count:,}" for count, verb in counts if count]
+    first = next(count for count, _ in counts if count)
+    deeds[0] += f" {plural(first, 'node')}"
+    return listed(deeds)
+
+
+def _name_of_graph(reader: SessionReader, graph: model.Graph) -> str:
+    """Return ``the joint graph of [0/0]``."""
+    stage = GRAPH_TITLES[graph.stage].lower().removesuffix(" graph")
+    nested = graph.name if graph.parent else ""
+    name = " ".join(filter(None, (graph.direction, stage, "graph", nested)))
+    return f"the {name} of [{document_of(reader, 'graph', graph.id).owner}]"
 
 
 def describe_counts(row: model.GraphPass) -> str:
@@ -94,8 +110,7 @@ def describe_counts(row: model.GraphPass) -> str:
 
 
 def _title(reader: SessionReader, graph: model.Graph) -> str:
-    document = document_of(reader, "graph", graph.id)
-    return f"[{document.owner}] {document.title}"
+    return document_of(reader, "graph", graph.id).full_title
 
 
 class _Lines:
@@ -119,7 +134,7 @@ class _Lines:
     def add_graph(self, passes: GraphPasses) -> None:
         graph = passes.graph
         title = _title(self._reader, graph)
-        idle = counted(len(passes.without_effect), "pass")
+        idle = counted(len(passes.without_effect), "other pass")
         did = f"{idle} changed nothing" if passes.without_effect else ""
         names = ", ".join(passes.without_effect)
         row = TableRow(

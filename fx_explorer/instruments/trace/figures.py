@@ -1,5 +1,5 @@
 """This module lays Dynamo's trace out as a tree: a compiled function, its lines in the order in
-which Dynamo came to them, below each line the calls that were inlined there, and their lines.
+which Dynamo traced them, below each line the calls that were inlined there, and their lines.
 
 A line that Dynamo comes to again, in a loop, is one line with a count; so is a function that is
 called again from the same line for the same module. What torch and Python's own library do inside
@@ -29,7 +29,7 @@ class TracedLine:
     line: int
     """0 for a function whose lines are not shown."""
     times: int = 0
-    """How often Dynamo came to it."""
+    """How often Dynamo traced it."""
     nodes: int = 0
     guards: int = 0
     """Numbers of nodes and guards, with those of the calls at this line."""

@@ -11,7 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, lines_of, place_of_path, place_of_source
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import is_log
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.words import counted, how_often, listed
 from fx_explorer.drawing.view_table import (
     Detail,
     TableColumn,
@@ -245,8 +245,7 @@ def describe_attempts(attempts: Sequence[model.TraceAttempt]) -> str:
     if len(attempts) == 1:
         return "traced"
     reasons = list(dict.fromkeys(row.reason for row in attempts[:-1]))
-    times = "twice" if len(attempts) == 2 else f"{len(attempts)} times"
-    return f"traced {times}: {listed(reasons, 2)}"
+    return f"traced {how_often(len(attempts))}: {listed(reasons, 2)}"
 
 
 def describe_outcome(attempts: Sequence[model.TraceAttempt]) -> str:

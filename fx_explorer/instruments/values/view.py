@@ -36,8 +36,8 @@ VALUE_COLUMNS = (
 )
 
 NO_VALUE = (
-    "Nothing is out of the ordinary: no input is changed or overlaps another one, no output is an "
-    "input or a view, and every tensor is of torch's own class."
+    "No input is changed or overlaps another. No output is an input or a view, and every tensor is "
+    "of torch's own class."
 )
 
 NO_GRAPH_OF_VALUES = (

@@ -146,7 +146,7 @@ def _pane_of(document: Document) -> Pane | None:
 def _text(reader: SessionReader, document: Document, below: Pane | None = None) -> LinkedText:
     """Return the text of a document; ``below`` is its pane where that is not by its stage."""
     pane = below or _pane_of(document) or "kernel"
-    title = f"[{document.owner}] {document.title}" if document.owner else document.title
+    title = document.full_title
     if document.kind != "graph":
         text = "\n".join(lines_of(reader, document))
         return LinkedText(document, pane, title, coloured(text, document.language))

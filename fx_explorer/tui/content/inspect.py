@@ -125,9 +125,7 @@ def _node_entries(
         yield Entry("device", node.device)
     elif node.value:
         yield Entry("value", node.value)
-    yield Entry(
-        "graph", f"[{graph.owner}] {graph.title}, node {node.position + 1} of {graph.line_count}"
-    )
+    yield Entry("graph", f"{graph.full_title}, node {node.position + 1} of {graph.line_count}")
     if node.is_backward:
         direction = "backward"
     else:

@@ -231,7 +231,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     "side_effects": (
         "A row for each object that a compiled function changes besides its graph: Dynamo keeps "
         "the change aside while it\n"
-        "traces, and compiled code makes it once, after the graph. Enter goes to your line.",
+        "traces, and compiled code makes the change once, after the graph. Enter goes to your "
+        "line.",
         "Moving",
     ),
     "values": (

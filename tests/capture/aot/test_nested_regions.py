@@ -236,9 +236,9 @@ def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
         inlined,
     )
     (told,) = [fact.text for fact in overview(reader) if "nested region" in fact.text]
-    times = "once" if compiled == 1 else f"{compiled} times"
+    times = {1: "once", 2: "twice", 3: "3 times"}[compiled]
     around = f"; torch put {inlined} call into the graph around it" if inlined else ""
-    traced = ", traced 2 times, reused once" if use.traced else ""
+    traced = ", traced twice, reused once" if use.traced else ""
     assert told == (
         f"The nested region Block.forward is called 3 times{traced} and compiled {times}{around}."
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.words import first_line
-from fx_explorer.instruments.diff.since_last import cause_alone
+from fx_explorer.instruments.diff.two_sessions import cause_alone
 from fx_explorer.overview.baseline import KINDS, Baseline, Kind
 from fx_explorer.overview.checks import BASELINE, Check, CheckFinding, relative_path
 from fx_explorer.session import SessionReader

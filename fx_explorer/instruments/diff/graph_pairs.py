@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import CUT_IN_WORDS, DiffRows, graph_diff
+from fx_explorer.analysis.diff import CUT_IN_WORDS, DiffRow, DiffRows, Sign, graph_diff
 from fx_explorer.analysis.documents import graph_title
 from fx_explorer.analysis.graph_alignment import (
+    NO_DIFFERENCE,
     GraphAlignment,
     Size,
     align_graphs,
@@ -22,7 +23,7 @@ from fx_explorer.analysis.graph_alignment import (
     describe_sizes,
 )
 from fx_explorer.analysis.lineage import variants_in_use
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, format_node
 from fx_explorer.session import SessionReader
 
 MOST_NODES = 200_000
@@ -47,6 +48,21 @@ class GraphPair:
     """None for a graph without a counterpart."""
 
     @property
+    def name(self) -> str:
+        """Return ``[0/0] Joint graph``."""
+        return f"[{self.compilation}] {self.title}"
+
+    @property
+    def is_of_dynamo(self) -> bool:
+        graph = self.left or self.right
+        return graph is not None and graph.stage == "dynamo"
+
+    @property
+    def lengths(self) -> tuple[str, str]:
+        """Return ``12 nodes`` and ``13 nodes``; ``none`` for a side without the graph."""
+        return _length(self.left), _length(self.right)
+
+    @property
     def is_same(self) -> bool:
         """Return whether the graphs are the same, whatever their sizes."""
         return self.alignment is not None and not self._is_changed
@@ -63,6 +79,10 @@ class GraphPair:
             return "only in the second" if self.left is None else "only in the first"
         words = describe_alignment(self.alignment)
         return f"{words}; {CUT_IN_WORDS}" if self.alignment.is_cut else words
+
+
+def _length(graph: model.Graph | None) -> str:
+    return counted(graph.node_count, "node") if graph else "none"
 
 
 def graph_pairs(left: SessionReader, right: SessionReader) -> list[GraphPair]:
@@ -129,6 +149,34 @@ def rows_of_pair(
     return graph_diff(before, after)
 
 
+def lines_of_pair(left: SessionReader, right: SessionReader, pair: GraphPair) -> DiffRows[str]:
+    """Return a pair node by node, each as a line of code."""
+    rows = rows_of_pair(left, right, pair)
+    lines = DiffRows(DiffRow(row.sign, _line(row.before), _line(row.after)) for row in rows)
+    lines.words, lines.is_cut = rows.words, rows.is_cut
+    return lines
+
+
+def _line(node: model.Node | None) -> str | None:
+    return format_node(node) if node else None
+
+
+def pair_row(pair: GraphPair) -> DiffRow[str]:
+    """Return a pair as a row of a list of graphs: name, number of nodes, difference."""
+    left, right = pair.lengths
+    before = f"{pair.name}: {left}" if pair.left else None
+    after = f"{pair.name}: {right}" if pair.right else None
+    sign: Sign = " "
+    if before is None:
+        sign = "+"
+    elif after is None:
+        sign = "-"
+    elif pair.difference != NO_DIFFERENCE:
+        sign = "≈" if pair.is_same else "~"
+        after = f"{after} · {pair.difference}"
+    return DiffRow(sign, before, after)
+
+
 def sizes_of_pairs(pairs: Sequence[GraphPair]) -> dict[Size, int]:
     """Return each pair of sizes that differs → in how many nodes of all graphs."""
     counts: Counter[Size] = Counter()
@@ -154,5 +202,5 @@ def graph_lines(pairs: Sequence[GraphPair]) -> list[str]:
     lines = [f"graphs, by their structure: {', '.join(counts)}"]
     if sizes:
         lines.append(f"  {describe_sizes(sizes, resized)}")
-    lines += [f"  [{pair.compilation}] {pair.title}: {pair.difference}" for pair in others]
+    lines += [f"  {pair.name}: {pair.difference}" for pair in others]
     return lines

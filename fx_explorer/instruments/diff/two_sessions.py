@@ -4,6 +4,7 @@ Kernels are in kernel_pairs.py.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict, deque
 from typing import Literal, NamedTuple
 
@@ -281,3 +282,13 @@ def paired_breaks(
 
 def _cause(graph_break: DistinctBreak) -> tuple[str, str, str]:
     return graph_break.file, graph_break.code.strip(), graph_break.registry_id or graph_break.reason
+
+
+_OF_ONE_RUN = re.compile(r"\bline \d+|-?(?<!\d)\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def cause_alone(words: str) -> str:
+    """Return the key of a cause: its text without line numbers, which move when lines are added
+    above, and without computed values, which vary from run to run.
+    """
+    return _OF_ONE_RUN.sub("…", words)

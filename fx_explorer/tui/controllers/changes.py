@@ -30,7 +30,7 @@ from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.titles import OldFiles
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.diff.since_last import Differences
+    from fx_explorer.instruments.diff.differences import Differences
 
 NO_OTHER = (
     "There is only one variant so far. Compile another one from a stage (c a) to compare it with."
@@ -158,7 +158,7 @@ def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence
 
 
 def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> Differences:
-    from fx_explorer.instruments.diff.since_last import differences, extent_of, extent_of_both
+    from fx_explorer.instruments.diff.differences import differences, extent_of, extent_of_both
 
     with SessionReader(earlier.session) as before:
         then, now = (
@@ -170,7 +170,8 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     """Return the differences between the user's files as they were captured and as they are now."""
-    from fx_explorer.instruments.diff.since_last import ChangedSource, Differences, source_row
+    from fx_explorer.instruments.diff.differences import Differences, source_row
+    from fx_explorer.instruments.diff.users_changes import ChangedSource
 
     rows = []
     for change in changed:

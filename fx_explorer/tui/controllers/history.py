@@ -20,7 +20,7 @@ from fx_explorer.tui.conversation import ask, conversation, needs_no_dialog_soon
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.diff.since_last import Differences
+    from fx_explorer.instruments.diff.differences import Differences
     from fx_explorer.overview.history_rows import HistoryRow
 
 EMPTY = "No other capture of this project is kept: {project}"
@@ -133,7 +133,7 @@ def _detail(row: HistoryRow) -> str:
 
 
 def _differences(before: Path, after: SessionReader) -> Differences:
-    from fx_explorer.instruments.diff.since_last import differences, extent_of, extent_of_both
+    from fx_explorer.instruments.diff.differences import differences, extent_of, extent_of_both
 
     with SessionReader(before) as earlier:
         then, now = extent_of(earlier, is_through=False), extent_of(after, is_through=False)

@@ -17,6 +17,9 @@ from textual.content import Content
 from fx_explorer.analysis.diff import DiffRow, Sign, describe_difference
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.diff.differences import Differences
+from fx_explorer.instruments.diff.differences import Row as DifferingRow
+from fx_explorer.instruments.diff.rows_behind import rows_behind
 from fx_explorer.instruments.diff.screen import (
     DIFF_COLUMNS,
     SHOW_DELAY_S,
@@ -26,8 +29,6 @@ from fx_explorer.instruments.diff.screen import (
     figure_columns,
     figure_row,
 )
-from fx_explorer.instruments.diff.since_last import Differences, rows_behind
-from fx_explorer.instruments.diff.since_last import Row as DifferingRow
 from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff, passes
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.background_tasks import read_in_thread

@@ -15,15 +15,9 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.instruments.diff.since_last import (
-    NOT_COMPILED_THEN,
-    STILL_AHEAD,
-    Differences,
-    differences,
-    extent_of,
-    rows_behind,
-    since,
-)
+from fx_explorer.instruments.diff.differences import Differences, differences, extent_of
+from fx_explorer.instruments.diff.rows_behind import rows_behind
+from fx_explorer.instruments.diff.since_last import NOT_COMPILED_THEN, STILL_AHEAD, since
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader, SessionWriter

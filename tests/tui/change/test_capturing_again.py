@@ -13,7 +13,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.client import session_files
-from fx_explorer.instruments.diff import since_last
+from fx_explorer.instruments.diff import differences, since_last
 from fx_explorer.instruments.diff.kernel_pairs import KernelPair, kernel_pairs
 from fx_explorer.model import Notice
 from fx_explorer.session import SessionReader, SessionWriter
@@ -125,7 +125,7 @@ async def test_the_sessions_are_compared_beside_the_screen(
         threads.append(threading.current_thread())
         return kernel_pairs(before, after)
 
-    for module in (since_last, since_last):
+    for module in (since_last, differences):
         monkeypatch.setattr(module, "kernel_pairs", noted)
     async with open_app(**program.options) as driver:
         await captured_twice(driver, program)

@@ -1,0 +1,168 @@
+"""This module lists the differences of two captures of a program: figures, options, source files,
+graphs, guards, passes and kernels, as rows. The lines of the card "since the last capture" lead to
+them, and ``rows_behind`` has the list or text for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer.analysis.graph_alignment import NO_DIFFERENCE
+from fx_explorer.analysis.measured_times import Figure, text_figure
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.diff.graph_pairs import GraphPair, graph_pairs
+from fx_explorer.instruments.diff.kernel_pairs import (
+    IN_WORDS,
+    Difference,
+    KernelPair,
+    kernel_pairs,
+)
+from fx_explorer.instruments.diff.paired_facts import PairedFact, paired_facts
+from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, KEPT, figures_of_both
+from fx_explorer.instruments.diff.users_changes import (
+    ChangedSource,
+    changed_options,
+    changed_sources,
+)
+from fx_explorer.model import Outcome
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
+
+Aspect = Literal["source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"]
+"""The subject of a line on the card. Each subject has its rows among the differences."""
+
+
+Extent = Literal["nothing", "graphs", "all"]
+"""How much of a session's figures can be compared: nothing, Dynamo's part, everything."""
+
+OF_DYNAMO = ("backend", "compilations", "graphs", "graph breaks", "recompiles")
+"""Figures that are final once Dynamo has finished, whatever is compiled later."""
+
+
+ASPECTS: dict[str, Aspect] = {
+    "graphs": "graphs",
+    "graph breaks": "breaks",
+    "recompiles": "recompiles",
+    "kernels": "kernels",
+    KEPT: "memory",
+    COMPILE_TIME: "time",
+}
+"""Figure of ``diff`` → the line of the card that shows it."""
+
+ALIKE: tuple[Difference, ...] = ("same", "device")
+"""Differences between kernels that get no row of their own."""
+
+_OF_CAPTURES: dict[Difference, str] = {
+    **IN_WORDS,
+    "only left": "only before",
+    "only right": "only now",
+}
+
+
+def extent_of(reader: SessionReader, *, is_through: bool) -> Extent:
+    """Return how much of a session's figures can be compared. A program that raised an error has
+    ended by itself, too.
+    """
+    if ending_of(reader) in ("finished", "exited", "raised"):
+        return "all"
+    return "graphs" if is_through else "nothing"
+
+
+def extent_of_both(then: Extent, now: Extent) -> Extent:
+    """Return how far the figures of two sessions can be compared."""
+    if "nothing" in (then, now):
+        return "nothing"
+    return "all" if then == now == "all" else "graphs"
+
+
+def ending_of(reader: SessionReader) -> str:
+    """Return how a program ended; empty while it runs."""
+    outcome = reader.meta("outcome")
+    return Outcome.from_json(outcome).kind if outcome else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One difference since the last capture: a figure, a source file, a guard, an option or a pass,
+    or a pair of graphs or kernels.
+    """
+
+    aspect: Aspect
+    figure: Figure
+    source: ChangedSource | None = None
+    pair: KernelPair | None = None
+    graph: GraphPair | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """All differences of two captures."""
+
+    rows: tuple[Row, ...]
+    pairs: tuple[KernelPair, ...]
+    """The kernels of both captures in pairs, including pairs without a difference."""
+    graphs: tuple[GraphPair, ...] = ()
+    """The graphs of both captures in pairs, including pairs without a difference."""
+
+    def first_of(self, aspect: str) -> int:
+        """Return the first row about this subject; else the first row."""
+        return next((i for i, row in enumerate(self.rows) if row.aspect == aspect), 0)
+
+
+def differences(before: SessionReader, after: SessionReader, extent: Extent = "all") -> Differences:
+    """Return the differences of two captures. Figures that one of them has not reached are left
+    out.
+    """
+    pairs = kernel_pairs(before, after) if extent != "graphs" else []
+    figures = figures_of_both(before, after)
+    if extent == "graphs":
+        figures = [figure for figure in figures if figure.what in OF_DYNAMO]
+    rows = [_figure_row(figure) for figure in figures]
+    rows += [_option_row(name, before, after) for name in changed_options(before, after)]
+    rows += [source_row(source) for source in changed_sources(before, after)]
+    graphs = [pair for pair in graph_pairs(before, after) if extent == "all" or pair.is_of_dynamo]
+    rows += [_graph_row(pair) for pair in graphs if pair.difference != NO_DIFFERENCE]
+    facts = paired_facts(before, after)
+    rows += [_fact_row(fact) for fact in facts if extent == "all" or fact.kind in _EARLY]
+    rows += [_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE]
+    return Differences(tuple(rows), tuple(pairs), tuple(graphs))
+
+
+_EARLY = ("guard", "option")
+"""Kinds of facts that are final once Dynamo has finished."""
+
+
+def _graph_row(pair: GraphPair) -> Row:
+    figure = Figure(f"→ {pair.name}", *pair.lengths, pair.difference, "other")
+    return Row("graphs", figure, graph=pair)
+
+
+def _fact_row(fact: PairedFact) -> Row:
+    sides = fact.left or "none", fact.right or "none"
+    return Row("others", Figure(f"{fact.kind} {fact.name}", *sides, fact.words, "other"))
+
+
+def _figure_row(figure: Figure) -> Row:
+    name = figure.what.partition(",")[0]
+    return Row(ASPECTS.get(name, "others"), figure)
+
+
+def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
+    sides = (str(getattr(reader.request(), name)) for reader in (before, after))
+    return Row("others", text_figure(f"option {name}", *sides))
+
+
+def source_row(source: ChangedSource) -> Row:
+    """Return the row of a source file whose text has changed."""
+    length = counted(len(source.before.splitlines()), "line")
+    figure = Figure(f"→ {file_name(source.path)}", length, source.edit, "", "other")
+    return Row("source", figure, source)
+
+
+def _kernel_row(pair: KernelPair) -> Row:
+    what = f"→ [{pair.compilation}] {pair.direction}".rstrip()
+    left = pair.left.kernel.name if pair.left else "none"
+    right = pair.right.kernel.name if pair.right else "none"
+    figure = Figure(what, left, right, _OF_CAPTURES[pair.difference], "other")
+    return Row("kernels", figure, pair=pair)

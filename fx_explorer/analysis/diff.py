@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_alignment import NodePair, align_graphs, describe_alignment
+from fx_explorer.analysis.alignment_words import describe_alignment
+from fx_explorer.analysis.graph_alignment import NodePair, align_graphs
 from fx_explorer.analysis.naming import SizeNames, has_symbols
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model.bounded_matching import MOST_STEPS, BoundedMatcher

@@ -17,13 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model.bounded_matching import BoundedMatcher
-
-MOST_SIZES = 4
-"""Maximum number of sizes that a sentence lists."""
-
-NO_DIFFERENCE = "no difference"
 
 Size = tuple[str, str]
 """A size before and after: ``("8", "16")``, ``("8", "s77")``."""
@@ -111,7 +105,7 @@ class _Side:
     def _token(self, text: str) -> Token:
         position = self._positions.get(text)
         if position is not None:
-            kind: TokenKind = "size" if _is_size(self.nodes[position]) else "node"
+            kind: TokenKind = "size" if is_size(self.nodes[position]) else "node"
             return Token(kind, text, position)
         if _SYMBOL.fullmatch(text):
             return Token("size", text)
@@ -148,7 +142,7 @@ def _is_input(node: model.Node) -> bool:
     return node.op in ("placeholder", "get_attr")
 
 
-def _is_size(node: model.Node) -> bool:
+def is_size(node: model.Node) -> bool:
     """Return whether the value of a node is a size or a number, and no tensor."""
     is_number_input = node.op == "placeholder" and node.shape is None and not node.value
     return node.value.startswith("Sym(") or is_number_input
@@ -433,59 +427,3 @@ def _in_symbols(size: str, symbols: Mapping[str, str]) -> str:
     if not symbols:
         return size
     return _SYMBOL.sub(lambda match: symbols.get(match[0], match[0]), size)
-
-
-# in words
-
-
-def describe_alignment(alignment: GraphAlignment) -> str:
-    """Return ``1 node added (sin), 2 changed (f32 → bf16); sizes: 8 → 16 in 12 nodes``, or ``no
-    difference``.
-    """
-    parts: list[str] = []
-    removed = [pair.before for pair in alignment.pairs if pair.after is None and pair.before]
-    added = [pair.after for pair in alignment.pairs if pair.before is None and pair.after]
-    for nodes, verb in ((removed, "removed"), (added, "added")):
-        if nodes:
-            amount = f"{len(nodes):,}" if parts else counted(len(nodes), "node")
-            parts.append(f"{amount} {verb} ({_named(nodes)})")
-    changed = [pair for pair in alignment.pairs if pair.changes]
-    if changed:
-        amount = f"{len(changed):,}" if parts else counted(len(changed), "node")
-        parts.append(f"{amount} changed ({_what_changed(changed)})")
-    sentences = [", ".join(parts)] if parts else []
-    if alignment.sizes:
-        sentences.append(describe_sizes(alignment.sizes, alignment.resized))
-    return "; ".join(sentences) or NO_DIFFERENCE
-
-
-def describe_sizes(sizes: Mapping[Size, int], nodes: int) -> str:
-    """Return ``sizes: 8 → 16, 128 → 256 in 12 nodes``."""
-    pairs = [f"{old} → {new}" for old, new in sizes]
-    return f"sizes: {listed(pairs, MOST_SIZES)} in {counted(nodes, 'node')}"
-
-
-def _named(nodes: Sequence[model.Node]) -> str:
-    counts = Counter(_short(node) for node in nodes)
-    names = [f"{count:,}× {name}" if count > 1 else name for name, count in counts.most_common()]
-    return listed(names, 4)
-
-
-def _short(node: model.Node) -> str:
-    """Return ``gelu`` for ``torch._C._nn.gelu``, ``mul`` for ``aten.mul.Tensor``; ``input`` for an
-    input.
-    """
-    if node.op == "placeholder":
-        return "size" if _is_size(node) else "input"
-    plain = node.target.removeprefix("torch.ops.")
-    if plain.startswith("aten."):
-        return plain.split(".")[1]
-    return plain.rpartition(".")[2]
-
-
-def _what_changed(pairs: Sequence[NodePair]) -> str:
-    counts: Counter[str] = Counter()
-    for pair in pairs:
-        counts.update(pair.changes)
-    texts = [f"{what} {count:,}×" if count > 1 else what for what, count in counts.most_common()]
-    return listed(texts, 4)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fx_explorer import model
+from fx_explorer.analysis.alignment_words import NO_DIFFERENCE
 from fx_explorer.analysis.diff import text_diff
-from fx_explorer.analysis.graph_alignment import NO_DIFFERENCE
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json

@@ -24,6 +24,7 @@ FIRST = (
 
 IN_FUNCTIONS = (
     "fx_explorer.instruments.diff.screen",
+    "fx_explorer.instruments.diff.since_last",
     "fx_explorer.analysis.graph_files",
     "fx_explorer.instruments.kernels.candidates",
     "fx_explorer.analysis.hand_marks",

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_alignment import align_graphs, describe_alignment
+from fx_explorer.analysis.alignment_words import describe_alignment
+from fx_explorer.analysis.graph_alignment import align_graphs
 
 
 def node(

@@ -14,7 +14,7 @@ from benchmarks.synthetic_kernels import kernels_session
 from fx_explorer.overview.outline import RANGE, outline
 from fx_explorer.overview.overview import page_facts
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content import inspect, long_work
+from fx_explorer.tui.content import copied_text, long_work
 from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.dialogs import choose
 from fx_explorer.tui.dialogs.choose import Chooser
@@ -171,13 +171,13 @@ async def test_a_long_answer_is_written_beside_the_screen(
 ) -> None:
     texts: list[str] = []
     threads: list[int] = []
-    written = inspect.table_markdown
+    written = copied_text.table_markdown
 
     def markdown(*arguments: object) -> str:
         threads.append(threading.get_ident())
         return written(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(inspect, "table_markdown", markdown)
+    monkeypatch.setattr(copied_text, "table_markdown", markdown)
     monkeypatch.setattr(Exports, "copy_text", lambda _, text: texts.append(text))
     async with open_app(many_kernels) as driver:
         await driver.press("6")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.analysis.graph_alignment import NO_DIFFERENCE
+from fx_explorer.analysis.alignment_words import NO_DIFFERENCE
 from fx_explorer.analysis.measured_times import Figure, text_figure
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.diff.graph_pairs import GraphPair, graph_pairs

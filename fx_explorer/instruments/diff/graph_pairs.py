@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import CUT_IN_WORDS, DiffRow, DiffRows, Sign, graph_diff
-from fx_explorer.analysis.documents import graph_title
-from fx_explorer.analysis.graph_alignment import (
+from fx_explorer.analysis.alignment_words import (
     NO_DIFFERENCE,
-    GraphAlignment,
-    Size,
-    align_graphs,
     describe_alignment,
     describe_sizes,
 )
+from fx_explorer.analysis.diff import CUT_IN_WORDS, DiffRow, DiffRows, Sign, graph_diff
+from fx_explorer.analysis.documents import graph_title
+from fx_explorer.analysis.graph_alignment import GraphAlignment, Size, align_graphs
 from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.words import counted, format_node
 from fx_explorer.session import SessionReader

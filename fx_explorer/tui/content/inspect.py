@@ -1,6 +1,4 @@
-"""Everything known about a place is given as entries, which the inspector lists. The menu of
-copying writes a kernel, a node, or the whole answer of a view as text.
-"""
+"""This module gives everything known about a place as entries, which the inspector lists."""
 
 from __future__ import annotations
 
@@ -10,18 +8,15 @@ from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
-    Document,
     Place,
     graph_document,
     node_at,
     place_of_node,
     place_of_source,
     places_of_nodes,
-    text_of,
 )
-from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.input_names import user_names_of_nodes
-from fx_explorer.analysis.kernel_documents import kernel_document, triton_place
+from fx_explorer.analysis.kernel_documents import triton_place
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.naming import plain_function
@@ -37,7 +32,6 @@ from fx_explorer.analysis.selected_nodes import (
     place_of_users_kernel,
 )
 from fx_explorer.analysis.words import annotation_text, value_text
-from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.instruments.passes.figures import history_of_node
 from fx_explorer.instruments.values.collectives import (
@@ -360,62 +354,3 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
             if node.file:
                 return reader.get(model.SourceFile, node.file).path, node.line
     return None
-
-
-def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Return the code of a kernel, all of it."""
-    return text_of(reader, kernel_document(reader, kernel))
-
-
-def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> str:
-    """Return everything known about a place, one fact a line. ``time`` is the time of its node in a
-    profile.
-    """
-    return "\n".join(
-        f"{entry.label}: {entry.text}".strip(": ") for entry in entries(reader, place, time)
-    )
-
-
-def facts_markdown(facts: Sequence[Fact]) -> str:
-    """Return the overview as a list."""
-    lines = []
-    for fact in facts:
-        lines.append(f"- **{fact.topic}**: {fact.text}")
-        if fact.detail:
-            lines[-1] += "  "  # two spaces break the line in Markdown
-            lines.append(f"  {fact.detail}")
-    return "\n".join(lines)
-
-
-def table_markdown(
-    title: str, table: ViewTable, rows: Iterable[TableRow], detail: Detail | None
-) -> str:
-    """Return a view as a heading, its words, these of its rows, and the detail of the row under the
-    cursor.
-    """
-    lines = [f"## {title}", "", table.shows]
-    lines += [sentence for sentence in (table.answer, table.notice) if sentence]
-    lines.append("")
-    lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
-    lines += [_row(row.cells) for row in rows]
-    if detail and detail.text:
-        lines += ["", _fenced(detail.text, detail.language)]
-    return "\n".join(lines)
-
-
-def document_markdown(reader: SessionReader, document: Document) -> str:
-    """Return a document with its title."""
-    return f"## {document.title}\n\n{_fenced(text_of(reader, document), document.language)}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-
-def _fenced(text: str, language: str) -> str:
-    """Return text between fences that are longer than any fence in it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    name = "" if language == "text" else language
-    return f"{fence}{name}\n{text.rstrip()}\n{fence}"

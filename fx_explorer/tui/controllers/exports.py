@@ -73,39 +73,40 @@ class Exports:
         if reader is None or kernel is None:
             self._explorer.notify(NO_KERNEL)
         else:
-            from fx_explorer.tui.content import inspect  # not needed for the first paint
+            from fx_explorer.tui.content import copied_text  # not needed for the first paint
 
-            self._copy(inspect.kernel_text(reader, kernel))
+            self._copy(copied_text.kernel_text(reader, kernel))
 
     def copy_node(self) -> None:
         """Copy everything known about the place of the cursor."""
-        from fx_explorer.tui.content import inspect  # not needed for the first paint
+        from fx_explorer.tui.content import copied_text  # not needed for the first paint
 
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         if reader is None or place is None:
             self._copy("")
             return
         self._copy(
-            inspect.node_text(
+            copied_text.node_text(
                 reader, place, self._explorer.linked.kernel_marks.time_of_node(reader, place)
             )
         )
 
     def copy_view(self) -> None:
         """Copy the rows and texts of the view as markdown."""
-        from fx_explorer.tui.content import inspect  # not needed for the first paint
+        from fx_explorer.tui.content import copied_text  # not needed for the first paint
 
         explorer, shown = self._explorer, self._explorer.views.shown
         if explorer.reader is None:
             return
         if isinstance(shown, FirstPage):
-            self._copy(inspect.facts_markdown(shown.facts.facts))
+            self._copy(copied_text.facts_markdown(shown.facts.facts))
         elif isinstance(shown, TablePane):
             self._copy_when_made(shown.answer(explorer.view), shown.answer_lines)
         elif explorer.linked.active and explorer.linked.active.document:
             document = explorer.linked.active.document
             self._copy_when_made(
-                functools.partial(inspect.document_markdown, document=document), document.line_count
+                functools.partial(copied_text.document_markdown, document=document),
+                document.line_count,
             )
 
     def _copy_when_made(self, make: Callable[[SessionReader], str], lines: int) -> None:

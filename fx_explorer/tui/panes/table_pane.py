@@ -425,13 +425,13 @@ class TablePane(TellsUnreadable, Vertical):
         """Return a function that writes everything in the view, with the rows as they are on the
         screen; empty if it has nothing. It may be called in another thread.
         """
-        from fx_explorer.tui.content import inspect  # not needed for the first paint
+        from fx_explorer.tui.content import copied_text  # not needed for the first paint
 
         table, order, row = self._table, self._order, self._row()
         if table is None:
             return lambda _: ""
         detail = row.detail() if row and row.detail else None
-        return lambda reader: inspect.table_markdown(
+        return lambda reader: copied_text.table_markdown(
             title, table, rows_in_order(table, order, reader), detail
         )
 

@@ -62,8 +62,16 @@ _HIDDEN = {
 
 _KEPT_IN_TABLE = {
     (model.Setting, "name"), (model.OptionInForce, "name"), (model.RemedyTrial, "changes"),
+    (model.ValueFact, "changes"), (model.KernelDecision, "check"),
 }  # fmt: skip
-"""Columns of names of options, and of keys."""
+"""Columns of names of options, of keys, of AOTAutograd's closed set of changes, and of functions of
+torch with their files.
+"""
+
+_NAMED_IN_DECISIONS = ("kernel", "backends")
+"""Entries of a decision's texts that can name what the program defines. The others are Inductor's:
+sizes, classes and answers.
+"""
 
 _FILES = {"file", "path", "unseen"}
 """Columns, and entries of ``meta``, with a file."""
@@ -90,6 +98,7 @@ def redact(session: Path) -> None:
             in_user_files(reader, texts_in),
             in_user_files(reader, numbers_in) - sizes_of_tensors(reader),
             lines_of_sources(reader),
+            frozenset(group.name for group in reader.rows(model.ProcessGroup) if group.name),
         )
         sources = {file.text for file in reader.rows(model.SourceFile) if file.text}
     with contextlib.closing(sqlite3.connect(session)) as db:
@@ -135,9 +144,13 @@ def _redact_texts(
     db: sqlite3.Connection, reader: SessionReader, sources: set[int], redactor: _Redactor
 ) -> None:
     packer = AlikeTexts()
+    metas = {meta.text for meta in reader.rows(model.NodeMeta)}
     for (number,) in db.execute("SELECT id FROM text ORDER BY id").fetchall():
         text = reader.text(number)
-        new = hidden_lines(text) if number in sources else redactor.text(text)
+        if number in sources:
+            new = hidden_lines(text)
+        else:
+            new = redactor.node_meta(text) if number in metas else redactor.text(text)
         raw = new.encode("utf-8", "surrogatepass")
         # Texts that were different may be equal now, and their digests must not be.
         digest = hashlib.blake2b(b"redacted %d" % number, digest_size=16).digest()
@@ -212,11 +225,15 @@ class _Redactor:
         constants: frozenset[str],
         numbers: frozenset[str],
         source_lines: frozenset[str],
+        groups: frozenset[str] = frozenset(),
     ) -> None:
         self._defined = defined
         self._constants = constants
         self._numbers = numbers
         self._source_lines = source_lines
+        self._groups = groups
+        named = "".join(rf"'{re.escape(group)}'|" for group in groups)
+        self._group_or_number = re.compile(rf"({named}[\[\]]|(?<![\w.])-?\d+(?![\w.]))")
         self._names: dict[str, str] = {}
         self._number = 0
         self._files: dict[str, str] = {}
@@ -236,6 +253,10 @@ class _Redactor:
             return self.file
         if row_type is model.Node and column.name == "arguments":
             return self._arguments
+        if (row_type, column.name) == (model.ProcessGroup, "name"):
+            return self.group
+        if (row_type, column.name) == (model.KernelDecision, "texts"):
+            return self._texts_of_decision
         if column.is_json:
             return self._json_text
         return self.text
@@ -316,15 +337,51 @@ class _Redactor:
         return self._files.setdefault(path, f"file{len(self._files) + 1}{suffix}")
 
     def _arguments(self, text: str) -> str:
-        """Return the arguments of a node without constants: numbers within a list are sizes."""
+        """Return the arguments of a node without constants: numbers within a list are sizes, and
+        the name of a process group links a collective with it.
+        """
         depth = 0
         shown = []
-        for part in re.split(r"([\[\]]|(?<![\w.])-?\d+(?![\w.]))", text):
+        for part in self._group_or_number.split(text):
             depth += part == "["
             depth -= part == "]"
-            is_number = part.lstrip("-").isdigit()
-            shown.append(HIDDEN if is_number and depth == 0 else self.text(part))
+            if part[1:-1] in self._groups and part[0] == part[-1] == "'":
+                shown.append(f"'{self.group(part[1:-1])}'")
+            elif part.lstrip("-").isdigit() and depth == 0:
+                shown.append(HIDDEN)
+            else:
+                shown.append(self.text(part))
         return "".join(shown)
+
+    def group(self, name: str) -> str:
+        """Return what stands for the name of a process group. torch's own are numbers."""
+        return name if name.isdecimal() else self.name(name)
+
+    def _texts_of_decision(self, stored: str) -> str:
+        texts = json.loads(stored)
+        if not isinstance(texts, dict):  # a stranger's file
+            return self._json_text(stored)
+        for name in _NAMED_IN_DECISIONS:
+            if name in texts:
+                texts[name] = self.json(texts[name])
+        return json.dumps(texts)
+
+    def node_meta(self, text: str) -> str:
+        """Return what NodeMeta holds with its keys and values replaced. Positions of nodes stay,
+        and are joined where two values have become one.
+        """
+        try:
+            held = {key: dict(by_value) for key, by_value in dict(json.loads(text)).items()}
+        except (TypeError, ValueError):  # a stranger's file
+            return self.text(text)
+        shown: dict[str, dict[str, str]] = {}
+        for key, by_value in held.items():
+            shown_values = shown.setdefault(self.text(key), {})
+            for value, positions in by_value.items():
+                new = self.text(value)
+                before = shown_values.get(new)
+                shown_values[new] = f"{before},{positions}" if before else positions
+        return json.dumps(shown, ensure_ascii=False)
 
     def _value_of_option(self, text: str) -> str:
         """Return the value of an option of torch. A number or a truth value says nothing of the

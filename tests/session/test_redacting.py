@@ -38,7 +38,13 @@ class KundenPrognose(nn.Module):
         # Nachtrabatt
         zwischenstand = self.umsatzschicht(kundendaten) * 0.314159 + self.geheimwert
         print("Zwischenbericht", zwischenstand.shape)
-        return torch.relu(zwischenstand).sum() + 4711
+        self.geheimwert.add_(1)
+        kundensumme = torch.relu(zwischenstand)
+        return kundensumme.sum() + 4711, kundensumme.view(-1), self.kundenblock(kundensumme)
+
+    @torch.compiler.nested_compile_region
+    def kundenblock(self, kundensumme):
+        return kundensumme.cos()
 
 
 model = KundenPrognose()
@@ -56,10 +62,22 @@ def sessions(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> tu
     """Return a session and its page, redacted."""
     folder = tmp_path_factory.mktemp("kundenordner")
     (folder / "vertraulich.py").write_text(PROGRAM)
-    session = captured(folder / "vertraulich.py")
+    session = captured(folder / "vertraulich.py", "--record-trace")
     page = folder / "page.html"
     assert main(["report", str(session), "--format", "html", "--redact", "-o", str(page)]) == 0
     return session, page
+
+
+NEW = (
+    model.GraphValues, model.ValueFact, model.NodeMeta, model.RegionUse, model.KernelDecision,
+    model.UnfusedPair, model.TraceAttempt, model.TracedCall, model.TraceStep, model.TracedNode,
+)  # fmt: skip
+
+
+def test_the_session_has_rows_of_each_table(sessions: tuple[Path, Path]) -> None:
+    session, _ = sessions
+    with SessionReader(session) as reader:
+        assert [table for table in NEW if not reader.rows(table)] == []
 
 
 def whole_text(session: Path) -> str:

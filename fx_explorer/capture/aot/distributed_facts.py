@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from fx_explorer.capture.aot.left_out import last_node, nodes_made_since
+from fx_explorer.capture.aot.left_out import graph_being_traced, last_node, nodes_made_since
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.graphs import (
     mesh_text,
@@ -78,9 +77,10 @@ def _watched(recording: Recording, original: Callable[..., Any]) -> Callable[...
     def redistribute_local_tensor(
         local_tensor: Any, current_spec: Any, target_spec: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        mode = get_proxy_mode()
-        graph = getattr(getattr(mode, "tracer", None), "graph", None)
-        last = last_node(graph)
+        graph, last = None, None
+        with recording.noting("a redistribution of a DTensor", "joint"):
+            graph = graph_being_traced()
+            last = last_node(graph)
         result = original(local_tensor, current_spec, target_spec, *args, **kwargs)
         if graph is not None:
             with recording.noting("a redistribution of a DTensor", "joint"):

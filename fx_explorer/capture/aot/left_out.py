@@ -57,10 +57,9 @@ def _seen_calls(recording: Recording, original: Callable[..., Any]) -> Callable[
     @functools.wraps(original)
     def run_node(interpreter: Any, n: torch.fx.Node) -> Any:
         # It runs for thousands of nodes, and in Inductor too: what is not traced costs little.
-        mode = get_proxy_mode() if n.op in CALLS else None
-        if mode is None:
+        graph = graph_being_traced() if n.op in CALLS else None
+        if graph is None:
             return original(interpreter, n)
-        graph = getattr(getattr(mode, "tracer", None), "graph", None)
         last = last_node(graph)
         result = original(interpreter, n)
         try:
@@ -70,6 +69,11 @@ def _seen_calls(recording: Recording, original: Callable[..., Any]) -> Callable[
         return result
 
     return run_node
+
+
+def graph_being_traced() -> torch.fx.Graph | None:
+    """Return the graph that operations are traced into; None outside of a trace."""
+    return getattr(getattr(get_proxy_mode(), "tracer", None), "graph", None)
 
 
 def last_node(graph: torch.fx.Graph | None) -> torch.fx.Node | None:

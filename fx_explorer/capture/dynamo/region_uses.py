@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
+from fx_explorer.capture.dynamo.source_names import name_of_source
 from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -152,11 +153,9 @@ def _reason(message: str, args: tuple[object, ...]) -> str:
 
 
 def _mutated(args: tuple[object, ...]) -> str:
-    names = []
-    for source in args[0] if args else ():  # type: ignore[attr-defined]
-        name = getattr(source, "name", "")
-        names.append(str(name() if callable(name) else name))
-    return f"it reads what the function has changed: {', '.join(sorted(names))}"
+    (sources,) = args
+    names = sorted(map(name_of_source, sources))  # type: ignore[call-overload]
+    return f"it reads what the function has changed: {', '.join(names)}"
 
 
 def _filled(message: str, args: tuple[object, ...]) -> str:

@@ -11,15 +11,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from fx_explorer.capture.dynamo.symbolic_values import (
-    IsGuarded,
-    describe_symbolic,
-    function_name,
-    in_users_names,
-    name_of_source,
-    state_of,
-)
+from fx_explorer.capture.dynamo.source_names import name_of_source
+from fx_explorer.capture.dynamo.symbolic_values import IsGuarded, describe_symbolic, state_of
 from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.model import (
     AttemptEnd,
     CallEnd,
@@ -316,7 +311,7 @@ def _instruction_text(instruction: Any) -> str:
     elif type(argument) is tuple:
         text = ", ".join(map(described, argument))
     elif type(argument) is types.CodeType:
-        text = f"code of {function_name(argument)}"
+        text = f"code of {qualified_name(argument)}"
     else:
         text = described(argument)
     return f"{instruction.opname} {text}"
@@ -325,4 +320,4 @@ def _instruction_text(instruction: Any) -> str:
 def _guard_text(guard: Any) -> str:
     kind = guard.create_fn_name()
     name = name_of_source(guard.originating_source)
-    return f"{kind} {in_users_names(name)}".strip()
+    return f"{kind} {name}".strip()

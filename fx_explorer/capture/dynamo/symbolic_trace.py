@@ -26,8 +26,8 @@ from dataclasses import replace
 from typing import Any
 
 from fx_explorer.capture.dynamo.symbolic_steps import Attempt, Call, Limit
-from fx_explorer.capture.dynamo.symbolic_values import function_name
 from fx_explorer.capture.recording.described import one_line
+from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -134,7 +134,7 @@ class _Recorder:
             0,
             compilation,
             number,
-            function_name(translator.f_code),
+            qualified_name(translator.f_code),
             has_instructions=self.has_instructions,
         )
         row = replace(row, id=recording.writer.add(row))
@@ -152,7 +152,7 @@ class _Recorder:
             attempt.next_call(),
             parent.row.call if parent else 0,
             parent.translator.lineno if parent else 0,
-            function_name(code),
+            qualified_name(code),
             self.recording.sources.file(code.co_filename),
             code.co_firstlineno,
             _module(translator),
@@ -209,10 +209,10 @@ class _Recorder:
         return starts_line
 
     def _at_line(self, translator: Any) -> None:
-        found = self._find(translator)
-        if found is None:
+        here = self._find(translator)
+        if here is None:
             return
-        attempt, call = found
+        attempt, call = here
         attempt.come_to_line(call)
         if not self.has_instructions:
             attempt.add(call, "line", translator.lineno)
@@ -221,9 +221,9 @@ class _Recorder:
         @functools.wraps(original)
         def update_block_stack(translator: Any, instruction: Any) -> Any:
             with self.recording.noting(BY_INSTRUCTION, "dynamo"):
-                found = self._find(translator)
-                if found is not None:
-                    attempt, call = found
+                here = self._find(translator)
+                if here is not None:
+                    attempt, call = here
                     attempt.add_instruction(call, instruction)
             return original(translator, instruction)
 
@@ -261,9 +261,9 @@ class _Recorder:
             output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any
         ) -> Any:
             with self.recording.noting(BY_LINE, "dynamo"):
-                found = self._find(tx)
-                if found is not None:
-                    attempt, call = found
+                here = self._find(tx)
+                if here is not None:
+                    attempt, call = here
                     attempt.add(call, "graph", tx.lineno, event=_why_graph_ends(reason))
             return original(output_graph, tx, reason, *args, **kwargs)
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
 
-from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.dynamo.source_names import name_of_source
+from fx_explorer.capture.recording.described import class_name, described
+from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.torch_compat.private_names import (
     HigherOrderOperator,
     OpOverload,
@@ -75,12 +77,12 @@ def _describe(value: Any, is_guarded: IsGuarded, depth: int) -> str:
         if realized is not None:
             return _describe(realized, is_guarded, depth)
         return f"{_describe_lazy(fields['_cache'])}{origin(fields)}, not looked at yet"
-    words = _words(cast("Any", type(value)))
-    if words is not None:
-        text = words(fields, is_guarded, depth)
+    describe = _describer(cast("Any", type(value)))
+    if describe is not None:
+        text = describe(fields, is_guarded, depth)
     else:
         text = _any_other(name, fields)
-    if words is _attribute:  # its owner has an origin already
+    if describe is _attribute:  # its owner has an origin already
         return text
     return f"{text}{origin(fields)}{_guarded(fields, is_guarded)}"
 
@@ -105,32 +107,6 @@ def origin(fields: Mapping[str, Any]) -> str:
     return f" from {name}"
 
 
-_LOCAL = re.compile(r"\bL\['([^'\n]{1,200})'\]")
-_GLOBAL = re.compile(r"\bG\['([^'\n]{1,200})'\]")
-_BUILTIN = re.compile(r"\b__builtins_dict___\d+\['([^'\n]{1,200})'\]")
-_MODULES = re.compile(r"\._modules\['([^'\n]{1,200})'\]|\._parameters\['([^'\n]{1,200})'\]")
-
-
-def name_of_source(source: Any) -> str:
-    """Return what a source is in the program: ``x``, ``self.layers.0.weight``; empty without
-    one.
-    """
-    if source is None or type(source).__name__ == "TempLocalSource":
-        return ""
-    try:
-        name = source.name
-        text = str(name if isinstance(name, str) else name())
-    except NotImplementedError:  # a source without a name
-        return ""
-    return in_users_names(text)
-
-
-def in_users_names(text: str) -> str:
-    """Return a source as the program writes it: ``L['self']._modules['fc']`` is ``self.fc``."""
-    text = _BUILTIN.sub(r"\1", _GLOBAL.sub(r"\1", _LOCAL.sub(r"\1", text)))
-    return _MODULES.sub(lambda match: f".{match[1] or match[2]}", text)
-
-
 def _guarded(fields: Mapping[str, Any], is_guarded: IsGuarded) -> str:
     source = fields.get("source")
     if source is not None and is_guarded(source):
@@ -140,7 +116,7 @@ def _guarded(fields: Mapping[str, Any], is_guarded: IsGuarded) -> str:
 
 # The kinds of values.
 
-Words = Callable[[Mapping[str, Any], IsGuarded, int], str]
+Describer = Callable[[Mapping[str, Any], IsGuarded, int], str]
 
 
 def _tensor(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
@@ -199,47 +175,30 @@ _PLAIN = (
 """Types whose values are described as everywhere: none has code of the program's."""
 
 
-def _sequence(fields: Mapping[str, Any], is_guarded: IsGuarded, depth: int) -> str:
+def _sequence(kind: str, fields: Mapping[str, Any], is_guarded: IsGuarded, depth: int) -> str:
     members = fields.get("items")
     if not isinstance(members, Sequence):
-        return ""
+        return kind
     if not depth or not members:
-        return f"of {len(members)}"
+        return f"{kind} of {len(members)}"
     shown = [describe_symbolic(member, is_guarded, depth - 1) for member in members[:FEW_MEMBERS]]
     more = ", …" if len(members) > FEW_MEMBERS else ""
-    return f"of {len(members)}: {', '.join(shown)}{more}"
+    return f"{kind} of {len(members)}: {', '.join(shown)}{more}"
 
 
-def _list(fields: Mapping[str, Any], is_guarded: IsGuarded, depth: int) -> str:
-    return f"list {_sequence(fields, is_guarded, depth)}".strip()
-
-
-def _tuple(fields: Mapping[str, Any], is_guarded: IsGuarded, depth: int) -> str:
-    return f"tuple {_sequence(fields, is_guarded, depth)}".strip()
-
-
-def _dict(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
-    return f"dict of {len(fields.get('items', ()))}"
-
-
-def _set(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
-    return f"set of {len(fields.get('items', ()))}"
+def _collection(kind: str, fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
+    return f"{kind} of {len(fields.get('items', ()))}"
 
 
 def _function(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
     function = fields.get("fn")
     if type(function) is types.FunctionType:
-        return f"function {function_name(function.__code__)}"
+        return f"function {qualified_name(function.__code__)}"
     code = fields.get("code")  # of a function that the function itself defines
     code = getattr(code, "__dict__", {}).get("value", code)
     if isinstance(code, types.CodeType):
-        return f"function {function_name(code)}"
+        return f"function {qualified_name(code)}"
     return f"function {_name(function)}".strip()
-
-
-def function_name(code: types.CodeType) -> str:
-    """Return the qualified name of a function, which Python has from 3.11 on."""
-    return str(getattr(code, "co_qualname", code.co_name))
 
 
 def _method(fields: Mapping[str, Any], is_guarded: IsGuarded, depth: int) -> str:
@@ -266,10 +225,6 @@ def _held_module(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
     return f"module {_name(fields.get('module_type'))}".strip()
 
 
-def _python_module(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
-    return _of_python(fields.get("value"))
-
-
 def _object(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
     return f"object of class {class_name(type(fields.get('value')))}"
 
@@ -288,7 +243,7 @@ def _attribute(fields: Mapping[str, Any], is_guarded: IsGuarded, depth: int) -> 
 def _generator(fields: Mapping[str, Any], _: IsGuarded, __: int) -> str:
     code = fields.get("code")
     if isinstance(code, types.CodeType):
-        return f"generator {function_name(code)}"
+        return f"generator {qualified_name(code)}"
     return "generator"
 
 
@@ -300,15 +255,15 @@ def _null(_: Mapping[str, Any], __: IsGuarded, ___: int) -> str:
     return "NULL"
 
 
-_WORDS: dict[str, Words] = {
+_DESCRIBERS: dict[str, Describer] = {
     "TensorVariable": _tensor,
     "SymNodeVariable": _symbolic_number,
     "ConstantVariable": _constant,
     "EnumVariable": _constant,
-    "ListVariable": _list,
-    "TupleVariable": _tuple,
-    "ConstDictVariable": _dict,
-    "SetVariable": _set,
+    "ListVariable": partial(_sequence, "list"),
+    "TupleVariable": partial(_sequence, "tuple"),
+    "ConstDictVariable": partial(_collection, "dict"),
+    "SetVariable": partial(_collection, "set"),
     "UserMethodVariable": _method,
     "BaseUserFunctionVariable": _function,
     "TorchInGraphFunctionVariable": _of_torch,
@@ -319,7 +274,7 @@ _WORDS: dict[str, Words] = {
     "SkipFunctionVariable": _skipped,
     "UnspecializedNNModuleVariable": _module,
     "NNModuleVariable": _held_module,
-    "PythonModuleVariable": _python_module,
+    "PythonModuleVariable": _constant,
     "UserDefinedObjectVariable": _object,
     "UserDefinedClassVariable": _class,
     "GetAttrVariable": _attribute,
@@ -327,14 +282,14 @@ _WORDS: dict[str, Words] = {
     "WithExitFunctionVariable": _with_exit,
     "NullVariable": _null,
 }
-"""Class of a value, or its nearest base class here → its words."""
+"""Class of a value, or its nearest base class here → what describes it."""
 
 
 @cache
-def _words(kind: type) -> Words | None:
+def _describer(kind: type) -> Describer | None:
     for base in kind.__mro__:
-        if base.__name__ in _WORDS:
-            return _WORDS[base.__name__]
+        if base.__name__ in _DESCRIBERS:
+            return _DESCRIBERS[base.__name__]
     return None
 
 
@@ -342,9 +297,9 @@ def _any_other(name: str, fields: Mapping[str, Any]) -> str:
     """Return the name of Dynamo's class in words: ``slice``, ``zip``, ``grad mode``; and what it
     stands for, where that has a name.
     """
-    words = _OF_A_CLASS.sub(" ", name.removesuffix("Variable")).lower()
+    kind = _OF_A_CLASS.sub(" ", name.removesuffix("Variable")).lower()
     what = _name(fields.get("fn")) or _name(fields.get("value"))
-    return f"{words} {what}".strip()
+    return f"{kind} {what}".strip()
 
 
 _NAMED = (
@@ -369,11 +324,3 @@ def _name(value: Any) -> str:
     if issubclass(kind, _NAMED):
         return str(getattr(value, "__name__", ""))
     return ""
-
-
-def class_name(kind: type) -> str:
-    """Return the name of a class, whose metaclass may have another ``__name__`` in its place."""
-    return str(_CLASS_NAME.__get__(kind))
-
-
-_CLASS_NAME: Any = type.__dict__["__name__"]

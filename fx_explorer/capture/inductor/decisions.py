@@ -1,7 +1,8 @@
 """This module keeps what Inductor decides while it lowers a graph and writes its kernels, with the
 graph (``GraphLowering``, torch/_inductor/graph.py) until its rows are written.
 
-Who decides is in lowering_decisions.py, layout_decisions.py and loop_decisions.py.
+Who decides is in lowering_decisions.py, layout_decisions.py, gpu_loop_decisions.py and
+cpp_loop_decisions.py.
 """
 
 from __future__ import annotations

@@ -18,8 +18,12 @@ from typing import Any
 from fx_explorer.capture.inductor import lines_by_node as lines
 from fx_explorer.capture.inductor.autotuner_choices import write_choices
 from fx_explorer.capture.inductor.kernel_calls import LoweringInProgress
-from fx_explorer.capture.inductor.kernel_rows import GeneratedCall, GeneratedKernel, LoweredKernels
 from fx_explorer.capture.inductor.kernel_text import CodeMark, marked_lines
+from fx_explorer.capture.inductor.lowered_kernels import (
+    GeneratedCall,
+    GeneratedKernel,
+    LoweredKernels,
+)
 from fx_explorer.capture.torch_compat.patching import patched
 
 __all__ = [

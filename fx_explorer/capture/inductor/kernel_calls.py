@@ -15,11 +15,7 @@ from fx_explorer.capture.aot.saved_tensors import StoredOutput, stored_outputs
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
 from fx_explorer.capture.inductor.decisions import add, decisions_of
 from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes, unfused_nodes
-from fx_explorer.capture.inductor.kernel_rows import (
-    GeneratedCall,
-    GeneratedKernel,
-    LoweredKernels,
-)
+from fx_explorer.capture.inductor.gpu_loop_decisions import triton_decisions
 from fx_explorer.capture.inductor.kernel_text import (
     NOT_KNOWN,
     CallInProgress,
@@ -40,7 +36,11 @@ from fx_explorer.capture.inductor.kernel_text import (
     without_kernel,
 )
 from fx_explorer.capture.inductor.library_calls import library_call
-from fx_explorer.capture.inductor.loop_decisions import triton_decisions
+from fx_explorer.capture.inductor.lowered_kernels import (
+    GeneratedCall,
+    GeneratedKernel,
+    LoweredKernels,
+)
 from fx_explorer.capture.own_kernels import (
     CopiedKernel,
     calling_nodes,

@@ -56,7 +56,6 @@ _requiring = _Requiring()
 @contextlib.contextmanager
 def layout_hook(recording: Recording) -> Iterator[None]:
     """Note copies and layouts that operations ask for, for as long as the block lasts."""
-
     kernel, buffer = inductor_ir.ExternKernel, inductor_ir.Buffer
     freeze = functools.partial(_freeze, recording)
     with (
@@ -87,11 +86,11 @@ def _require(recording: Recording, original: Callable[..., Any]) -> Callable[...
 
 def _copy(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def copy_input(value: Any) -> Any:
+    def copy_input(value: Any, *args: Any, **kwargs: Any) -> Any:
         copied = None
         with recording.noting("a value that is copied", "schedule"):
             copied = _Value.of(value)
-        copy = original(value)
+        copy = original(value, *args, **kwargs)
         if copied is not None:
             with recording.noting("why a value is copied", "schedule"):
                 asker = _asker()
@@ -108,9 +107,11 @@ def _copy(recording: Recording, original: Callable[..., Any]) -> Callable[..., A
 def _freeze(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def freeze_layout(buffer: Any, *args: Any, **kwargs: Any) -> Any:
-        before = list(buffer.layout.stride)
+        before = None
+        with recording.noting("a layout that is fixed", "schedule"):
+            before = list(buffer.layout.stride)
         result = original(buffer, *args, **kwargs)
-        if list(buffer.layout.stride) != before:
+        if before is not None:
             with recording.noting("why a layout is fixed", "schedule"):
                 _add_frozen(buffer, before)
         return result
@@ -220,7 +221,9 @@ def _add_copy(copied: _Value, copy: Any, asker: _Asker) -> None:
 
 
 def _add_frozen(buffer: Any, before: list[Any]) -> None:
-    """Add that an open layout was fixed to another order than it had."""
+    """Add that an open layout was fixed, if to another order than it had."""
+    if list(buffer.layout.stride) == before:
+        return
     if any(copy.get_name() == buffer.get_name() for _, copy, _ in _requiring.copies):
         return
     texts = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import re
 import types
+from typing import Any
 
 import torch
 
@@ -35,12 +36,20 @@ def described(value: object) -> str:
     if type(value) in (list, tuple, set, frozenset, dict):
         return f"{type(value).__name__} of {len(value)}"  # type: ignore[arg-type]
     if isinstance(value, type):
-        return f"class {value.__name__}"
+        return f"class {class_name(value)}"
     if isinstance(value, types.CodeType):
         return f"code of {value.co_name}"
     if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.MethodType):
         return f"function {value.__name__}"
-    return f"object of class {type(value).__name__}"
+    return f"object of class {class_name(type(value))}"
+
+
+def class_name(kind: type) -> str:
+    """Return the name of a class, whose metaclass may have another ``__name__`` in its place."""
+    return str(_CLASS_NAME.__get__(kind))
+
+
+_CLASS_NAME: Any = type.__dict__["__name__"]
 
 
 def _plain(value: object) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 import json
 import types
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.recording.described import class_name
 from fx_explorer.capture.recording.graphs import describe_value, qualified_name
 from fx_explorer.capture.torch_compat.private_names import HigherOrderOperator, OpOverload
 
@@ -86,20 +88,20 @@ def meta_text(value: object, depth: int = 0) -> str:
     kind = type(value)
     if value is None or kind in (bool, int, float):
         return repr(value)
-    if isinstance(value, str) and kind is str:
+    if kind is str and isinstance(value, str):
         return value if depth == 0 else repr(value[:MOST_CHARACTERS])
     if issubclass(kind, _AS_THEY_ARE) and _is_torchs(kind):
         return str(value)
     if issubclass(kind, enum.Enum):
-        return f"{kind.__name__}.{vars(value).get('_name_', '')}"
+        return f"{class_name(kind)}.{vars(value).get('_name_', '')}"
     if kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
         return describe_value(value)
     if issubclass(kind, torch.Tensor) and _is_torchs(kind):
         return describe_value(value)
     if kind in _FUNCTIONS:
         return qualified_name(value)
-    if kind is type:
-        return str(vars(type)["__name__"].__get__(value))
+    if kind is type and isinstance(value, type):
+        return class_name(value)
     if depth >= DEEPEST:
         return "…"
     return _text_of_parts(value, depth)
@@ -113,7 +115,7 @@ def _text_of_parts(value: Any, depth: int) -> str:
         return f"({items})" if issubclass(kind, tuple) else f"[{items}]"
     if issubclass(kind, dict) and _is_known(kind):
         pairs = []
-        for key, item in value.items():
+        for key, item in itertools.islice(value.items(), MOST_ITEMS + 1):
             pairs.append(f"{meta_text(key, depth + 1)}: {meta_text(item, depth + 1)}")
         return f"{{{_some(pairs)}}}"
     if kind.__name__ == "NodeSource" and _is_torchs(kind):
@@ -125,7 +127,7 @@ def _text_of_parts(value: Any, depth: int) -> str:
             text = meta_text(getattr(value, part.name, None), depth + 1)
             fields.append(f"{part.name}={text}")
         return f"{kind.__name__}({_some(fields)})"
-    return kind.__name__
+    return class_name(kind)
 
 
 def _is_torchs(kind: type) -> bool:

@@ -1,8 +1,8 @@
 """This module says in a sentence what Inductor decided about a kernel, with its numbers, and what
 would change it.
 
-Outcomes are those of capture/inductor: lowering_decisions.py, layout_decisions.py and
-loop_decisions.py.
+Outcomes are those of capture/inductor: lowering_decisions.py, layout_decisions.py,
+gpu_loop_decisions.py and cpp_loop_decisions.py.
 """
 
 from __future__ import annotations

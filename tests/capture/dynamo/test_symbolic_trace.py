@@ -21,7 +21,7 @@ from fx_explorer import model
 from fx_explorer.analysis.dynamo_trace import TracedAttempt, frames_at, state_at
 from fx_explorer.answers.of_trace import of_trace
 from fx_explorer.capture.dynamo import symbolic_trace
-from fx_explorer.capture.dynamo.symbolic_values import in_users_names
+from fx_explorer.capture.dynamo.source_names import in_users_names
 from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.instruments.trace.view import describe_outcome, missing_hook, trace_table
 from fx_explorer.session import SessionReader

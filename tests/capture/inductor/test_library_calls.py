@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fx_explorer.capture.inductor.generated import kernel_recording
-from fx_explorer.capture.inductor.kernel_rows import LoweredKernels
 from fx_explorer.capture.inductor.library_calls import library_call, prepared
+from fx_explorer.capture.inductor.lowered_kernels import LoweredKernels
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.model.library_call import Layout, LibraryCall
 from tests.capture.lowering import fresh_compiler

@@ -1,11 +1,8 @@
-"""This module records how Inductor loops over the elements of a kernel, and why: whether a
-reduction is split, the tiles of a Triton kernel, and whether the loops of a C++ kernel are
-vectorized and run in several threads.
+"""This module records how Inductor loops over the elements of a C++ kernel, and why: whether its
+loops are vectorized and run in several threads.
 
-Whether a reduction is split is decided in ``Reduction.num_splits`` (torch/_inductor/ir.py), with
-``reduction_split_factor`` (torch/_inductor/choices.py). A Triton kernel holds what was decided
-about its tiles (torch/_inductor/codegen/simd.py). For C++ it is ``TilingSelect.select_tiling`` and
-``CppKernel.decide_parallel_depth`` (torch/_inductor/codegen/cpp.py).
+That is decided in ``TilingSelect.select_tiling`` and ``CppKernel.decide_parallel_depth``
+(torch/_inductor/codegen/cpp.py).
 """
 
 from __future__ import annotations
@@ -17,137 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
-from fx_explorer.capture.inductor.decisions import Decision, add, hint, node_here
+from fx_explorer.capture.inductor.decisions import Decision, add, hint
 from fx_explorer.capture.inductor.kernel_text import buffers
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import (
-    DeviceProperties,
-    cpp_codegen,
-    inductor_config,
-    inductor_ir,
-)
-
-# Reductions on a GPU.
-
-
-class _Reductions(threading.local):
-    split: tuple[str, int] = ("", 0)
-    """The node of the last reduction that was split, and the number of elements of its first part:
-    Inductor asks about that part once more.
-    """
-
-
-_reductions = _Reductions()
-
-
-@contextlib.contextmanager
-def reduction_hook(recording: Recording) -> Iterator[None]:
-    """Note why reductions are split or not, for as long as the block lasts."""
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def num_splits(*args: Any, **kwargs: Any) -> Any:
-            answer = original(*args, **kwargs)
-            with recording.noting("why a reduction is split", "schedule"):
-                _add_reduction(answer, *args, **kwargs)
-            return answer
-
-        return num_splits
-
-    with patched(inductor_ir.Reduction, "num_splits", make):
-        yield
-
-
-def _add_reduction(
-    answer: tuple[Any, Any],
-    device: torch.device,
-    dst_dtype: object = None,
-    src_dtype: object = None,
-    inner_fn: object = None,
-    ranges: Iterable[Any] = (),
-    reduction_ranges: object = None,
-    reduction_type: str = "",
-    reduction_numel: Any = 1,
-    input_node: object = None,
-) -> None:
-    # C++ splits its loops among threads, which is decided when they are written.
-    if device.type == "cpu":
-        return
-    node = node_here()
-    outputs = 1
-    for size in ranges:
-        outputs *= hint(size)
-    elements = hint(reduction_numel)
-    if _reductions.split == (node, outputs):
-        return
-    order, splits = answer
-    splits = hint(splits) if not isinstance(splits, int) else splits
-    numbers = {"outputs": outputs, "elements": elements, "splits": splits}
-    processors = DeviceProperties.create(device).multi_processor_count
-    if processors:
-        numbers["processors"] = processors
-    outcome = "not split"
-    if splits > 1:
-        outcome = "split"
-        _reductions.split = node, outputs * splits
-    elif splits < 0:
-        outcome = "split as its input"
-    texts = {"reduction": str(reduction_type), "order": order.name}
-    texts["may_split"] = str(inductor_config.split_reductions)
-    add(Decision("reduction", outcome, node=node, numbers=numbers, texts=texts))
-
-
-# Triton kernels.
-
-
-def triton_decisions(kernel: Any, node_schedule: Iterable[Any]) -> Iterator[Decision]:
-    """Yield what was decided about the loops of a Triton kernel that was just written."""
-    features = getattr(kernel, "features", None)
-    tiling = getattr(kernel, "numels", None)
-    if features is None or not isinstance(tiling, dict):
-        return
-    written = frozenset(buffers(node_schedule))
-    sizes = {name.rstrip("_"): hint(size) for name, size in tiling.items()}
-    if features.is_reduction():
-        yield _loop_of_reduction(kernel, features, written)
-    parallel = {name: size for name, size in sizes.items() if not name.startswith("r")}
-    if len(parallel) > 1:
-        yield _tiles(kernel, features, parallel, written)
-
-
-def _loop_of_reduction(kernel: Any, features: Any, written: frozenset[str]) -> Decision:
-    outcome = "loop"
-    if kernel.cooperative_reduction:
-        outcome = "cooperative"
-    elif kernel.persistent_reduction:
-        outcome = "persistent"
-    numbers = {"outputs": hint(features.numel), "elements": hint(features.reduction_numel)}
-    texts = {
-        "order": features.get_reduction_hint().name,
-        "may_be_persistent": str(inductor_config.triton.persistent_reductions),
-    }
-    return Decision("reduction", outcome, buffers=written, numbers=numbers, texts=texts)
-
-
-_DIMENSIONS = {2: "two dimensions", 3: "three dimensions"}
-
-
-def _tiles(kernel: Any, features: Any, sizes: dict[str, int], written: frozenset[str]) -> Decision:
-    numbers = dict(sizes)
-    scores = getattr(kernel, "tiling_scores", None) or {}
-    for name, score in scores.items():
-        numbers[f"score_{name.rstrip('_')}"] = hint(score)
-    analysis = getattr(features, "coalesce_analysis", None)
-    if analysis is not None:
-        numbers["not_in_order"] = sum(hint(n) for n in analysis.uncoalesced_addrs.values())
-    outcome = _DIMENSIONS.get(len(sizes), "several dimensions")
-    return Decision("tiles", outcome, buffers=written, numbers=numbers)
-
-
-# C++ kernels.
+from fx_explorer.capture.torch_compat.private_names import cpp_codegen, inductor_config
 
 
 @dataclass
@@ -187,7 +58,6 @@ _writing = _Writing()
 @contextlib.contextmanager
 def cpp_loop_hook(recording: Recording) -> Iterator[None]:
     """Note why C++ loops are vectorized and parallel or not, for as long as the block lasts."""
-
     proxy, fused = cpp_codegen.CppKernelProxy, cpp_codegen.OuterLoopFusedKernel
     select = cpp_codegen.TilingSelect
     tiling = functools.partial(_tiling, recording)
@@ -195,8 +65,8 @@ def cpp_loop_hook(recording: Recording) -> Iterator[None]:
     finalize = functools.partial(_finalize, recording)
     with (
         patched(proxy, "codegen_functions", functools.partial(_functions, recording)),
-        patched(cpp_codegen, "_get_dtype_from_loopbodies", _dtypes),
-        patched(select, "_select_tiling_indices", _indices),
+        patched(cpp_codegen, "_get_dtype_from_loopbodies", functools.partial(_dtypes, recording)),
+        patched(select, "_select_tiling_indices", functools.partial(_indices, recording)),
         patched(select, "select_tiling", tiling),
         patched(cpp_codegen.CppKernel, "decide_parallel_depth", depth),
         patched(fused, "decide_parallel_depth", depth),
@@ -210,14 +80,15 @@ def _functions(recording: Recording, original: Callable[..., Any]) -> Callable[.
 
     @functools.wraps(original)
     def codegen_functions(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        outer = _writing.loops
-        loops = _writing.loops = kernel.__dict__[_LOOPS] = _Loops()
+        loops = _Loops()
+        outer, _writing.loops = _writing.loops, loops
         try:
             result = original(kernel, *args, **kwargs)
         finally:
             _writing.loops = outer
         with recording.noting("the loops of a kernel", "schedule"):
             _measure(loops, kernel)
+            kernel.__dict__[_LOOPS] = loops
         return result
 
     return codegen_functions
@@ -233,31 +104,33 @@ def _measure(loops: _Loops, kernel: Any) -> None:
         loops.size = hint(kernel.call_ranges[loops.candidate])
 
 
-def _dtypes(original: Callable[..., Any]) -> Callable[..., Any]:
+def _dtypes(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     """Keep the types of a loop that are not vectorized."""
 
     @functools.wraps(original)
     def get_dtype_from_loopbodies(*args: Any, **kwargs: Any) -> Any:
         dtypes = original(*args, **kwargs)
-        if _writing.loops is not None:
-            others = set(dtypes) - set(cpp_codegen.VECTORIZABLE_DTYPES)
-            _writing.loops.dtypes = sorted(str(dtype).removeprefix("torch.") for dtype in others)
+        loops = _writing.loops
+        if loops is not None:
+            with recording.noting("types that are not vectorized", "schedule"):
+                others = set(dtypes) - set(cpp_codegen.VECTORIZABLE_DTYPES)
+                loops.dtypes = sorted(str(dtype).removeprefix("torch.") for dtype in others)
         return dtypes
 
     return get_dtype_from_loopbodies
 
 
-def _indices(original: Callable[..., Any]) -> Callable[..., Any]:
+def _indices(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     """Keep the loop that could be vectorized."""
 
     @functools.wraps(original)
-    def select_tiling_indices(
-        select: Any, functions: Any, sizes: Any, factor: int, *args: Any
-    ) -> Any:
-        indices = original(select, functions, sizes, factor, *args)
-        if _writing.loops is not None and indices:
-            _writing.loops.candidate = indices[0]
-            _writing.loops.factor = int(factor)
+    def select_tiling_indices(*args: Any, **kwargs: Any) -> Any:
+        indices = original(*args, **kwargs)
+        loops = _writing.loops
+        if loops is not None and indices:
+            with recording.noting("the loop that could be vectorized", "schedule"):
+                _, _, _, factor = args
+                loops.candidate, loops.factor = indices[0], int(factor)
         return indices
 
     return select_tiling_indices
@@ -284,9 +157,10 @@ def _depth(recording: Recording, original: Callable[..., Any]) -> Callable[..., 
     """Keep how many loops run in several threads."""
 
     @functools.wraps(original)
-    def decide_parallel_depth(kernel: Any, most: Any, threads: int) -> Any:
-        answer = original(kernel, most, threads)
+    def decide_parallel_depth(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = original(kernel, *args, **kwargs)
         with recording.noting("whether a loop is parallel", "schedule"):
+            most, threads = args
             loops: _Loops = kernel.__dict__.setdefault(_LOOPS, _Loops())
             loops.depth, loops.threads = int(answer.parallel_depth), int(threads)
             loops.loops = int(most.parallel_depth)
@@ -301,9 +175,10 @@ def _finalize(recording: Recording, original: Callable[..., Any]) -> Callable[..
     """Add what was decided about the loops of a kernel that was just written."""
 
     @functools.wraps(original)
-    def finalize_kernel(group: Any, kernel: Any, nodes: Any) -> Any:
-        result = original(group, kernel, nodes)
+    def finalize_kernel(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
         with recording.noting("the loops of a kernel", "schedule"):
+            _, kernel, nodes = args
             for decision in _cpp_decisions(kernel, nodes):
                 add(decision)
         return result

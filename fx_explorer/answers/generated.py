@@ -156,7 +156,7 @@ def of_fusion(reader: SessionReader, name: str) -> Answer:
         pairs = [pair for pair in pairs if _is_of(pair, wanted)]
         if not pairs and unfused_pairs(reader):
             raise UsageError(f"no pair has a kernel called {name!r}: ask fusion for all of them")
-    rows = pairs_of_report(pairs)
+    rows = pairs_of_report(reader, pairs)
     text = section_of(reader, "fusion").answer
     if name:
         text = f"{counted(len(rows), 'pair')} with {name}."
@@ -164,10 +164,11 @@ def of_fusion(reader: SessionReader, name: str) -> Answer:
         text=text,
         rows=rows,
         known_from="Inductor's scheduler, asked while it fused; saved_bytes by its own size of "
-        "each access; saved_seconds from the data sheet of the GPU; nothing was tried",
+        "each access; saved_seconds from the data sheet of the GPU; tried: a variant with one "
+        "kernel for both was asked for",
         fields=(
             "first", "second", "direction", "first_line", "second_line", "why", "sentence",
-            "inductor_says", "saved_bytes", "saved_seconds", "may_change_it", "times",
+            "inductor_says", "saved_bytes", "saved_seconds", "may_change_it", "tried", "times",
         ),
         next=[f"kernel {rows[0]['second']}"] if rows else _where_fusion_is_printed(reader),
     )  # fmt: skip

@@ -39,7 +39,7 @@ def _counted_rows(rows: Sequence[Json], most: int = MOST_ROWS, **figures: object
 def fusion_of_report(reader: SessionReader) -> Json:
     """Return the pairs of kernels that were not fused, those of repeated layers once."""
     pairs = unfused_pairs(reader)
-    rows = pairs_of_report(pairs)
+    rows = pairs_of_report(reader, pairs)
     generated = [pair for pair, _ in distinct_pairs(pairs) if not pair.is_of_library]
     return _counted_rows(rows, MOST_PAIRS, pairs=len(pairs), of_generated_kernels=len(generated))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from torch._inductor.choices import InductorChoices
 from fx_explorer import cli, model
 from fx_explorer.analysis.other_variants import describe_changes
 from fx_explorer.capture.inductor.asked_fusions import asked_fusions
+from fx_explorer.client import Capture
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.fusion.asked import (
     apart_change,
@@ -21,11 +22,12 @@ from fx_explorer.instruments.fusion.asked import (
     changes_for,
     offered_fusions,
 )
-from fx_explorer.instruments.fusion.figures import Unfused, unfused_pairs
+from fx_explorer.instruments.fusion.figures import Unfused, unfused_in, unfused_pairs
 from fx_explorer.instruments.fusion.trial import FusionTrial, try_fusion
-from fx_explorer.model import Changes, FusionChange, FusionKind
+from fx_explorer.instruments.fusion.tried import describe_tried
+from fx_explorer.model import Changes, Command, FusionChange, FusionKind, Notice, Outcome
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import TrialWorker
+from fx_explorer.trials import TrialWorker, recapture, straight_through
 
 LIMITED = Path(__file__).parent / "limited.py"
 
@@ -69,6 +71,54 @@ async def test_a_fusion_that_would_be_wrong_is_refused_with_the_reason(session, 
     assert not trial.is_done
     assert "Another kernel runs between them" in trial.refused
     assert trial.after.kernels == trial.before.kernels
+
+
+async def wait_for_command(notices: AsyncIterator[Notice]) -> None:
+    """Wait until the worker can be sent a command, after the program or an earlier command."""
+    async for notice in notices:
+        is_end = notice.kind == "gate" and notice.state == "begin" and notice.gate is None
+        if is_end or notice.kind in ("done", "refused"):
+            return
+
+
+async def test_the_list_says_what_came_of_a_pair_that_was_tried(
+    session: SessionReader, warm_python_for_h100: str
+) -> None:
+    pairs = [pair_for(session, kind) for kind in ("one between", "size limit")]
+    asked = [asked_fusion(session, "together", numbers(pair)) for pair in pairs]
+
+    async def attend(capture: Capture) -> Outcome:
+        notices = capture.notices()
+        await wait_for_command(notices)
+        for fusion in asked:
+            with SessionReader(capture.session_path) as reader:
+                changes = Changes(fusions=changes_for(reader, fusion))
+            compilation = fusion.first.compilation
+            capture.send(Command("again", "post_grad", compilation, changes=changes))
+            await wait_for_command(notices)
+        return await capture.cancel()
+
+    def sentences(reader: SessionReader) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for variant in reader.rows(model.Compilation):
+            pairs = unfused_in(reader, variant)
+            found[variant.name] = [describe_tried(reader, pair) for pair in pairs]
+        return found
+
+    request = session.request()
+    assert request is not None
+    again = straight_through(request, stay=True)
+    worker = TrialWorker(warm_python_for_h100)
+    result = await recapture(again, worker, sentences, attend=attend)
+    of_first = [sentence for sentence in result.found["0/0"] if sentence]
+    assert len(of_first) == 2
+    assert any(each.startswith("Tried, as [0/0~1]: Inductor refused") for each in of_first)
+    assert "Tried, as [0/0~2]: Inductor made one kernel of them." in of_first
+    assert "Tried, as [0/0~1]: Inductor refused, for this reason." in result.found["0/0~1"]
+    # The pair of which one kernel was made is no pair of that variant.
+    refused = [sentence for sentence in result.found["0/0~2"] if sentence]
+    assert all("refused" in sentence for sentence in refused)
+    assert describe_tried(session, pairs[0]) == ""
 
 
 async def test_each_operation_of_a_kernel_has_one_of_its_own(session, tried) -> None:

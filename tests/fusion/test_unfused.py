@@ -238,9 +238,10 @@ def test_repeated_layers_are_one_row(written: Written) -> None:
         two_kernels(writer, "no shared data")
         writer.add(pair_row("no shared data", id=2))
 
-    pairs = distinct_pairs(unfused_pairs(written(write)))
+    session = written(write)
+    pairs = distinct_pairs(unfused_pairs(session))
     assert [count for _, count in pairs] == [2]
-    assert "2 times" in explain_pair(*pairs[0])[-1]
+    assert "2 times" in explain_pair(session, *pairs[0])[-1]
 
 
 def test_a_log_says_that_it_has_no_decisions(written: Written) -> None:

@@ -103,7 +103,7 @@ def _print_pairs(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
     unfused = unfused_pairs(reader)
     if arguments.format == "json":
-        pairs = pairs_of_report(unfused)
+        pairs = pairs_of_report(reader, unfused)
         sys.stdout.write(json_text({"pairs": pairs[: arguments.limit], "count": len(pairs)}))
         return
     view = fusion_table(reader)

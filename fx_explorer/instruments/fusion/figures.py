@@ -66,15 +66,15 @@ def unfused_pairs(reader: SessionReader) -> list[Unfused]:
     pairs = _pairs(reader)
     if used is not None:
         pairs = [pair for pair in pairs if pair.first.kernel.id in used.kernels]
-    pairs.sort(
+    return sorted(
+        pairs,
         key=lambda pair: (
             pair.is_of_library,
             -pair.saved_s,
             -pair.pair.saved_bytes,
             pair.pair.id,
-        )
+        ),
     )
-    return pairs
 
 
 def unfused_in(reader: SessionReader, variant: model.Compilation) -> list[Unfused]:
@@ -82,6 +82,7 @@ def unfused_in(reader: SessionReader, variant: model.Compilation) -> list[Unfuse
     return [pair for pair in _pairs(reader) if pair.first.kernel.compilation == variant.id]
 
 
+@answered_once
 def _pairs(reader: SessionReader) -> list[Unfused]:
     rows = list(reader.rows(model.UnfusedPair))
     if not rows:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.fusion.figures import CallOfKernel, Unfused, distinct_pairs
+from fx_explorer.instruments.fusion.tried import describe_tried
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.output.table import Column, Table
+from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 _COLUMNS = (
@@ -42,12 +44,12 @@ def pairs_as_table(pairs: Sequence[Unfused], limit: int) -> Table:
     return Table(_COLUMNS, rows, note=f"{more:,} more: --limit" if more else "")
 
 
-def pairs_of_report(pairs: Sequence[Unfused]) -> list[dict[str, object]]:
+def pairs_of_report(reader: SessionReader, pairs: Sequence[Unfused]) -> list[dict[str, object]]:
     """Return one object for each distinct pair, in the order that they have."""
-    return [_pair(pair, count) for pair, count in distinct_pairs(pairs)]
+    return [_pair(reader, pair, count) for pair, count in distinct_pairs(pairs)]
 
 
-def _pair(pair: Unfused, count: int) -> dict[str, object]:
+def _pair(reader: SessionReader, pair: Unfused, count: int) -> dict[str, object]:
     row = pair.pair
     return {
         "first": pair.first.kernel.name,
@@ -69,6 +71,7 @@ def _pair(pair: Unfused, count: int) -> dict[str, object]:
         "first_loops": row.first_loops,
         "second_loops": row.second_loops,
         "may_change_it": pair.cause.change,
+        "tried": describe_tried(reader, pair),
         "times": count,
     }
 

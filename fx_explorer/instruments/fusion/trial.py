@@ -5,7 +5,7 @@ is captured once more, its graph is compiled a second time as asked, and both ar
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +15,7 @@ from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.client.capture import Capture
 from fx_explorer.instruments.fusion.asked import GATE, AskedFusion, changes_for
-from fx_explorer.instruments.fusion.figures import Unfused, unfused_in
+from fx_explorer.instruments.fusion.tried import why_still_apart
 from fx_explorer.model import (
     CaptureRequest,
     Changes,
@@ -195,7 +195,7 @@ def why_not_as_asked(
     if variant.status != "ok":
         return f"Compiling it again failed: {variant.error}"
     if asked.kind == "together":
-        return _why_still_apart(reader, variant, changes)
+        return why_still_apart(reader, variant, changes)
     direction = asked.first.direction
     before, after = _side(reader, original, direction), _side(reader, variant, direction)
     return "" if len(after.kernels) > len(before.kernels) else _NOTHING_APART
@@ -220,43 +220,3 @@ def _side(reader: SessionReader, variant: model.Compilation, direction: model.Di
         row.median_s if row else math.nan,
         row.iqr_s if row else math.nan,
     )
-
-
-def _why_still_apart(
-    reader: SessionReader, variant: model.Compilation, changes: Sequence[FusionChange]
-) -> str:
-    """Return why the variant does not have one kernel for both everywhere; empty where it has."""
-    kernels = {row.id for row in reader.rows(model.Kernel, compilation=variant.id)}
-    computed = [set(row.buffers) for row in reader.rows(model.KernelCall) if row.kernel in kernels]
-    pairs = unfused_in(reader, variant)
-    apart = []
-    for change in changes:
-        both = {*change.first, *change.second}
-        reason = _reason_between(pairs, change)
-        if reason or not any(buffers >= both for buffers in computed):
-            apart.append(reason or _OTHER_KERNELS)
-    if not apart:
-        return ""
-    if len(apart) < len(changes):
-        return f"At {len(apart)} of {len(changes)} places: {apart[0]}"
-    return apart[0]
-
-
-_OTHER_KERNELS = "Inductor made other kernels of them, none of which computes both."
-
-_IN_PARTS = "Inductor fused parts of them, not all: {names} stay apart. {reason}"
-
-
-def _reason_between(pairs: Iterable[Unfused], change: FusionChange) -> str:
-    """Return why these two, or parts of them, are apart; empty where no pair is about them."""
-    first, second = set(change.first), set(change.second)
-    for pair in pairs:
-        sides = set(pair.pair.first_buffers), set(pair.pair.second_buffers)
-        for of_first, of_second in (sides, sides[::-1]):
-            if not (of_first & first and of_second & second):
-                continue
-            if of_first >= first and of_second >= second:
-                return pair.cause.text
-            names = f"{pair.first.kernel.name} and {pair.second.kernel.name}"
-            return _IN_PARTS.format(names=names, reason=pair.cause.text)
-    return ""

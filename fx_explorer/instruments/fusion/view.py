@@ -18,6 +18,7 @@ from fx_explorer.instruments.fusion.figures import (
     distinct_pairs,
     unfused_pairs,
 )
+from fx_explorer.instruments.fusion.tried import describe_tried
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.session import SessionReader
@@ -127,19 +128,19 @@ def _row(reader: SessionReader, pair: Unfused, count: int, *, has_times: bool) -
     return TableRow(
         tuple(cells),
         part=int(pair.is_of_library),
-        detail=partial(_detail, pair, count),
+        detail=partial(_detail, reader, pair, count),
         values=values,
         find_place=partial(place_of_kernel, reader, pair.second.kernel),
     )
 
 
-def _detail(pair: Unfused, count: int) -> Detail:
-    return Detail("\n".join(explain_pair(pair, count)))
+def _detail(reader: SessionReader, pair: Unfused, count: int) -> Detail:
+    return Detail("\n".join(explain_pair(reader, pair, count)))
 
 
-def explain_pair(pair: Unfused, count: int = 1) -> list[str]:
+def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[str]:
     """Return the lines that say all about a pair: why it is apart, by whom that is said, what one
-    kernel would save, and what would change it.
+    kernel would save, what would change it, and what came of it when that was tried.
     """
     row = pair.pair
     sentences = [pair.cause.text]
@@ -148,7 +149,8 @@ def explain_pair(pair: Unfused, count: int = 1) -> list[str]:
     saved = f"One kernel for both would save {size(row.saved_bytes)} of reads and writes"
     if pair.saved_s:
         saved += f", about {microseconds(pair.saved_s)} by the data sheet of the GPU"
-    sentences.append(f"{saved} ({_shared(row)}). Not tried.")
+    sentences.append(f"{saved} ({_shared(row)}).")
+    sentences.append(describe_tried(reader, pair) or "Not tried.")
     sentences.append(_known_from(row))
     if count > 1:
         sentences.append(f"It occurs {counted(count, 'time')}, in repeated parts of the program.")

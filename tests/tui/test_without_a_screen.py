@@ -280,6 +280,12 @@ def test_entries_of_the_same_name_have_paths_of_their_own() -> None:
     assert len(set(paths)) == 3
 
 
+def test_the_first_row_leaves_room_for_what_stands_beside_it() -> None:
+    rows = wrapped("a graph break that is hit in each step of the loop", 20, first_width=9)
+    assert rows == ["a graph", "break that is hit in", "each step of the", "loop"]
+    assert wrapped("unbelievable", 8, first_width=4) == ["unbe", "lievable"]
+
+
 def test_words_are_wrapped_by_cells() -> None:
     assert wrapped("ab cd ef", 5) == ["ab cd", "ef"]
     assert wrapped("abcdefgh", 3) == ["abc", "def", "gh"]

@@ -330,7 +330,7 @@ def _why_saved(choice: model.PartitionChoice) -> str:
     if choice.ground == "no_cut":
         return f"saved because the backward needs it: {_who_decided(choice)}"
     if choice.ground == "cut":
-        return f"saved because that is the minimum cut; {_weight(choice)}"
+        return f"saved: the partitioner's minimum cut goes through it; {_weight(choice)}"
     if choice.reason.endswith(INPUT):
         return "saved because it is an input of the graph: it is in memory in any case"
     return f"saved: {_reason(choice)}"
@@ -374,21 +374,14 @@ def _reason(choice: model.PartitionChoice) -> str:
 def _weight(choice: model.PartitionChoice) -> str:
     """Explain the weight of saving, as far as it is known."""
     if choice.weight < 0 or choice.size_bytes < 0:
-        return "what saving it weighs is not known"
-    steps = max(0, choice.distance)
-    text = (
-        f"saving it weighs {choice.weight:,.0f}: {size(choice.size_bytes)}, × {STEP_FACTOR} "
-        f"for each of {_steps(steps)}"
+        return "the weight of saving it is not known"
+    steps = min(MAX_STEPS, max(1, choice.distance))
+    power = f"^{steps}" if steps > 1 else ""
+    bound = ", torch's maximum" if steps == MAX_STEPS else ""
+    return (
+        f"the weight of saving it is {choice.weight:,.0f} = {size(choice.size_bytes)} × "
+        f"{STEP_FACTOR}{power} ({counted(steps, 'step')} to the backward{bound}){_twice(choice)}"
     )
-    return f"{text} to the backward{_twice(choice)}"
-
-
-def _steps(steps: int) -> str:
-    if 0 < steps < MAX_STEPS:
-        return counted(steps, "step")
-    if not steps:
-        return "1 step"
-    return f"{MAX_STEPS} steps at most"
 
 
 def _twice(choice: model.PartitionChoice) -> str:
@@ -397,5 +390,5 @@ def _twice(choice: model.PartitionChoice) -> str:
     """
     once = choice.size_bytes * STEP_FACTOR ** max(1, min(MAX_STEPS, choice.distance))
     if once and 1.5 < choice.weight / once < 2.5:
-        return ", × 2 since no kernel writes it otherwise"
+        return " × 2 (no kernel would write it otherwise)"
     return ""

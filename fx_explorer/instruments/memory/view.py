@@ -140,7 +140,7 @@ def _largest(
     of_all = size(computed_total(reader).size_bytes)
     name = " ".join(filter(None, (names.of(largest), _version_of(largest, several))))
     words = f"Largest activation saved: {name}, {size(kept_bytes(largest.saved) or 0)} of {of_all}"
-    reason = _why(decided, largest)
+    reason = _why(decided, largest).partition("; ")[0]
     for beginning in ("saved: it is ", "saved: ", "saved "):
         reason = reason.removeprefix(beginning)
     return f"{words}: {reason}." if reason else f"{words}."

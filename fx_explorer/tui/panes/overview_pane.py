@@ -314,11 +314,12 @@ class PageLayout:
         right = self._right_pieces(fact)
         right_cells = sum(cell_len(text) for text, _ in right)
         indent = " " * (len(label) + 2)
-        room = max(20, self._width - len(indent) - 1 - (right_cells + 2 if right else 0))
+        row_cells = max(20, self._width - len(indent) - 1)
+        room = max(20, row_cells - right_cells - 2) if right else row_cells
         kind = "strong" if fact.severity in ("problem", "notice") else "text"
         rest: list[str] = []
         if at == self._open:
-            first, *rest = wrapped(printable(fact.text), room)
+            first, *rest = wrapped(printable(fact.text), row_cells, first_width=room)
         else:
             first = fitted(printable(fact.brief or fact.text), room)
         gap = " " * (room - cell_len(first) + 2 if right else 0)
@@ -328,7 +329,7 @@ class PageLayout:
             return lines
         lines += [FactLine(((indent, "text"), (row, kind)), at) for row in rest]
         for paragraph in fact.detail.splitlines():
-            for row in wrapped(printable(paragraph), max(20, self._width - len(indent) - 1)):
+            for row in wrapped(printable(paragraph), row_cells):
                 lines.append(FactLine(((indent, "text"), (row, "muted")), at))
         lead = leads_to(fact)
         hint = f"  → {lead}"

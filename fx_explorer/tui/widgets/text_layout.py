@@ -176,18 +176,21 @@ def _cuts(text: str, room: int) -> list[int]:
     return cuts
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Wrap words into rows of at most ``width`` cells; a longer word is split. There is at least
-    one row.
+def wrapped(text: str, width: int, first_width: int | None = None) -> list[str]:
+    """Wrap words into rows of at most ``width`` cells, the first of at most ``first_width`` where
+    something stands beside it. A longer word is split. There is at least one row.
     """
     rows = [""]
+    room = first_width or width
     for word in text.split(" "):
-        if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
+        if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > room:
             rows.append("")
+            room = width
         rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
-        while cell_len(rows[-1]) > width > 1:
-            head = chop(rows[-1], width)
+        while cell_len(rows[-1]) > room > 1:
+            head = chop(rows[-1], room)
             rows[-1:] = [head, rows[-1][len(head) :]]
+            room = width
     return rows
 
 

@@ -166,6 +166,7 @@ ROWS: dict[str, Json] = {
         "used_by": described(TEXTS, "nodes of the same graph"),
         "stack": described(TEXTS, "the lines of the user's stack, outermost first"),
         "passes": described(TEXTS, "which operator it is a part of, what passes did with it"),
+        "saved": described(TEXT, "that it is saved for the backward, and which kernels read it"),
         "value_facts": described(TEXTS, "what AOTAutograd knows of it as an input or output"),
         "collective": described(TEXT, "of a collective or its wait: group, bytes, what runs"),
         "region": described(
@@ -207,6 +208,7 @@ ROWS: dict[str, Json] = {
         "value": TEXT,
         "bytes": COUNT,
         "needed_by": TEXTS,
+        "read_by": described(OBJECTS, "kernels of the backward that read a saved tensor"),
         "fails_when": TEXT,
         "number": described(COUNT, "of the graph"),
         "count": COUNT,
@@ -225,6 +227,7 @@ ROWS: dict[str, Json] = {
                 "additionalProperties": False,
             },
         },
+        "reads_saved": described(TEXTS, "tensors saved by the forward that it reads"),
         "not_fused_with": {
             "type": "array",
             "items": {

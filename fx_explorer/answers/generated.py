@@ -7,7 +7,7 @@ from fx_explorer.analysis.documents import text_of, texts_titled
 from fx_explorer.analysis.function_versions import versions
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import graphs_in_use
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import code_questions, graph_documents
 from fx_explorer.answers.others import of_section
@@ -21,6 +21,7 @@ from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.kernels.launched import compile_seconds
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
+from fx_explorer.instruments.memory.saved_values import recomputed
 from fx_explorer.instruments.passes.figures import passes_by_graph
 from fx_explorer.instruments.passes.report import changes_of_report
 from fx_explorer.report.json_report import (
@@ -28,6 +29,8 @@ from fx_explorer.report.json_report import (
 )
 from fx_explorer.report.sections import section_of
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.graphs import frequent_targets
 
 
@@ -210,23 +213,79 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
     )
 
 
-def of_saved_tensors(reader: SessionReader) -> Answer:
+def of_saved_tensors(reader: SessionReader, name: str) -> Answer:
+    """Return what is saved for the backward; with a name, the tensors whose name, line or producer
+    has it.
+    """
     rows: list[Json] = list(saved_tensors(reader))
     rows.sort(key=lambda row: -int(str(row["bytes"] or 0)))
     if not rows:
         return of_section(reader, "memory")
+    text = section_of(reader, "memory").answer
+    if name:
+        rows = _saved_called(rows, name)
+        text = " ".join(_saved_sentence(row) for row in rows[:MOST_SENTENCES])
     return Answer(
-        text=section_of(reader, "memory").answer,
+        text=text,
         rows=rows,
         known_from="outputs of the forward graph that are inputs of the backward graph; why is "
-        "the partitioner's own reason; consumers are backward nodes that need it",
+        "the partitioner's own reason; consumers are backward nodes that need it; read_by are the "
+        "kernels that the backward's wrapper gives it to",
         fields=(
             "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "producer",
-            "why", "consumers", "compilation",
+            "why", "consumers", "read_by", "compilation",
         ),
-        figures={"inputs_not_saved": _inputs_not_saved(reader)},
+        figures={
+            "inputs_not_saved": _inputs_not_saved(reader),
+            "recomputed_in_the_backward": _recomputed_nodes(reader),
+        },
         next=["step_memory", "node NAME"],
     )  # fmt: skip
+
+
+MOST_SENTENCES = 5
+"""Maximum number of saved tensors that the sentence of an answer is about."""
+
+
+def _saved_called(rows: list[Json], name: str) -> list[Json]:
+    """Return the tensors of this name, else those whose name, line or producer has it. Raises
+    UsageError without any.
+    """
+    wanted = name.casefold()
+    called = [row for row in rows if wanted in (str(row["name"]), str(row["user_name"]))]
+    if called:
+        return called
+    fitting = []
+    for row in rows:
+        texts = (row["name"], row["user_name"], row["producer"], f"{row['file']}:{row['line']}")
+        if any(wanted in str(text).casefold() for text in texts):
+            fitting.append(row)
+    if not fitting:
+        raise UsageError(f"no tensor saved for the backward has {name!r}: ask memory for all")
+    return fitting
+
+
+def _saved_sentence(row: Json) -> str:
+    of_line = f" of {row['file']}:{row['line']}" if row["file"] else ""
+    text = f"{row['user_name']}{of_line}, {row['bytes']:,} bytes, is"
+    if row["read_by"] is None:
+        return f"{text} saved; the kernels that read it are not known."
+    kernels = listed(dict.fromkeys(str(kernel["kernel"]) for kernel in row["read_by"]))
+    return f"{text} read in the backward by {kernels or 'no kernel'}."
+
+
+def _recomputed_nodes(reader: SessionReader) -> list[str]:
+    """Return the operations of the forward that the backward computes again, with their lines."""
+    paths = source_paths(reader)
+    shown = []
+    operations = recomputed(reader)
+    for operation in operations[:MOST_INPUTS]:
+        node = operation.node
+        line = f" ({in_file(paths[node.file], node.line)})" if node.file in paths else ""
+        shown.append(f"{node.name}{line}")
+    if len(operations) > MOST_INPUTS:
+        shown.append(f"{len(operations) - MOST_INPUTS} more")
+    return shown
 
 
 MOST_INPUTS = 50

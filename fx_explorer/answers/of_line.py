@@ -150,6 +150,7 @@ def _saved_on_line(reader: SessionReader, path: str, number: int) -> Iterator[Js
                 "bytes": saved["bytes"],
                 "text": saved["why"],
                 "needed_by": saved["consumers"],
+                "read_by": saved["read_by"],
             }
 
 

@@ -27,6 +27,7 @@ from fx_explorer.answers.naming import (
     graph_documents,
 )
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.memory.saved_readers import describe_saved_node
 from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes
 from fx_explorer.instruments.passes.figures import decomposition_of, history_of_node
 from fx_explorer.instruments.values.collectives import (
@@ -138,8 +139,9 @@ def of_node(reader: SessionReader, name: str) -> Answer:
     kernels = list(dict.fromkeys(kernel for row in rows for kernel in row["kernels"]))
     if kernels:
         text += f"; computed by {listed(kernels, 3)}"
+    saved = dict.fromkeys(row["saved"] for row in rows if row["saved"])
     return Answer(
-        text=f"{text}.",
+        text=" ".join([f"{text}.", *saved]),
         rows=rows,
         known_from="each link says how it is known: (…) after the name",
         next=[f"kernel {kernels[0]}"] if kernels else ["graphs"],
@@ -181,6 +183,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "used_by": _names(reader, reader.users(node.id)),
         "stack": _stack(reader, node),
         "passes": history_of_node(reader, node),
+        "saved": describe_saved_node(reader, node),
         "value_facts": [value.text for value in values_by_node(reader).get(node.id, ())],
         "collective": _collective(reader, node),
         "region": _region(reader, node),

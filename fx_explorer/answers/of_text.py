@@ -34,6 +34,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import decisions_of_kernel
 from fx_explorer.instruments.fusion.figures import pairs_of_kernel
 from fx_explorer.instruments.kernels.costs import kernel_costs
+from fx_explorer.instruments.memory.saved_readers import saved_read_by
 from fx_explorer.overview.find import find
 from fx_explorer.report.compilation_entries import (
     kernel_configs,
@@ -74,6 +75,10 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
         row["code_at"] = place_text(reader, place)
         row["configurations"] = kernel_configs(reader, kernel, gpu)
         row["why"] = _why(reader, kernel)
+        row["reads_saved"] = [
+            f"{saved.name}: {saved.dtype}[{', '.join(saved.shape)}], {saved.size_bytes} bytes"
+            for saved in saved_read_by(reader, kernel.id)
+        ]
         row["not_fused_with"] = _not_fused_with(reader, kernel)
         row["launches"] = kernel_launches(reader, kernel)
         row["estimate"] = kernel_estimate(reader, kernel, gpu)

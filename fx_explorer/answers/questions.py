@@ -67,7 +67,11 @@ QUESTIONS = (
     Question("values", "inputs that are changed or overlap, outputs that are views, DTensors"),
     Question("collectives", "collectives: order, bytes, group, line, and what runs meanwhile"),
     Question("passes", "Inductor's passes, and each node that one made, changed or removed"),
-    Question("memory", "tensors saved for the backward: bytes, line, why, who needs them"),
+    Question(
+        "memory",
+        "tensors saved for the backward: bytes, line, why, which kernels read them",
+        "[NAME]",
+    ),
     Question("step_memory", "predicted peak of a training step, and what it consists of"),
     Question("modules", "the modules, with operations, kernels, saved bytes and time of each"),
     Question("flame", "where compile time went"),
@@ -121,6 +125,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "code": of_text.of_code,
         "find": of_text.of_search,
         "fusion": generated.of_fusion,
+        "memory": generated.of_saved_tensors,
         "trace": of_trace.of_trace,
         "why": generated.of_decisions,
     }
@@ -147,7 +152,6 @@ def ask_whole(reader: SessionReader, name: str) -> Answer:
         "kernels": generated.of_kernels,
         "stages": generated.of_stages,
         "passes": generated.of_passes,
-        "memory": generated.of_saved_tensors,
         "step_memory": generated.of_step_memory,
         "caches": others.of_caches,
         "cuda_graphs": others.of_cuda_graphs,

@@ -13,6 +13,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from fx_explorer.instruments.memory.sizes import (
     ENTRY,
@@ -81,6 +82,25 @@ class KernelStep:
 
     line: int
     at: int
+    takes: tuple[Taken, ...] = ()
+    """The storages among its arguments, but for those that ``out=`` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A storage that a kernel call is given."""
+
+    storage: int
+    """Its position in ``Replayed.storages``."""
+    argument: int
+    """The position among the call's arguments, from 0; NAMED for a keyword."""
+    is_reused: bool = False
+    """Whether the storage was given to a new value just before: what it held is read only by a
+    kernel that works in place.
+    """
+
+
+NAMED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +164,10 @@ class _Replay:
     kernels: list[KernelStep] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     unwritten: list[int] = field(default_factory=list)
+    reused: set[int] = field(default_factory=set)
+    """Storages that hold another value from the next kernel on."""
+    overwritten: set[int] = field(default_factory=set)
+    """Storages that no longer hold their first value."""
     now: int = 0
     depth: int = 0
 
@@ -197,11 +221,18 @@ class _Replay:
             if not self.holders[number]:
                 self.storages[number].dies = self.now
 
-    def kernel(self, line: int) -> None:
-        """Record a kernel call. It is the first to write the storages that were allocated since the
-        last call.
+    def kernel(self, line: int, given: Iterable[tuple[int, Value]]) -> None:
+        """Record a kernel call, ``given`` its arguments by position. It is the first to write the
+        storages that were allocated since the last call.
         """
-        self.kernels.append(KernelStep(line, self.now))
+        takes = []
+        for argument, value in given:
+            held = [number for number in stored(value) if number not in self.overwritten]
+            takes += [Taken(number, argument, number in self.reused) for number in held]
+        self.kernels.append(KernelStep(line, self.now, tuple(takes)))
+        reused = {taken.storage for taken in takes if taken.is_reused}
+        self.reused -= reused
+        self.overwritten |= reused
         for number in self.unwritten:
             self.storages[number].made_on = line
         self.unwritten.clear()
@@ -219,7 +250,7 @@ class _Frame:
 
     def run(self, statements: Sequence[ast.stmt]) -> Value:
         """Run the statements up to a return, and give the returned value."""
-        for statement in statements:
+        for statement, following in zip_longest(statements, statements[1:]):
             self._replay.now += 1
             if isinstance(statement, ast.Return):
                 if statement.value:
@@ -231,6 +262,8 @@ class _Frame:
                     return returned
             else:
                 self._statement(statement)
+                if _is_reuse(statement, following):
+                    self._replay.reused.update(stored(self._names.get(_target(statement), NOTHING)))
         return NOTHING
 
     def bind(self, name: str, value: Value) -> None:
@@ -248,6 +281,33 @@ class _Frame:
             self.drop(name)
 
     def _statement(self, statement: ast.stmt) -> None:
+        # What a call is given is looked up before the statement gives its names other values.
+        is_kernel = statement.lineno in self._replay.kernel_lines
+        given = [*self._given(statement)] if is_kernel else []
+        self._run_statement(statement)
+        if is_kernel:
+            self._replay.kernel(statement.lineno, given)
+
+    def _given(self, statement: ast.stmt) -> Iterator[tuple[int, Value]]:
+        """Yield the position and the value of each argument that a statement's call is given."""
+        match statement:
+            case ast.Assign(value=ast.Call() as call) | ast.Expr(value=ast.Call() as call):
+                for position, argument in enumerate(call.args):
+                    yield position, self._shown(argument)
+                for keyword in call.keywords:
+                    if keyword.arg != "out":
+                        yield NAMED, self._shown(keyword.value)
+
+    def _shown(self, argument: ast.expr) -> Value:
+        """Return the storages that an argument shows, without allocating any."""
+        match argument:
+            case ast.Call() if called_name(argument.func) in _ALIASES:
+                return self._viewed(argument)
+            case ast.Call():
+                return NOTHING
+        return self._value(argument)
+
+    def _run_statement(self, statement: ast.stmt) -> None:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assign(name, value)
@@ -262,8 +322,6 @@ class _Frame:
                 pass
             case _ if not isinstance(statement, _IGNORED):
                 raise unreadable(statement)
-        if statement.lineno in self._replay.kernel_lines:
-            self._replay.kernel(statement.lineno)
 
     def _assign(self, name: str, value: ast.expr) -> None:
         try:
@@ -446,6 +504,23 @@ def unreadable(statement: ast.stmt) -> UnreadableCode:
     return UnreadableCode(
         f"line {statement.lineno} of the output code is not understood: {words[:80]}"
     )
+
+
+def _target(statement: ast.stmt) -> str:
+    """Return the only name that a statement assigns; empty for any other statement."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
+
+
+def _is_reuse(statement: ast.stmt, following: ast.stmt | None) -> bool:
+    """Return whether a statement gives the memory of a value to another one: ``buf5 = buf2; del
+    buf2``, on one line (torch/_inductor/codegen/wrapper.py, ``ReuseLine``).
+    """
+    if not isinstance(following, ast.Delete) or following.lineno != statement.lineno:
+        return False
+    return bool(_target(statement))
 
 
 def _is_in_place(function: ast.expr) -> bool:

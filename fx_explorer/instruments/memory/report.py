@@ -14,6 +14,7 @@ from fx_explorer import model
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.instruments.memory.replay import UNKNOWN
+from fx_explorer.instruments.memory.saved_readers import ReadingKernel, kernels_reading_saved
 from fx_explorer.instruments.memory.saved_values import (
     Recomputed,
     SavedValue,
@@ -429,12 +430,25 @@ def saved_tensors(reader: SessionReader) -> list[Json]:
     """
     decided, values = choices(reader), saved_values(reader)
     names = user_names(reader, values)
+    kernels = kernels_reading_saved(reader)
     rows = []
     for value in values:
         saved = value.saved
         choice = decided.get((saved.compilation, saved.name))
-        rows.append(_saved_tensor(value, choice, names.get(saved.id, saved.name)))
+        row = _saved_tensor(value, choice, names.get(saved.id, saved.name))
+        row["read_by"] = _read_by(kernels.get(saved.id))
+        rows.append(row)
     return rows
+
+
+def _read_by(kernels: Sequence[ReadingKernel] | None) -> list[Json] | None:
+    """Return the kernels that read a saved tensor; None where they are not known."""
+    if kernels is None:
+        return None
+    return [
+        {"kernel": kernel.name, "line": kernel.line or None, "code_line": kernel.code_line}
+        for kernel in kernels
+    ]
 
 
 def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
@@ -458,6 +472,7 @@ def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name:
         "file": value.file or None,
         "line": value.line or None,
         "consumers": list(value.consumers),
+        "consumer_lines": list(value.consumer_lines),
     }
 
 

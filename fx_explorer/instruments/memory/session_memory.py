@@ -159,7 +159,7 @@ def _segment(
     """Return a compilation's replayed graphs; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
     results: dict[model.Direction, tuple[int, ...]] = {}
-    for lowered in _lowered(reader, compilation):
+    for lowered in lowered_graphs(reader, compilation):
         graph = _replayed(reader, compilation, lowered, symbols)
         if isinstance(graph, str):
             unread.append(Unread(compilation.name, lowered.direction, graph))
@@ -176,7 +176,7 @@ def _segment(
 
 
 @dataclass(frozen=True, slots=True)
-class _Lowered:
+class LoweredGraph:
     """One graph that Inductor lowered, with its output code."""
 
     direction: model.Direction
@@ -190,19 +190,19 @@ class _Lowered:
 def _replayed(
     reader: SessionReader,
     compilation: model.Compilation,
-    lowered: _Lowered,
+    lowered: LoweredGraph,
     symbols: Mapping[str, int],
 ) -> GraphMemory | str:
     """Return a graph's replay, or a text on why it cannot be read."""
     try:
         return graph_memory(
-            reader, compilation, lowered.graph, _only(lowered.codes, compilation), symbols
+            reader, compilation, lowered.graph, only_code(lowered.codes, compilation), symbols
         )
     except UnreadableCode as error:
         return str(error)
 
 
-def _only(codes: list[model.Artifact], compilation: model.Compilation) -> model.Artifact:
+def only_code(codes: list[model.Artifact], compilation: model.Compilation) -> model.Artifact:
     if not codes:
         if compilation.backend == "inductor":
             whose = ""
@@ -214,7 +214,7 @@ def _only(codes: list[model.Artifact], compilation: model.Compilation) -> model.
     return codes[0]
 
 
-def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[_Lowered]:
+def lowered_graphs(reader: SessionReader, compilation: model.Compilation) -> Iterator[LoweredGraph]:
     """Yield the lowered graph of each direction."""
     documents = documents_of_variant(reader, compilation)
     before_edits = {before for before, _ in edited_graphs(reader)}
@@ -234,7 +234,7 @@ def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[
         last = (last_stage or of_direction)[-1]
         codes_of_direction = [code for code in codes if code.direction == direction]
         results = next((graph.results for graph in of_direction if graph.results), ())
-        yield _Lowered(direction, last, codes_of_direction, results)
+        yield LoweredGraph(direction, last, codes_of_direction, results)
 
 
 def _is_lowered(graph: model.Graph) -> bool:

@@ -21,6 +21,7 @@ from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTa
 from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.memory.row_names import NamedRow, distinct_names
+from fx_explorer.instruments.memory.saved_readers import describe_readers, kernels_reading_saved
 from fx_explorer.instruments.memory.saved_values import (
     Recomputed,
     SavedValue,
@@ -70,7 +71,7 @@ def memory_table(reader: SessionReader) -> ViewTable:
     called = _Names(_distinct_in_version(values, _Names(names, sizes), several), sizes)
     again = recomputed(reader)
     names_again = distinct_names(_named_rows_again(again, paths, sizes, compilation_names(reader)))
-    rows = [_row(value, whole, called, _why(decided, value), several) for value in values]
+    rows = [_row(reader, value, whole, called, _why(decided, value), several) for value in values]
     rows += [
         _again(operation, names_again[operation.node.id], paths, sizes, several)
         for operation in again
@@ -226,7 +227,12 @@ def _again(
 
 
 def _row(
-    value: SavedValue, whole: int, names: _Names, reason: str, several: Collection[str]
+    reader: SessionReader,
+    value: SavedValue,
+    whole: int,
+    names: _Names,
+    reason: str,
+    several: Collection[str],
 ) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
@@ -248,7 +254,7 @@ def _row(
     return TableRow(
         cells,
         value.place,
-        lambda: Detail(_text(value, names, reason)),
+        lambda: Detail(_text(reader, value, names, reason)),
         values=values,
         version=value.compilation,
     )
@@ -295,7 +301,7 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
     return []
 
 
-def _text(value: SavedValue, names: _Names, reason: str) -> str:
+def _text(reader: SessionReader, value: SavedValue, names: _Names, reason: str) -> str:
     saved = value.saved
     line = f"{module_file(value.file)}:{value.line}" if value.file else "not known"
     lines = [
@@ -307,6 +313,7 @@ def _text(value: SavedValue, names: _Names, reason: str) -> str:
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {line}",
         f"needed by  {_needed_by(value)}",
+        f"read by    {describe_readers(kernels_reading_saved(reader).get(saved.id))}",
     ]
     if reason:
         lines.append(f"why        {reason}")

@@ -16,7 +16,7 @@ from fx_explorer.analysis.documents import (
     places_of_nodes,
 )
 from fx_explorer.analysis.input_names import user_names_of_nodes
-from fx_explorer.analysis.kernel_documents import triton_place
+from fx_explorer.analysis.kernel_documents import kernel_of, triton_place
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.naming import plain_function
@@ -31,8 +31,9 @@ from fx_explorer.analysis.selected_nodes import (
     nodes_at,
     place_of_users_kernel,
 )
-from fx_explorer.analysis.words import annotation_text, value_text
+from fx_explorer.analysis.words import annotation_text, size, value_text
 from fx_explorer.findings.every_kind import needs_of, search
+from fx_explorer.instruments.memory.saved_readers import describe_saved_node, saved_read_by
 from fx_explorer.instruments.passes.figures import history_of_node
 from fx_explorer.instruments.values.collectives import (
     collectives,
@@ -75,11 +76,23 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
 
         facts += kernel_entries(reader, place)
     facts += why_entries(reader, place, node)
+    facts += _saved_entries(reader, place)
     facts += _link_entries(reader, explain(reader, place))
     if node:
         facts += _neighbours(reader, "takes", reader.producers(node.id))
         facts += _neighbours(reader, "used by", reader.users(node.id))
     return facts
+
+
+def _saved_entries(reader: SessionReader, place: Place) -> list[Entry]:
+    """Return the saved tensors that a kernel of the backward reads."""
+    if place.document.stage != "kernel" or place.document.direction != "backward":
+        return []
+    kernel = kernel_of(reader, place.document)
+    if kernel is None:
+        return []
+    saved = saved_read_by(reader, kernel.id)
+    return [Entry("reads saved", f"{row.name}, {size(row.size_bytes)}") for row in saved]
 
 
 def search_entries(reader: SessionReader) -> list[Entry]:
@@ -138,7 +151,11 @@ def _node_entries(
 
 
 def _value_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
-    """Yield what AOTAutograd knows of an input or output, and what is known of a collective."""
+    """Yield what AOTAutograd knows of an input or output, which kernels read what is saved for the
+    backward, and what is known of a collective.
+    """
+    if saved := describe_saved_node(reader, node):
+        yield Entry("saved", saved)
     for value in values_by_node(reader).get(node.id, ()):
         yield Entry("value", value.text)
     if described := describe_subclass(node):

@@ -382,11 +382,15 @@ def _changed(module: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def record(path: str | Path, *, build: bool = True, use_caches: bool = False) -> Iterator[Path]:
+def record(
+    path: str | Path, *, build: bool = True, use_caches: bool = False, record_trace: bool = False
+) -> Iterator[Path]:
     """Record the block into the session file ``path``: what ``fx_explorer.record`` documents."""
     path = Path(path)
     program = Path(getattr(sys.modules["__main__"], "__file__", None) or "interactive")
-    request = CaptureRequest(str(program), str(path), build=build, use_caches=use_caches)
+    request = CaptureRequest(
+        str(program), str(path), build=build, use_caches=use_caches, record_trace=record_trace
+    )
     started = time.monotonic()
     writer = new_session(path, request)
     try:

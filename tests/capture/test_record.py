@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fx_explorer
-from fx_explorer.model import Compilation, Graph
+from fx_explorer.model import Compilation, Graph, TraceStep
 from fx_explorer.session import SessionReader
 
 
@@ -39,6 +39,21 @@ def test_an_exception_passes_through_and_leaves_a_whole_session(tmp_path: Path) 
     with SessionReader(session) as reader:
         assert reader.meta("outcome")["kind"] == "raised"
         assert reader.count(Compilation) == 1
+
+
+def test_each_instruction_that_dynamo_traces_is_recorded_where_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    def instructions(**options: bool) -> list[str]:
+        torch._dynamo.reset()
+        path = tmp_path / f"{len(options)}.fxs"
+        with fx_explorer.record(path, build=False, **options) as session:
+            torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(3))
+        with SessionReader(session) as reader:
+            return [step.instruction for step in reader.rows(TraceStep) if step.instruction]
+
+    assert "RETURN_VALUE" in instructions(record_trace=True)
+    assert instructions() == []
 
 
 def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:

@@ -37,12 +37,15 @@ class Draft:
 
     def add(self, node: model.Node, origin: int = -1) -> int:
         position = len(self.nodes)
-        self.nodes.append(node)
         self.origins.append(origin)
+        used: list[int] = []
         if position and node.op == "call_function":
-            self.edges.append((position - 1, position))
-            if position > 6:
-                self.edges.append((position - 6, position))
+            used.append(position - 1)
+            if position > 1:
+                used.append(max(0, position - 6))
+        names = [self.nodes[other].name for other in used]
+        self.nodes.append(replace(node, arguments=", ".join(names)))
+        self.edges += [(other, position) for other in used]
         return position
 
 
@@ -219,7 +222,7 @@ class _Session:
             f"{name}_{number}",
             "call_function",
             target,
-            f"{name}_{max(0, number - 1)}, {name}_{max(0, number - 6)}",
+            "",
             ("4", "512", "4096"),
             "f32",
             ("2097152", "4096", "1"),

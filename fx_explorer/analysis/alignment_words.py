@@ -25,11 +25,11 @@ def describe_alignment(alignment: GraphAlignment) -> str:
     for nodes, verb in ((removed, "removed"), (added, "added")):
         if nodes:
             amount = f"{len(nodes):,}" if parts else counted(len(nodes), "node")
-            parts.append(f"{amount} {verb} ({_named(nodes)})")
+            parts.append(f"{amount} {verb} ({name_operations(nodes)})")
     changed = [pair for pair in alignment.pairs if pair.changes]
     if changed:
         amount = f"{len(changed):,}" if parts else counted(len(changed), "node")
-        parts.append(f"{amount} changed ({_what_changed(changed)})")
+        parts.append(f"{amount} changed ({describe_changes(changed)})")
     sentences = [", ".join(parts)] if parts else []
     if alignment.sizes:
         sentences.append(describe_sizes(alignment.sizes, alignment.resized))
@@ -42,25 +42,25 @@ def describe_sizes(sizes: Mapping[Size, int], nodes: int) -> str:
     return f"sizes: {listed(pairs, MOST_SIZES)} in {counted(nodes, 'node')}"
 
 
-def _named(nodes: Sequence[model.Node]) -> str:
-    counts = Counter(_short(node) for node in nodes)
+def name_operations(nodes: Sequence[model.Node]) -> str:
+    counts = Counter(brief_operation(node) for node in nodes)
     names = [f"{count:,}× {name}" if count > 1 else name for name, count in counts.most_common()]
     return listed(names, 4)
 
 
-def _short(node: model.Node) -> str:
+def brief_operation(node: model.Node) -> str:
     """Return ``gelu`` for ``torch._C._nn.gelu``, ``mul`` for ``aten.mul.Tensor``; ``input`` for an
     input.
     """
     if node.op == "placeholder":
         return "size" if is_size(node) else "input"
-    plain = node.target.removeprefix("torch.ops.")
-    if plain.startswith("aten."):
+    plain = node.target.removeprefix("torch.ops.").removesuffix(".default")
+    if plain.startswith(("aten.", "prims.")):
         return plain.split(".")[1]
     return plain.rpartition(".")[2]
 
 
-def _what_changed(pairs: Sequence[NodePair]) -> str:
+def describe_changes(pairs: Sequence[NodePair]) -> str:
     counts: Counter[str] = Counter()
     for pair in pairs:
         counts.update(pair.changes)

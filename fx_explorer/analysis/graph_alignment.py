@@ -19,6 +19,9 @@ from typing import Literal, NamedTuple
 from fx_explorer import model
 from fx_explorer.model.bounded_matching import BoundedMatcher
 
+OTHER_INPUTS = "other inputs"
+"""What differs of an operation that takes other nodes than its counterpart does."""
+
 Size = tuple[str, str]
 """A size before and after: ``("8", "16")``, ``("8", "s77")``."""
 
@@ -75,7 +78,7 @@ def align_graphs(before: Sequence[model.Node], after: Sequence[model.Node]) -> G
 
 # the nodes of one side, read for the comparison
 
-_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][\w.]*|-?\d[\w.]*|\S""")
+ARGUMENT_PARTS = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][\w.]*|-?\d[\w.]*|\S""")
 """Matches the parts of a node's arguments: texts, names, numbers, signs."""
 
 TokenKind = Literal["node", "size", "number", "other"]
@@ -100,7 +103,7 @@ class _Side:
     def _tokens(self, node: model.Node) -> list[Token]:
         if node.op == "placeholder":
             return []
-        return [self._token(text) for text in _TOKEN.findall(node.arguments)]
+        return [self._token(text) for text in ARGUMENT_PARTS.findall(node.arguments)]
 
     def _token(self, text: str) -> Token:
         position = self._positions.get(text)
@@ -367,7 +370,7 @@ def _compare_arguments(
     numbers: list[Size] = []
     for token, counterpart in zip(tokens, others, strict=True):
         if token.kind == "node" and partners.of_left.get(token.node) != counterpart.node:
-            found.changes.append("other inputs")
+            found.changes.append(OTHER_INPUTS)
         elif token.kind in ("number", "size"):
             number = left.written(token), right.written(counterpart)
             if _in_symbols(number[0], symbols) != number[1]:

@@ -236,3 +236,17 @@ def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict
 
 _SAME = ("identity", "name", "aot_input")
 """Evidence of a link that leads from an input to the very same input."""
+
+
+INPUT_KINDS = ("parameter", "buffer", "input", "size", "saved value", "gradient")
+
+
+def input_kind(node: model.Node, name: InputName) -> str:
+    """Return the kind of an input of a graph, one of INPUT_KINDS."""
+    if node.value.startswith("Sym("):
+        return "size"
+    if name.node:
+        return name.kind
+    if tangent_name(node.name) != node.name:
+        return "gradient"
+    return "saved value"

@@ -58,7 +58,7 @@ def of_graphs(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="FX graph modules, read while they were compiled",
         fields=("graph", "number", "nodes", "calls", "operations"),
-        next=[f"nodes {rows[0]['number']}", "stages"] if rows else [],
+        next=[f"graph {rows[0]['number']}", f"nodes {rows[0]['number']}", "stages"] if rows else [],
     )
 
 

@@ -43,7 +43,7 @@ from fx_explorer.session.queries.nodes import nodes_beginning
 
 def of_nodes(reader: SessionReader, name: str) -> Answer:
     """Return the nodes of a graph, in order. Raises UsageError unless one graph is meant."""
-    document = _graph_called(reader, name)
+    document = graph_called(reader, name)
     graph = reader.get(model.Graph, document.id)
     inputs = InputNames(reader)
 
@@ -67,7 +67,7 @@ def of_nodes(reader: SessionReader, name: str) -> Answer:
         rows=Pages(graph.node_count, read),
         known_from="the FX graph, read while it was compiled",
         fields=("name", "user_name", "target", "arguments", "value", "at", "module"),
-        next=[f"node NAME --match {graph.id}", f"code {document.id}"],
+        next=[f"graph {graph.id}", f"node NAME --match {graph.id}", f"code {document.id}"],
     )
 
 
@@ -103,7 +103,7 @@ def _bytes(node: model.Node) -> int | None:
         return None
 
 
-def _graph_called(reader: SessionReader, name: str) -> Document:
+def graph_called(reader: SessionReader, name: str) -> Document:
     """Return the graph of this number, or with these words in its name. Raises UsageError unless
     there is one.
     """

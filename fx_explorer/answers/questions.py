@@ -40,6 +40,7 @@ QUESTIONS = (
     Question("guards", "what must stay true for compiled code to be used again; cost of each"),
     Question("sizes", "dynamic and specialized sizes, and which line specialized them"),
     Question("graphs", "every FX graph, with its operations"),
+    Question("graph", "a graph by module, repeated layers once, and what differs", "GRAPH"),
     Question("nodes", "the nodes of a graph", "GRAPH"),
     Question("node", "one node: value, line, what it was made from and into", "NAME"),
     Question("line", "what torch made of a line: breaks, kernels, saved tensors, nodes", "FILE:N"),
@@ -110,7 +111,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         raise UsageError(f"{name} takes what it is about: {question.usage}")
     if about and not question.takes:
         raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
-    from fx_explorer.answers import generated, of_line, of_node, of_text, of_trace
+    from fx_explorer.answers import generated, of_graph, of_line, of_node, of_text, of_trace
 
     if name == "diff":
         from fx_explorer.answers.differences import of_difference
@@ -118,6 +119,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         with open_other(about) as other:
             return of_difference(reader, other)
     one_thing: dict[str, Callable[[SessionReader, str], Answer]] = {
+        "graph": of_graph.of_graph,
         "nodes": of_node.of_nodes,
         "node": of_node.of_node,
         "line": of_line.of_line,

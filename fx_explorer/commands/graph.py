@@ -36,6 +36,8 @@ examples:
   fx-explorer graph model.py                                   list the graphs
   fx-explorer graph model.fxs joint                            the joint graph as Python
   fx-explorer graph model.fxs post_grad --format table         as gm.graph.print_tabular() prints it
+  fx-explorer graph model.fxs forward --fold                   by module, repeated layers once
+  fx-explorer graph model.fxs forward --module layers.0        what is in one of the modules
   fx-explorer graph model.fxs 4 --format script -o forward.py  to run alone: python forward.py
   fx-explorer graph model.fxs forward --format svg -o forward.svg   a picture, modules as boxes
   fx-explorer graph model.fxs forward --format dot | dot -Tsvg > forward.svg
@@ -60,6 +62,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(Graphviz), graphml, model-explorer",
     )
     parser.add_argument(
+        "--fold",
+        action="store_true",
+        help="a row for each module with its nodes and parameters; layers that repeat as one row, "
+        "with what differs among them",
+    )
+    parser.add_argument(
+        "--module",
+        metavar="PATH",
+        default="",
+        help="with --fold: this module and what is in it, such as layers.0.mlp",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
@@ -74,6 +88,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.analysis.graph_files import SIGN
 
+    is_folded = arguments.fold or arguments.module
+    if is_folded and arguments.format != "code":
+        raise UsageError(f"--fold is a table of its own: leave --format {arguments.format} out")
+    if is_folded and not arguments.name:
+        raise UsageError("--fold is for one graph: give its NAME. Without it, graphs are listed")
     if arguments.output and not arguments.name:
         raise UsageError("-o is for one graph: give its NAME. Without -o, the graphs are listed")
     output = text_output(arguments.output, "graph", SIGN.encode(), arguments, "-o FILE")
@@ -96,6 +115,14 @@ def _answer(
     document = _requested_graph(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
     width = width_for(sys.stdout)
+    if arguments.fold or arguments.module:
+        given_width = None if output else width
+        text = folded_graph_text(reader, graph, document.title, arguments.module, given_width)
+        if output:
+            output.write_text(text, "backslashreplace")
+        else:
+            sys.stdout.write(text)
+        return
     if arguments.format == "table" and not output and width is not None:
         sys.stdout.write(graph_table_text(reader, graph, document.title, width))
         return
@@ -198,3 +225,28 @@ def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, widt
     rows = [table_row(node) for node in reader.nodes(graph)]
     table = Table(COLUMNS, rows, elsewhere="-o FILE")
     return text_of([f"# {describe_origin(reader, graph, title)}", "", table], width)
+
+
+def folded_graph_text(
+    reader: SessionReader, graph: model.Graph, title: str, module: str, width: int | None
+) -> str:
+    """Return the graph folded by module, or what is in one module, below a line that identifies it
+    and one with the answer.
+    """
+    # not needed to list graphs
+    from fx_explorer.instruments.modules.folded_graph import folded_graph
+    from fx_explorer.instruments.modules.folded_listing import (
+        describe_folded,
+        folded_table,
+        rows_inside,
+    )
+    from fx_explorer.instruments.profile.folded_times import graph_seconds
+
+    folded = folded_graph(reader, graph.id)
+    rows = rows_inside(folded, module) if module else folded.first_shown()
+    seconds = graph_seconds(reader, graph)
+    origin = f"# {describe_origin(reader, graph, title)}"
+    if not folded.has_modules:
+        return text_of([origin, "", describe_folded(folded)], width)
+    table = folded_table(reader, graph, folded, rows, seconds)
+    return text_of([origin, "", describe_folded(folded), "", table], width)

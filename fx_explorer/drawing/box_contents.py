@@ -1,11 +1,13 @@
-"""This module has the contents of the boxes of a drawn graph: their parts, arranged in rows. The
-content of a box is arranged once, however many boxes have the same.
+"""This module has the contents of the boxes of a graph: their parts, arranged in rows when they are
+drawn. The content of a box is arranged once, however many boxes have the same.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fx_explorer.drawing.layered_graph import Layers, layers
 
@@ -33,19 +35,27 @@ class Box:
 Part = Operation | Box
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """What a box shows when it is open."""
 
     parts: Sequence[Part]
-    layers: Layers
-    """Rows of the parts, which have the numbers from 1. Number 0 is where values come in, and the
-    number after the last part is where they leave.
+    uses: Sequence[tuple[int, int]]
+    """Producer and consumer of each use of a value, by the numbers of the parts from 1. Number 0 is
+    where values come in, and the number after the last part is where they leave.
     """
     operations: int
     """Operations in it and in all boxes in it; of each of several boxes with one content."""
     boxes: int
     """Boxes in it, counted like that. Several with one content count for one more: the pile."""
+    counts: Counter[str]
+    """Label of an operation → how often it is in it and in all boxes in it."""
+
+    @cached_property
+    def layers(self) -> Layers:
+        """Return the rows of the parts. Raises ImportError where networkx is not installed."""
+        # The place where values come in runs first, and so has the first number here.
+        return layers(len(self.parts) + 2, self.uses)
 
 
 class Contents:
@@ -68,27 +78,29 @@ class Contents:
         key = (tuple(parts), frozenset(edges), frozenset(entering), frozenset(leaving))
         if key not in self._numbers:
             self._numbers[key] = len(self.all)
-            self.all.append(self._arranged(*key))
+            self.all.append(self._content(*key))
         return self._numbers[key]
 
-    def _arranged(
+    def _content(
         self,
         parts: tuple[Part, ...],
         edges: frozenset[tuple[int, int]],
         entering: frozenset[int],
         leaving: frozenset[int],
     ) -> Content:
-        # The place where values come in runs first, and so has the first number here.
         every = [(producer + 1, consumer + 1) for producer, consumer in edges]
         every += [(0, part + 1) for part in entering]
         every += [(part + 1, len(parts) + 1) for part in leaving]
-        arranged = layers(len(parts) + 2, every)
         operations = boxes = 0
+        counts: Counter[str] = Counter()
         for part in parts:
             if isinstance(part, Operation):
                 operations += 1
+                counts[part.label] += 1
                 continue
             inside = self.all[part.content]
             operations += inside.operations * len(part.names)
             boxes += (1 + inside.boxes) * len(part.names) + (len(part.names) > 1)
-        return Content(parts, arranged, operations, boxes)
+            for label, count in inside.counts.items():
+                counts[label] += count * len(part.names)
+        return Content(parts, every, operations, boxes, counts)

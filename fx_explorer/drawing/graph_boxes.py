@@ -9,13 +9,14 @@ numbers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from fx_explorer import model
-from fx_explorer.analysis.words import counted, listed, operation, value_text
-from fx_explorer.drawing.box_contents import Box, Contents, Operation, Part
+from fx_explorer.analysis.repeated_layers import Layer, LayerDifferences, compare_layers
+from fx_explorer.analysis.words import operation
+from fx_explorer.drawing.box_contents import Box, Content, Contents, Operation, Part
 
 MOST_PARTS = 120
 """Maximum number of parts of a box; more are put into boxes of neighbours."""
@@ -27,6 +28,21 @@ OUTPUT = "output"
 
 INPUTS = ("placeholder", "get_attr")
 
+SIMILAR = 0.5
+"""Share of operations that two modules of unknown class must have in common to be layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxDifference:
+    """How a box of numbered modules differs from the others in its list."""
+
+    sentence: str = ""
+    """``Unlike 1 … 46: also mul.``; of a box of several layers how these differ; empty if alike."""
+    unlike: str = ""
+    """The layers that it is unlike: ``1 … 46``; empty if it is as most are."""
+    layers: LayerDifferences | None = None
+    """What differs among all layers of the list, for the first box of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class NestedBoxes:
@@ -36,7 +52,7 @@ class NestedBoxes:
     """Number of the outermost content."""
     positions: Sequence[int]
     """Position in the graph of each operation, in the order of the boxes."""
-    differences: Mapping[int, str]
+    differences: Mapping[int, BoxDifference]
     """Number of a box in the order of the boxes → how it differs from others in its list."""
     runs: Sequence[tuple[int, int]]
     """First operation and the one after the last of each box, in the order of the boxes."""
@@ -50,7 +66,7 @@ class _Entry:
     positions: list[int]
     runs: list[tuple[int, int]] = field(default_factory=list)
     """Runs of its own boxes, from 0; its own first."""
-    differences: dict[int, str] = field(default_factory=dict)
+    differences: dict[int, BoxDifference] = field(default_factory=dict)
     sources: list[int] = field(default_factory=list)
     """The entries it was made of, by their numbers in the module."""
 
@@ -88,10 +104,9 @@ def nested_boxes(
         modules[path].entries[node.position] = _Entry(Operation(label), [node.position])
     for producer, consumer in uses:
         _add_edge(modules, paths, producer, consumer, is_result=nodes[consumer].op == OUTPUT)
-    labels = [value_text(node) for node in nodes]
-    names = [operation(node) for node in nodes]
+    by_name = {node.name: node for node in nodes}
     for path in sorted(modules, key=len, reverse=True):
-        entry = _box_of(modules[path], contents, labels, names)
+        entry = _box_of(modules[path], contents, nodes, by_name)
         if not path:
             root = entry
             break
@@ -156,7 +171,10 @@ def _key(path: tuple[str, ...], depth: int, position: int) -> object:
 
 
 def _box_of(
-    module: _Module, contents: Contents, values: Sequence[str], operations: Sequence[str]
+    module: _Module,
+    contents: Contents,
+    nodes: Sequence[model.Node],
+    by_name: Mapping[str, model.Node],
 ) -> _Entry:
     """Return the box of a module, whose inner modules are boxes already."""
     keys = sorted(module.entries, key=lambda key: module.entries[key].first)
@@ -167,38 +185,74 @@ def _box_of(
     edges = {(number[producer], number[consumer]) for producer, consumer in module.edges}
     entering = {number[key] for key in module.entering}
     leaving = {number[key] for key in module.leaving}
-    piled = _piled(entries, values)
-    _add_differences(piled, operations)
-    return _made(piled, edges, entering, leaving, contents, module.path[-1:], module.type)
+    piles: list[_Entry] = []
+    for layers in _lists_of_layers(entries, contents.all):
+        piled = _piled(layers)
+        if len(layers) > 1:
+            differences = _compare(layers, module.path, nodes, by_name)
+            _add_differences(piled, differences)
+        piles += piled
+    return _made(piles, edges, entering, leaving, contents, module.path[-1:], module.type)
 
 
-def _piled(entries: Sequence[_Entry], values: Sequence[str]) -> list[_Entry]:
-    """Return the entries with neighbouring layers of one content as one."""
-    piles: list[list[_Entry]] = []
+def _lists_of_layers(
+    entries: Sequence[_Entry], contents: Sequence[Content]
+) -> Iterable[list[_Entry]]:
+    """Yield neighbours that are layers of one list together, everything else alone."""
+    together: list[_Entry] = []
     for entry in entries:
-        if piles and _is_alike(piles[-1][0], entry):
+        if together and not are_layers(together[-1].part, entry.part, contents):
+            yield together
+            together = []
+        together.append(entry)
+    if together:
+        yield together
+
+
+def are_layers(part: Part, other: Part, contents: Sequence[Content]) -> bool:
+    """Return whether two neighbours are layers of one list: numbered modules of one class. Where a
+    class is not known, many of their operations must be the same.
+    """
+    if not isinstance(part, Box) or not isinstance(other, Box):
+        return False
+    if not (part.names[0].isdecimal() and other.names[0].isdecimal()):
+        return False
+    if part.type and other.type:
+        return part.type == other.type
+    if part.content == other.content:
+        return True
+    counts = contents[part.content].counts
+    of_other = contents[other.content].counts
+    shared = (counts & of_other).total()
+    return shared >= SIMILAR * max(counts.total(), of_other.total())
+
+
+def _piled(layers: Sequence[_Entry]) -> list[_Entry]:
+    """Return the layers of a list with neighbours of one content as one."""
+    piles: list[list[_Entry]] = []
+    for entry in layers:
+        if piles and _has_same_content(piles[-1][0], entry):
             piles[-1].append(entry)
         else:
             piles.append([entry])
-    return [_pile(pile, values) if len(pile) > 1 else pile[0] for pile in piles]
+    return [_pile(pile) if len(pile) > 1 else pile[0] for pile in piles]
 
 
-def _is_alike(entry: _Entry, other: _Entry) -> bool:
+def _has_same_content(entry: _Entry, other: _Entry) -> bool:
     first, second = entry.part, other.part
-    if not isinstance(first, Box) or not isinstance(second, Box):
-        return False
-    numbered = _is_numbered(first) and _is_numbered(second)
-    return numbered and (first.type, first.content) == (second.type, second.content)
+    assert isinstance(first, Box)
+    assert isinstance(second, Box)
+    return (first.type, first.content) == (second.type, second.content)
 
 
-def _pile(entries: Sequence[_Entry], values: Sequence[str]) -> _Entry:
+def _pile(entries: Sequence[_Entry]) -> _Entry:
     first = entries[0].part
     assert isinstance(first, Box)
     names: list[str] = []
     positions: list[int] = []
     sources: list[int] = []
     runs: list[tuple[int, int]] = []
-    differences: dict[int, str] = {}
+    differences: dict[int, BoxDifference] = {}
     for entry in entries:
         assert isinstance(entry.part, Box)
         names += entry.part.names
@@ -206,53 +260,49 @@ def _pile(entries: Sequence[_Entry], values: Sequence[str]) -> _Entry:
         differences |= {at + 1 + len(runs): text for at, text in entry.differences.items()}
         runs += [(start + len(positions), end + len(positions)) for start, end in entry.runs]
         positions += entry.positions
-    if different := _different_values(entries, values):
-        differences[0] = different
     box = Box(tuple(names), first.type, first.content)
     return _Entry(box, positions, [(0, len(positions)), *runs], differences, sources)
 
 
-def _different_values(entries: Sequence[_Entry], values: Sequence[str]) -> str:
-    """Say in which values layers with the same operations differ; empty where they do not."""
-    first = entries[0].positions
-    different: Counter[tuple[str, str]] = Counter()
-    for entry in entries[1:]:
-        for position, other in zip(first, entry.positions, strict=True):
-            if values[position] != values[other]:
-                different[values[position], values[other]] += 1
-    if not different:
-        return ""
-    first_value, other_value = different.most_common(1)[0][0]
-    number = sum(different.values())
-    return f"The values of {counted(number, 'operation')} differ: {first_value} and {other_value}."
+def _compare(
+    layers: Sequence[_Entry],
+    path: Sequence[str],
+    nodes: Sequence[model.Node],
+    by_name: Mapping[str, model.Node],
+) -> LayerDifferences:
+    compared: list[Layer] = []
+    for entry in layers:
+        assert isinstance(entry.part, Box)
+        (name,) = entry.part.names
+        of_layer = [nodes[position] for position in entry.positions]
+        compared.append(Layer(name, ".".join((*path, name)), of_layer))
+    return compare_layers(compared, by_name)
 
 
-def _add_differences(entries: Sequence[_Entry], operations: Sequence[str]) -> None:
-    """Say of each numbered module how its operations differ from those of most in its list."""
-    numbered = [entry for entry in entries if _is_numbered(entry.part)]
-    if len(numbered) < 2:
-        return
-    most = max(numbered, key=lambda entry: _count(entry))
-    if _count(most) < 2:
-        return
-    usual = _operation_counts(most, operations)
-    for entry in numbered:
-        if entry is most:
-            continue
-        counts = _operation_counts(entry, operations)
-        further = [f"{name} ×{number}" for name, number in (counts - usual).items()]
-        missing = [f"{name} ×{number}" for name, number in (usual - counts).items()]
-        parts = []
-        if further:
-            parts.append(f"also {listed(further)}")
-        if missing:
-            parts.append(f"without {listed(missing)}")
-        text = "; ".join(parts) or "the same operations, used otherwise"
-        entry.differences[0] = f"Unlike {_span(most)}: {text}."
+def _add_differences(piles: Sequence[_Entry], differences: LayerDifferences) -> None:
+    """Say of each box of layers how it differs from most in the list, and of several layers in one
+    box how these differ.
+    """
+    starts: list[int] = [0]
+    for pile in piles:
+        starts.append(starts[-1] + _count(pile))
+    as_most_are = [at for at, start in enumerate(starts[:-1]) if start not in differences.of_layer]
+    most = piles[max(as_most_are, key=lambda at: _count(piles[at]))]
+    for pile, (start, end) in zip(piles, pairwise(starts), strict=True):
+        unlike = ""
+        if _count(pile) > 1:
+            sentence = differences.among(range(start, end))
+        elif _has_same_content(pile, most):
+            sentence = differences.of_layer.get(start, "")
+        else:
+            unlike = _span(most)
+            sentence = f"Unlike {unlike}: {differences.of_layer.get(start, USED_OTHERWISE)}."
+        of_list = None if start else differences
+        if sentence or of_list:
+            pile.differences[0] = BoxDifference(sentence, unlike, of_list)
 
 
-def _is_numbered(part: Part) -> bool:
-    return isinstance(part, Box) and part.names[0].isdecimal()
+USED_OTHERWISE = "the same operations, used otherwise"
 
 
 def _count(entry: _Entry) -> int:
@@ -261,12 +311,8 @@ def _count(entry: _Entry) -> int:
 
 def _span(entry: _Entry) -> str:
     assert isinstance(entry.part, Box)
-    return f"{entry.part.names[0]} … {entry.part.names[-1]}"
-
-
-def _operation_counts(entry: _Entry, operations: Sequence[str]) -> Counter[str]:
-    one = entry.positions[: len(entry.positions) // _count(entry)]
-    return Counter(operations[position] for position in one)
+    names = entry.part.names
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
 
 def _made(
@@ -304,7 +350,7 @@ def _made(
     )
     positions: list[int] = []
     runs: list[tuple[int, int]] = []
-    differences: dict[int, str] = {}
+    differences: dict[int, BoxDifference] = {}
     for entry in entries:
         differences |= {at + 1 + len(runs): text for at, text in entry.differences.items()}
         runs += [(start + len(positions), end + len(positions)) for start, end in entry.runs]

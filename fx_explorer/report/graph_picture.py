@@ -28,10 +28,7 @@ def graph_svg(reader: SessionReader, graph: model.Graph, title: str) -> str:
     uses = uses_in_graph(reader, graph, nodes)
     edges = [(producer - first, consumer - first) for producer, consumer in uses]
     contents = Contents()
-    try:
-        boxes = nested_boxes(nodes, edges, contents)
-    except ImportError as error:
-        raise UsageError(NO_NETWORKX) from error
+    boxes = nested_boxes(nodes, edges, contents)
     kernels = kernels_of_each(reader, [node.id for node in nodes])
     names = {kernel.id: kernel.name for kernel in reader.rows(model.Kernel)}
     paths = source_paths(reader)
@@ -45,4 +42,7 @@ def graph_svg(reader: SessionReader, graph: model.Graph, title: str) -> str:
         operations.append(
             PictureOperation(node.name, list(filter(None, about)), of_node[0] if of_node else 0)
         )
-    return graph_picture_svg(title, boxes.root, contents.all, operations)
+    try:
+        return graph_picture_svg(title, boxes.root, contents.all, operations)
+    except ImportError as error:
+        raise UsageError(NO_NETWORKX) from error

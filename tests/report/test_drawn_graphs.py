@@ -161,10 +161,13 @@ def test_layers_with_the_same_operations_are_one_part(tmp_path: Path) -> None:
         for number in (0, 1, 2)
     }
     assert counts[1] == counts[2]
-    (difference,) = [text for text in boxes.differences.values() if text.startswith("Unlike")]
-    assert difference.startswith("Unlike 1 … 2: also ")
+    (difference,) = [each for each in boxes.differences.values() if each.unlike]
+    assert difference.unlike == "1 … 2"
+    assert difference.sentence.startswith("Unlike 1 … 2: also ")
     for target, number in (counts[0] - counts[1]).items():
-        assert f"{target.removesuffix('.default')} ×{number}" in difference
+        name = target.removeprefix("aten.").partition(".")[0]
+        count = f"{number}× " if number > 1 else ""
+        assert f"{count}{name}" in difference.sentence
 
 
 def _node(

@@ -18,7 +18,7 @@ from fx_explorer.analysis.graph_uses import uses_in_graph
 from fx_explorer.analysis.words import careful_share, counted, listed, value_text
 from fx_explorer.drawing.box_contents import Box, Content, Contents
 from fx_explorer.drawing.colours import KERNEL_COLOURS, RegionColours
-from fx_explorer.drawing.graph_boxes import NestedBoxes, nested_boxes
+from fx_explorer.drawing.graph_boxes import BoxDifference, NestedBoxes, nested_boxes
 from fx_explorer.drawing.view_table import shown_name
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.instruments.kernels.costs import kernel_weights
@@ -35,6 +35,8 @@ MOST_KEYS = 40
 
 HEAT = (0.02, 0.1, 0.25, 0.5)
 """Shares of the most expensive operation's cost at which the next colour begins."""
+
+NO_DIFFERENCE = BoxDifference()
 
 ROUNDING = 1e-9
 """Share of the whole below which a sum differs from another by rounding alone."""
@@ -81,13 +83,14 @@ def drawn_graphs(reader: SessionReader, texts: Sequence[LinkedText]) -> DrawnGra
         if operations > MOST_OPERATIONS:
             left_out += 1
             continue
-        try:
-            graphs.append(_graph(reader, graph, (number, text), contents, colours, table))
-        except ImportError:
-            return DrawnGraphs({}, 0, len(numbered), NO_NETWORKX)
+        graphs.append(_graph(reader, graph, (number, text), contents, colours, table))
+    try:
+        arranged = [_content(content) for content in contents.all]
+    except ImportError:
+        return DrawnGraphs({}, 0, len(numbered), NO_NETWORKX)
     data = {
         "texts": list(table.numbers),
-        "contents": [_content(content) for content in contents.all],
+        "contents": arranged,
         "graphs": graphs,
         "start": _start(reader, [text for _, text in numbered][: len(graphs)]),
     }
@@ -195,15 +198,15 @@ def _sentences(
         if part > whole * (1 - ROUNDING):
             part = whole
         share = careful_share(part, whole) if part > whole * ROUNDING else ""
-        difference = boxes.differences.get(at, "")
+        difference = boxes.differences.get(at, NO_DIFFERENCE)
         first = [counted(end - start, "node"), share]
-        if difference.startswith("Unlike"):
-            first.append(difference.partition(":")[0].lower())
+        if difference.unlike:
+            first.append(f"unlike {difference.unlike}")
         lines = [" · ".join(filter(None, first))]
         if share:
             lines.append(f"{share} of the {measure}")
-        if difference:
-            lines.append(difference)
+        if difference.sentence:
+            lines.append(difference.sentence)
         numbers.append(table.number(printable_text("\n".join(lines))))
     return numbers
 

@@ -14,7 +14,13 @@ from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import FALLS_BACK, region_value, regions_of_nodes
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.graph_stages import NodeChange, node_changes
-from fx_explorer.analysis.input_names import InputName, InputNames, tangent_name
+from fx_explorer.analysis.input_names import (
+    INPUT_KINDS,
+    InputName,
+    InputNames,
+    input_kind,
+    tangent_name,
+)
 from fx_explorer.analysis.stage_data import Fate, StageWork
 from fx_explorer.analysis.words import counted, listed, operation, value_text
 from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_numbers
@@ -302,20 +308,6 @@ def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> 
         (listed(parts), "muted"),
         ("⏎ shows them", "muted"),
     )
-
-
-INPUT_KINDS = ("parameter", "buffer", "input", "size", "saved value", "gradient")
-
-
-def input_kind(node: model.Node, name: InputName) -> str:
-    """Return the kind of an input of a graph, one of INPUT_KINDS."""
-    if node.value.startswith("Sym("):
-        return "size"
-    if name.node:
-        return name.kind
-    if tangent_name(node.name) != node.name:
-        return "gradient"
-    return "saved value"
 
 
 def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[int, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fx_explorer import model
+from  import document_name
 from fx_explorer.answers.answer import Answer
-from fx_explorer.answers.naming import document_name
 from fx_explorer.answers.of_node import graph_called, of_nodes
 from fx_explorer.instruments.modules.folded_graph import folded_graph
 from fx_explorer.instruments.modules.folded_listing import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from  import document_name
 from fx_explorer.answers.answer import Answer
 from fx_explorer.answers.of_node import graph_called, of_nodes
 from fx_explorer.instruments.modules.folded_graph import folded_graph
@@ -30,7 +29,7 @@ def of_graph(reader: SessionReader, name: str) -> Answer:
     largest = max(modules, key=lambda group: (group.depth, group.node_count))
     inside = f"{largest.path}." if largest.kind == "layers" else largest.path
     return Answer(
-        text=f"{document_name(document)}: {describe_folded(folded)}",
+        text=f"{document.full_title}: {describe_folded(folded)}",
         rows=folded_rows(reader, graph, folded, rows, graph_seconds(reader, graph)),
         known_from="the module in which each node was made, as torch records it; layers are "
         "compared operation by operation",

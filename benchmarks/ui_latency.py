@@ -1,13 +1,13 @@
 """From a key to the last byte of what it painted, in the real app with four linked panes of some
 20,000 rows at 200×50.
 
-    python -m benchmarks.ui_latency [--profiled]
+    python -m benchmarks.ui_latency [--profiled] [--folded]
 
 The panes are joint | forward | backward | output code of a synthetic training step of 240 layers.
 The cursor walks down the forward graph; every step lights and scrolls the other three. It does so
 with the kernels marked in all panes, as they are by default, and without (``p h``); with
 ``--profiled`` the session has a profile, the panes its times, and the forward graph stands most
-expensive first, too. CPU time until the frame was there is given beside wall time because it is
+expensive first, too; with ``--folded`` the forward graph is folded by module, its layers open. CPU time until the frame was there is given beside wall time because it is
 steadier where other programs run on the machine; "all" is with what the app does behind the frame:
 it draws the next page while nobody waits.
 """
@@ -30,7 +30,7 @@ STEPS = (("down", 150), ("up", 60), ("pagedown", 60))
 
 def open_four_panes(terminal: Terminal) -> None:
     """By the keys a user would press."""
-    terminal.wait_for("Dynamo graph")
+    terminal.wait_for("captured in")
     for key in ("2", "p", "j"):
         terminal.press(key, quiet_ms=400)
     terminal.press("tab")
@@ -74,6 +74,9 @@ def main() -> None:
         help="give the synthetic session a profile, whose times the panes show",
     )
     parser.add_argument(
+        "--folded", action="store_true", help="measure with a graph folded by module, too"
+    )
+    parser.add_argument(
         "--layers", type=int, default=LAYERS, help="layers of the synthetic training step"
     )
     options = parser.parse_args()
@@ -90,6 +93,15 @@ def main() -> None:
                 print("the forward graph is sorted by the times of a profile")
                 measure(terminal)
                 terminal.press("<", quiet_ms=2_000)
+            if options.folded:
+                terminal.press("-", quiet_ms=500)
+                terminal.wait_for("by module")
+                for key in ("home", "enter"):
+                    terminal.press(key, quiet_ms=1_000)
+                print("the forward graph is folded by module")
+                measure(terminal)
+                print(line("enter", [terminal.press("enter") for _ in range(40)]))
+                terminal.press("-", quiet_ms=2_000)
             for key in ("p", "h", "home"):
                 terminal.press(key, quiet_ms=500)
             print("kernels are not marked")

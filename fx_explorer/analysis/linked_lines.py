@@ -46,9 +46,17 @@ class Selection:
     what is linked, or describes it.
     """
 
-    def __init__(self, reader: SessionReader, place: Place, links: Links | None = None) -> None:
+    def __init__(
+        self,
+        reader: SessionReader,
+        place: Place,
+        links: Links | None = None,
+        nodes: list[int] | None = None,
+    ) -> None:
+        """``nodes`` are those of a row that stands for several, of which ``place`` is the first."""
         self.reader = reader
         self.place = place
+        self._several = nodes
         self._links = links or LinkQueries(reader)
         self._others: dict[Place, Selection] = {}
 
@@ -98,6 +106,8 @@ class Selection:
     @cached_property
     def nodes(self) -> list[int]:
         """Return the ids of the nodes at the place."""
+        if self._several is not None:
+            return self._several
         return nodes_at(self.reader, self.place)
 
     @cached_property

@@ -51,6 +51,8 @@ class NodeGroup:
     start: int
     end: int
     """Its run in ``FoldedGraph.positions``."""
+    leads: int
+    """Position of its first operation, or of its first node where it has none."""
     after: int
     """Number of the row after the last one in it."""
     calls: int
@@ -94,6 +96,14 @@ class FoldedGraph:
         """Return the group that a row stands for; None for a node."""
         group = self.rows[row]
         return None if isinstance(group, int) else group
+
+    def around(self, row: int) -> int:
+        """Return the row that a row is directly inside of; the row itself if it is in none."""
+        depth = self.depths[row]
+        for outer in range(row - 1, -1, -1):
+            if self.depths[outer] < depth:
+                return outer
+        return row
 
     def is_group(self, row: int) -> bool:
         return not isinstance(self.rows[row], int)
@@ -220,6 +230,11 @@ class _Folding:
         parameters: Mapping[int, int],
     ) -> None:
         self._ordered = ordered
+        self._operations: list[str] = []
+        """What each node does, by its place; empty for inputs and the output."""
+        for node in ordered:
+            is_call = node.op.startswith("call")
+            self._operations.append(brief_operation(node) if is_call else "")
         self._boxes = boxes
         self._contents = contents
         self._parameters = parameters
@@ -340,8 +355,13 @@ class _Folding:
         layers: tuple[str, ...] = (),
         difference: str = "",
     ) -> None:
-        nodes = self._ordered[start : self._next]
-        frequent = Counter(brief_operation(node) for node in nodes if node.op.startswith("call"))
+        frequent = Counter(self._operations[start : self._next])
+        del frequent[""]
+        leads = start
+        while leads < self._next - 1 and not self._operations[leads]:
+            leads += 1
+        if not self._operations[leads]:
+            leads = start
         sizes = [self._parameters[at] for at in range(start, self._next) if at in self._parameters]
         self.rows[row] = NodeGroup(
             kind=kind,
@@ -351,6 +371,7 @@ class _Folding:
             type=class_name,
             start=start,
             end=self._next,
+            leads=self._ordered[leads].position,
             after=len(self.rows),
             calls=frequent.total(),
             operations=_listed_operations(frequent),

@@ -140,9 +140,18 @@ def time_text(graph: FoldedGraph, row: int, seconds: GraphSeconds | None) -> str
     if seconds is None:
         return ""
     part = sum(seconds.seconds[position] for position in graph.lines(row))
-    if not part:
+    return share_text(part, seconds.whole)
+
+
+def share_text(part: float, whole: float) -> str:
+    """Return ``12.3 µs 48 %``; empty for no time, or less than a rounding error of the whole."""
+    if part <= whole * ROUNDING:
         return ""
-    return f"{run_time(part)} {careful_share(part, seconds.whole)}"
+    return f"{run_time(part)} {careful_share(part, whole)}"
+
+
+ROUNDING = 1e-9
+"""Share of the whole below which a difference of sums is no time."""
 
 
 # as a table, and as JSON

@@ -235,6 +235,16 @@ def _graph_commands() -> tuple[Declaration, ...]:
             ),
         ),
         Declaration(
+            "graph.fold",
+            "minus,p f",
+            lambda c: c.panes.fold_modules(),
+            "fold by module",
+            (
+                "Fold the graph in the focused pane: a row for each module, and one for repeated "
+                "layers, with what differs among them; or show every node again."
+            ),
+        ),
+        Declaration(
             "graph.script",
             "p w",
             lambda c: c.exports.write_graph(),

@@ -4,6 +4,7 @@ graph or kernel of the selection.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from fx_explorer import model
@@ -30,6 +31,8 @@ from fx_explorer.tui.content.presets import (
     document_for,
     program,
 )
+
+NO_SHARES: Mapping[int, float] = {}
 
 
 @answered_once
@@ -128,16 +131,18 @@ def turned(
     shown: Document | None,
     showable: ShowableDocuments,
     beside: model.Direction = "",
+    shares: Mapping[int, float] | None = None,
 ) -> Document | None:
     """Return the document that a pane in ``slot`` should show for a selection; ``shown`` itself to
     keep it. ``beside`` is the direction of the graph in another pane, since a line belongs to
-    kernels of both.
+    kernels of both. ``shares`` are the kernels' shares of the time, where a row stands for many
+    nodes: the most expensive kernel is shown.
     """
     if slot == "source":
         return _source(selection, shown)
     if slot == "kernel":
         direction = selection.place.document.direction or beside
-        return _kernel(selection, shown, showable, direction)
+        return _kernel(selection, shown, showable, direction, shares or {})
     if slot in OF_GRAPH_SLOTS:
         direction = selection.place.document.direction
     else:
@@ -216,16 +221,30 @@ def _kernel(
     shown: Document | None,
     showable: ShowableDocuments,
     direction: model.Direction,
+    shares: Mapping[int, float] = NO_SHARES,
 ) -> Document | None:
-    """Return the first kernel of a direction that computes the selection, else one of another
-    direction.
+    """Return the first kernel of a direction that computes the selection, or the one with the
+    largest share of the time; else one of another direction.
     """
     documents = texts_of(selection.reader, showable.compilation, selection.computing)
     kernels = [d for d in documents if d.stage == "kernel"]
     texts = kernels or [d for d in documents if d.stage == "output_code"]
     if texts:
-        # Where no direction is asked for, what computes the values comes first.
-        return min(texts, key=lambda d: (d.direction != direction, d.direction == "backward"))
+        parts: dict[int, float] = {}
+        if shares:
+            for document in texts:
+                kernels_of = selection.reader.rows(model.Kernel, artifact=document.id)
+                parts[document.id] = sum(shares.get(kernel.id, 0.0) for kernel in kernels_of)
+
+        def order(document: Document) -> tuple[object, ...]:
+            # Where no direction is asked for, what computes the values comes first.
+            is_other, is_backward = (
+                document.direction != direction,
+                document.direction == "backward",
+            )
+            return is_other, is_backward, -parts.get(document.id, 0.0)
+
+        return min(texts, key=order)
     if documents and (published := program(documents)):
         return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation

@@ -34,7 +34,7 @@ from fx_explorer.tui.content.shown_lines import (
     ShownLines,
 )
 from fx_explorer.tui.widgets.line_painter import Piece
-from fx_explorer.tui.widgets.row_list import ListColumn, Row
+from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.profile.figures import GraphTimes, PlaceTime
@@ -201,15 +201,30 @@ class GraphRows:
         return rows
 
     def _folded_cells(self, row: Row) -> Row:
-        """Return the row of what is folded, with empty cells for the columns it has nothing in."""
-        if self._times is not None:
-            row = (row[0], "", *row[1:])
+        return self.with_columns(row[0], "", row[1:])
+
+    @property
+    def name_cell(self) -> int:
+        """Return which cell of a row has the name of the node."""
+        return int(self._marks_kernels)
+
+    def with_columns(self, name: Cell, time: Cell, cells: Sequence[Cell]) -> Row:
+        """Return the row of something that is no node, with empty cells for the columns that only
+        nodes have.
+        """
+        row: tuple[Cell, ...] = (name, time, *cells) if self._times is not None else (name, *cells)
         if self._work is not None:
             row = (row[0], "", *row[1:])
         return ("", *row) if self._marks_kernels else row
 
+    def of_positions(self, positions: Sequence[int]) -> list[Row]:
+        """Return the rows of some nodes, in this order."""
+        return self._rows_of(self._nodes_at(positions))
+
     def _page(self, start: int, stop: int) -> list[Row]:
-        nodes = self._nodes(start, stop)
+        return self._rows_of(self._nodes(start, stop))
+
+    def _rows_of(self, nodes: Sequence[model.Node]) -> list[Row]:
         segments = regions_of_nodes(self._reader, nodes)
         if any(node.op == "placeholder" for node in nodes):
             names = placeholder_names(nodes, self._names)
@@ -268,7 +283,10 @@ class GraphRows:
             return self._reader.nodes(self._graph, start + hidden, stop + hidden)
         if self._positions is None:
             return self._reader.nodes(self._graph, start, stop)
-        ids = [self._graph.first_node + position for position in self._positions[start:stop]]
+        return self._nodes_at(self._positions[start:stop])
+
+    def _nodes_at(self, positions: Sequence[int]) -> list[model.Node]:
+        ids = [self._graph.first_node + position for position in positions]
         nodes = {node.id: node for node in self._reader.by_ids(model.Node, ids)}
         return [nodes[node_id] for node_id in ids if node_id in nodes]
 

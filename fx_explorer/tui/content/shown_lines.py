@@ -68,6 +68,18 @@ class ShownLines:
         """Return these lines with every folded line shown."""
         return self
 
+    def toggled(self, row: int) -> ShownLines:
+        """Return these lines with a folded row opened."""
+        return self.unfolded()
+
+    def opened_at(self, line: int) -> ShownLines:
+        """Return these lines with the row opened in which a line is hidden."""
+        return self.unfolded() if self.folds(line) else self
+
+    def lines_below(self, row: int) -> Sequence[int]:
+        """Return the lines that a row stands for."""
+        return [self.line_of(row)]
+
 
 EVERY_LINE = ShownLines()
 

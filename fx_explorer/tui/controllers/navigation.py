@@ -109,7 +109,7 @@ class Navigation:
             return
         await explorer.show_view(stop.view)
         if stop.place:
-            pane = await explorer.linked_selection.go(stop.place)
+            pane = await explorer.linked_selection.go(stop.place, opens=False)
             if pane:
                 explorer.linked.activate(pane)
         explorer.show_inspector()

@@ -34,6 +34,12 @@ NO_GRAPH = (
 
 NO_PLUGIN_VIEW = "No installed plug-in adds a view. fx-explorer doctor lists the plug-ins."
 
+NO_ROWS = "The picture has no rows to fold: p d shows the graph, and p f folds it."
+
+ONE_REGION = (
+    "The graphs show one region: esc shows everything again, and p f folds a graph by module."
+)
+
 NO_REGION = (
     "No node is in a region. Mark some (c m), or put annotate around your lines: the regions "
     "(v r) say how."
@@ -181,6 +187,21 @@ class Panes:
         pane = focused_graph(self._explorer)
         if pane and pane.document:
             self._explorer.linked_selection.show_form(pane, _next_form(pane.document))
+
+    def fold_modules(self) -> None:
+        """Fold the graph in the focused pane by module, or show every node again."""
+        pane = focused_graph(self._explorer)
+        if pane is None or pane.document is None:
+            return
+        if pane.picture:
+            self._explorer.notify(NO_ROWS)
+        elif self._explorer.linked_selection.region:
+            self._explorer.notify(ONE_REGION)
+        else:
+            if pane.document.kind != "graph":
+                self._explorer.linked_selection.show_form(pane, "graph")
+            pane.fold_modules()
+            self._explorer.show_inspector()
 
     # what plug-ins add
 

@@ -4,7 +4,7 @@ source lines.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from math import ceil
 from typing import TYPE_CHECKING
@@ -75,6 +75,7 @@ class KernelMarks:
         """
         self.is_on = True
         self.heat = NO_HEAT
+        self._shares: Counter[int] = Counter()
         self._times: ProfiledPlaces | None = None
         self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
         self._times_changed = times_changed
@@ -102,6 +103,17 @@ class KernelMarks:
         marked.
         """
         return self._times if self.is_on else None
+
+    @property
+    def shares(self) -> Mapping[int, float]:
+        """Return each kernel → its share of all kernels' time; empty while that is not known."""
+        if not self._shares:
+            shares: Counter[int] = Counter()
+            for lines in self.heat.files.values():
+                for line_heat in lines.values():
+                    shares.update(dict(line_heat.parts))
+            self._shares = shares
+        return self._shares
 
     def times_of_graph(self, reader: SessionReader, graph: int) -> GraphTimes | None:
         """Return the times of the nodes of a graph; None if no node has one, or if they are still
@@ -169,6 +181,7 @@ class KernelMarks:
         self._renewed.forget()
         self._renewed_times.forget()
         self._read_of, self.heat, self._times = None, NO_HEAT, None
+        self._shares = Counter()
         self._reading.stop()
         self._graph_times.clear()
 
@@ -195,6 +208,7 @@ class KernelMarks:
     def _take(self, heat: SourceHeat) -> None:
         if heat != self.heat:
             self.heat = heat
+            self._shares = Counter()
             self._changed()
 
     def _cannot(self) -> None:

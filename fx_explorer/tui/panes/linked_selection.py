@@ -24,7 +24,7 @@ from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.selected_nodes import same_place
 from fx_explorer.analysis.stage_data import StageWork
-from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
+from fx_explorer.model import LEVELS, Direction, FrontEnd, Graph, Kernel, Level
 from fx_explorer.overview.own_file import own_place
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
@@ -267,9 +267,9 @@ class LinkedSelection:
         if self.selection:
             self.select(self.selection)
 
-    async def go(self, place: Place) -> Pane | None:
+    async def go(self, place: Place, *, opens: bool = True) -> Pane | None:
         """Show a place with the cursor on it, in the pane that shows its document, else in the best
-        pane for it.
+        pane for it. With ``opens``, what it is folded in is opened.
         """
         if self._reader is None:
             return None
@@ -287,8 +287,10 @@ class LinkedSelection:
         if pane.document != place.document:
             pane.slot = pane.slot if fits(pane.slot, place.document) else ""
             self._show(pane, place.document, place.line)
-        else:
+        if opens:
             pane.move_to(place.line)
+        else:
+            pane.put_cursor(place.line)
         self.select(place, pane)
         return pane
 
@@ -361,7 +363,7 @@ class LinkedSelection:
         if self._reader is None:
             return
         self.selection = place
-        selected = self._selected = Selection(self._reader, place)
+        selected = self._selected = self._selection_of(place, origin)
         self._look_at(compilation_of(selected, self._compilation))
         panes, shows_levels = self._linked.panes, self._linked.shows_levels
         if shows_levels:
@@ -369,11 +371,15 @@ class LinkedSelection:
                 self._reader, place, kernel_following(selected, self.levels.kernel, self._showable)
             )
         seen_from = seen_above(selected)
+        stands_for_many = origin is not None and len(origin.lines_here) > 1
+        shares = self._linked.kernel_marks.shares if stands_for_many else None
         # A kernel goes by the graph beside it, which turns first.
         for pane in sorted(panes, key=lambda pane: pane.slot == "kernel"):
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
                 beside = _direction_of_graphs(panes)
-                document = turned(seen_from, pane.slot, pane.document, self._showable, beside)
+                document = turned(
+                    seen_from, pane.slot, pane.document, self._showable, beside, shares
+                )
                 if document and shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
@@ -384,7 +390,7 @@ class LinkedSelection:
             if pane.document:
                 is_origin = pane is origin
                 if is_origin:
-                    lines = lit[pane.document] - {place.line}
+                    lines = lit[pane.document] - {place.line, *pane.lines_here}
                 else:
                     lines = lit[pane.document]
                 if is_origin:
@@ -396,6 +402,17 @@ class LinkedSelection:
                         anchor
                     )  # what stands above the anchor in assembly is the same in every kernel
                 pane.show_links(lines, anchor)
+
+    def _selection_of(self, place: Place, origin: Pane | None) -> Selection:
+        """Return the selection of a place, or of the nodes that its row in ``origin`` stands
+        for.
+        """
+        assert self._reader is not None
+        lines = origin.lines_here if origin and origin.modules else []
+        if len(lines) < 2:
+            return Selection(self._reader, place)
+        first_node = self._reader.get(Graph, place.document.id).first_node
+        return Selection(self._reader, place, nodes=[first_node + line for line in lines])
 
     def selected_at(self, place: Place) -> Selection | None:
         """Return the Selection of a place; None without a session. The selected place and the place
@@ -511,7 +528,7 @@ class LinkedSelection:
             if self._reader is not None and pane.document:
                 anchor = anchor_of(self._reader, pane.document, pane.lit)
                 if anchor is not None:
-                    pane.move_to(anchor)
+                    pane.put_cursor(anchor)
         self._linked.refresh_tabs()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -14,20 +14,29 @@ from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Document, Place, node_at
 from fx_explorer.analysis.graph_stages import describe_change
 from fx_explorer.analysis.stage_data import StageWork
+from fx_explorer.highlight import printable
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.content.folded_modules import FoldedModules
 from fx_explorer.tui.content.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of
 from fx_explorer.tui.content.presets import MISSING, Slot
 from fx_explorer.tui.content.shown_lines import EVERY_LINE, ShownLines, SortedLines, lines_in
 from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.panes.module_folding import (
+    ModuleFolding,
+    describe_row,
+    describe_rows,
+    linked_lines_below,
+)
 from fx_explorer.tui.panes.pane_text import PaneText
 from fx_explorer.tui.panes.titles import OLD_MARK, GraphWriting, OldFiles, position_text, title_text
 from fx_explorer.tui.widgets.code_view import show_beginning
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import RowList
+from fx_explorer.tui.widgets.row_list import ListColumn, RowList, RowSource
 
 if TYPE_CHECKING:
+    from fx_explorer.instruments.profile.figures import GraphTimes
     from fx_explorer.tui.panes.kernel_marks import KernelMarks
     from fx_explorer.tui.panes.neighbourhood import NeighbourhoodView
 
@@ -82,6 +91,7 @@ class Pane(TellsUnreadable, Vertical):
         self._text = PaneText(NOT_SHOWN_YET, marks)
         self._times = self._text.times
         self._writing = GraphWriting()
+        self._folding = ModuleFolding(self._writing)
         self._rows = RowList(COLUMNS)
         self._rows.display = False
         self._picture: NeighbourhoodView | None = None
@@ -186,8 +196,8 @@ class Pane(TellsUnreadable, Vertical):
             self._shown = self._lines_shown(reader, document)
         else:
             self._shown = EVERY_LINE
-        if self._shown.folds(line):
-            self._shown = self._shown.unfolded()
+        if self.modules is None:
+            self._shown = self._shown.opened_at(line)
         self._reader = reader
         self._lit = frozenset()
         if document and document.kind == "graph" and self.slot == "neighbourhood":
@@ -216,6 +226,10 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def _lines_shown(self, reader: SessionReader, document: Document) -> ShownLines:
+        if self._region is None and self.slot != "neighbourhood":
+            modules = self._folding.rows(reader, document, self._show_folded)
+            if modules:
+                return modules
         fates = self.work.fates if self.work else None
         return lines_in(reader, document, self._region, fates)
 
@@ -242,17 +256,120 @@ class Pane(TellsUnreadable, Vertical):
 
     def _load_rows(self, reader: SessionReader, document: Document, row: int) -> None:
         times, marks_kernels = self._times.of_graph(reader, document), self._marks.is_on
-        columns = columns_of(
+        columns: Sequence[ListColumn] = columns_of(
             reader,
             has_fates=self.work is not None,
             marks_kernels=marks_kernels,
             has_times=times is not None,
             is_sorted=self._times.is_sorted,
         )
-        rows = GraphRows(
+        modules = self.modules
+        self._rows.is_tree = modules is not None
+        if modules:
+            from fx_explorer.tui.content.folded_rows import (
+                folded_columns,  # not for the first paint
+            )
+
+            columns = folded_columns(columns)
+        rows = self._row_source(reader, document, times)
+        self._rows.load(rows, columns, line=row)
+
+    def _row_source(
+        self, reader: SessionReader, document: Document, times: GraphTimes | None
+    ) -> RowSource:
+        marks_kernels, modules = self._marks.is_on, self.modules
+        if modules:
+            from fx_explorer.tui.content.folded_rows import FoldedRows  # not for the first paint
+
+            return FoldedRows(
+                reader, document, modules, self.work, marks_kernels=marks_kernels, times=times
+            )
+        return GraphRows(
             reader, document, self._shown, self.work, marks_kernels=marks_kernels, times=times
         )
-        self._rows.load(rows, columns, line=row)
+
+    # folded by module
+
+    @property
+    def modules(self) -> FoldedModules | None:
+        """Return the rows of a graph that is folded by module; None for any other document."""
+        return self._shown if isinstance(self._shown, FoldedModules) else None
+
+    @property
+    def is_folding(self) -> bool:
+        """Return whether graphs are folded by module in this pane, now or after a search."""
+        return self._folding.is_on and not self._folding.is_interrupted
+
+    def fold_modules(self) -> None:
+        """Fold the graph by module, with the cursor at the row of the same node; or show every node
+        again. Says what the graph is made of.
+        """
+        if self._reader is None or self.document is None:
+            return
+        was_on = self.is_folding
+        if was_on:
+            self.stop_writing()
+        self._folding.is_on = self._folding.is_asked = not was_on
+        self._folding.is_interrupted = False
+        self._show_folded()
+
+    def _show_folded(self) -> None:
+        """Show the rows of the graph again, folded or not, with the cursor at the same node."""
+        reader, document = self._reader, self.document
+        if reader is None or document is None or self.body is not self._rows:
+            return
+        line, lit = self._line_of(self.body.cursor), self._lit
+        self._times.stop()
+        self._shown = self._lines_shown(reader, document)
+        if self.modules is None:
+            self._shown = self._shown.opened_at(line)
+        self._load_rows(reader, document, self._shown.row_of(line))
+        self.show_links(lit)
+        self._show_title()
+        if self.place:
+            self.post_message(self.Moved(self, self.place))
+        if self._folding.is_asked and (answer := self._folding.answer(reader, document)):
+            self._folding.is_asked, self._folding.is_on = False, self.modules is not None
+            self.notify(printable(answer))
+
+    def _open_or_close(self, row: int) -> None:
+        """Open a row of a folded graph, or close it, with the cursor on it."""
+        if self.modules and self._reader and self.document:
+            self._show_modules(self.modules.toggled(row), row)
+
+    def _show_modules(self, modules: FoldedModules, row: int) -> None:
+        assert self._reader is not None
+        assert self.document is not None
+        self._shown = modules
+        self._folding.remember(self.document, modules)
+        times = self._times.of_graph(self._reader, self.document)
+        self._rows.exchange(self._row_source(self._reader, self.document, times), row)
+        self.show_links(self._lit)
+
+    def on_row_list_fold_wanted(self, event: RowList.FoldWanted) -> None:
+        event.stop()
+        modules, row = self.modules, self.body.cursor
+        if modules is None:
+            return
+        if event.is_folding and not modules.is_open(row):
+            self.body.user_moves_to(modules.row_around(row))
+        elif modules.is_fold(row) and modules.is_open(row) == event.is_folding:
+            self._open_or_close(row)
+
+    @property
+    def lines_here(self) -> list[int]:
+        """Return the lines that the row under the cursor stands for, of many the first."""
+        if self.modules and self.modules.is_fold(self.body.cursor):
+            return linked_lines_below(self.modules, self.body.cursor)
+        return [self.place.line] if self.place else []
+
+    @property
+    def facts_here(self) -> list[str]:
+        """Return the facts of a row that stands for several nodes; empty for any other."""
+        if self.modules is None:
+            return []
+        times = self._times.of_graph(self._reader, self.document)
+        return describe_row(self.modules, self.body.cursor, times)
 
     def sort_by_time(self) -> bool:
         """Show the rows of the graph by their times in a profile, with the cursor on the most
@@ -273,8 +390,8 @@ class Pane(TellsUnreadable, Vertical):
         line, lit = self._line_of(self.body.cursor), self._lit
         self._times.stop()
         self._shown = self._lines_shown(reader, document)
-        if self._shown.folds(line):
-            self._shown = self._shown.unfolded()
+        if self.modules is None:
+            self._shown = self._shown.opened_at(line)
         self._load_rows(reader, document, self._shown.row_of(line))
         self.show_links(lit)
         self._show_title()
@@ -355,7 +472,17 @@ class Pane(TellsUnreadable, Vertical):
                 self._show_title()
 
     def move_to(self, line: int) -> None:
-        if self._shown.folds(line):
+        """Put the cursor on a line, whatever it is folded in."""
+        if self.modules and self.modules.folds(line):
+            opened = self.modules.opened_at(line)
+            self._show_modules(opened, opened.row_of(line))
+        self.put_cursor(line)
+
+    def put_cursor(self, line: int) -> None:
+        """Put the cursor on the row of a line: in a graph folded by module, on the row that it is
+        folded in.
+        """
+        if self.modules is None and self._shown.folds(line):
             self.unfold()
         if self.picture:
             self.picture.centre_on(line)
@@ -379,6 +506,10 @@ class Pane(TellsUnreadable, Vertical):
         cursor goes to the same line.
         """
         if self.document is None or self._reader is None or self._shown.unfolded() is self._shown:
+            return
+        if self.modules:
+            self._folding.is_interrupted = True
+            self._show_folded()
             return
         line, lit = self._line_of(self.body.cursor), self._lit
         self._shown = self._shown.unfolded()
@@ -434,10 +565,21 @@ class Pane(TellsUnreadable, Vertical):
                 self._show_position()
                 self.post_message(self.Walked(self, self.place, before))
             return
-        if self._shown.is_fold(self.body.line_of_row(self.body.cursor)):
+        row = self.body.line_of_row(self.body.cursor)
+        if self.modules and self.modules.is_fold(row):
+            self._open_or_close(row)
+        elif self._shown.is_fold(row):
             self.unfold()
         elif self.place:
             self.post_message(self.Followed(self, self.place))
+
+    def on_line_view_found(self, event: LineView.Found) -> None:
+        # It bubbles on to the line in which the user types.
+        if self._folding.is_interrupted and event.done and not event.pattern:
+            self._folding.is_interrupted = False
+            node = self._line_of(self.body.cursor)
+            self._show_folded()
+            self.move_to(node)
 
     def on_row_list_heading_picked(self, event: RowList.HeadingPicked) -> None:
         event.stop()
@@ -466,6 +608,8 @@ class Pane(TellsUnreadable, Vertical):
         time = "" if self.picture else self._times.describe(self._reader, self.document, kernel)
         if time:
             title += Content(f" · {time}")
+        if self.modules:
+            title += Content(f" · {describe_rows(self.modules)}")
         return title
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.geometry import Size
@@ -17,7 +18,7 @@ from fx_explorer.analysis.annotated_regions import RegionKey
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.analysis.graph_python import GraphText
-from fx_explorer.analysis.words import listed
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing import view_table as views
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -29,6 +30,9 @@ from fx_explorer.tui.content.presets import Slot
 from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.modules.folded_graph import FoldedGraph
 
 MAX_REGION_CHARACTERS = 16
 
@@ -216,13 +220,14 @@ class OldFiles:
         return [Fact("old", "notice", text, remedy, difference=OF_FILES)]
 
 
-WRITING, STOPS = "Writing {what} …", "Esc stops"
+WRITING, FOLDING, STOPS = "Writing {what} …", "Folding {what} by module …", "Esc stops"
 NOT_WRITTEN = "The graph could not be written in another form."
+NOT_FOLDED = "The graph could not be folded."
 
 
 class GraphWriting(OneLine):
-    """Shows ``Writing 100,000 nodes …  Esc stops`` while a graph is being written, and nothing
-    else.
+    """Shows ``Writing 100,000 nodes …  Esc stops`` while a graph is being written or folded, and
+    nothing else.
     """
 
     DEFAULT_CSS = """
@@ -233,6 +238,9 @@ class GraphWriting(OneLine):
         super().__init__()
         self._beside: BackgroundTask[GraphText] = BackgroundTask(
             self, "write graph", "write a graph as a text"
+        )
+        self._folding: BackgroundTask[FoldedGraph] = BackgroundTask(
+            self, "fold graph", "fold a graph by module"
         )
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
@@ -258,7 +266,32 @@ class GraphWriting(OneLine):
             reader.path, partial(long_work.write_graph, document=document), take, cannot
         )
 
+    def fold(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
+        """Fold a graph in the background, and call ``done`` when ``folded_if_quick`` has it."""
+        # not needed for the first paint, both
+        from fx_explorer.instruments.modules.folded_graph import folded_graph
+        from fx_explorer.tui.content.folded_rows import keep_folded
+
+        what = counted(document.line_count, "node")
+        self.show(Content(FOLDING.format(what=what)), Content(STOPS))
+        self.display = True
+
+        def take(made: TaskResult[FoldedGraph]) -> None:
+            made.reader.close()
+            keep_folded(reader, document, made.value)
+            self.display = False
+            done()
+
+        def cannot(_: Exception) -> None:
+            self.show(Content(NOT_FOLDED))
+
+        def make(beside: SessionReader) -> FoldedGraph:
+            return folded_graph(beside, document.id)
+
+        self._folding.begin(reader.path, make, take, cannot)
+
     def stop(self) -> bool:
-        """Stop writing the graph. Returns whether one was being written."""
+        """Stop writing or folding the graph. Returns whether either was under way."""
         self.display = False
-        return self._beside.stop()
+        was_writing, was_folding = self._beside.stop(), self._folding.stop()
+        return was_writing or was_folding

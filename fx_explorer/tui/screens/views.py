@@ -406,8 +406,9 @@ class InspectorLine(OneLine):
                     summary,  # not needed for the first paint
                 )
 
-                here, *facts = summary(selection) or [""]
                 active = linked.active
+                of_row = active.facts_here if active else []
+                here, *facts = of_row or summary(selection) or [""]
                 change = active.change if active else ""
                 facts = [*filter(None, (change, costs)), *facts]
                 self.show(inspector_content([here, *facts]))

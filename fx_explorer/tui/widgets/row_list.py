@@ -163,6 +163,17 @@ class RowList(LineView):
         self.reload()
         self.move_to(line, center=True)
 
+    def exchange(self, source: RowSource, line: int) -> None:
+        """Show other rows of the same columns in place, with the cursor on ``line``: the scroll
+        position stays as far as the cursor allows. Marks are cleared.
+        """
+        top = self.scroll_offset.y
+        self._source = source
+        self.marks = frozenset()
+        self.reload()
+        self.scroll_lines_to(top)
+        self.move_to(line)
+
     def reload(self) -> None:
         """Read the source again, because it has more or other rows. Cursor and scroll position
         stay.

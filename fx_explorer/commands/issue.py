@@ -1,12 +1,17 @@
-"""``fx-explorer issue X -o FOLDER``: a draft of an issue for PyTorch, as its form asks for it."""
+"""``fx-explorer issue X -o FOLDER``: a draft of an issue, as the form of PyTorch, vLLM or
+transformers asks for it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +26,8 @@ from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.report.issue_ablation import Ablation, ablate
-from fx_explorer.report.issue_draft import DraftedIssue, compared, issue_text
+from fx_explorer.report.issue_draft import FORMS, DraftedIssue, Form, compared, issue_text
+from fx_explorer.report.issue_minified import Minified, minify
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
 from fx_explorer.trials import forking_worker, why_not_measured
@@ -29,6 +35,9 @@ from fx_explorer.trials import forking_worker, why_not_measured
 BUDGET_S = 900.0
 
 FOLDER = "issue-draft"
+
+TRACE = "torch_trace"
+"""Folder of torch's log of the program as it is."""
 
 COLLECT_S = 120.0
 """Seconds that torch's own list of versions may take."""
@@ -38,12 +47,16 @@ The program is run without torch.compile, as it is, by each backend (eager, aot_
 with parts of the compiler switched off, each in a process of its own. What passes, fails, differs
 or takes too long is a table, and the first backend that does not pass names the component.
 
-FOLDER gets issue.md, the session, the page for the browser, your file, and attachments.zip with
-them. Read them before you send them: they have your source and what your program printed.
+FOLDER gets issue.md, the session, the page for the browser, torch's log (TORCH_TRACE) of the
+program as it is, your file, and attachments.zip with them. Read them before you send them: they
+have your source and what your program printed. --minify has torch's minifier take operations out of
+the graph as long as the fault stays.
 
 examples:
   fx-explorer issue train.py -o draft                    everything that PyTorch's form asks for
   fx-explorer issue model.py:Model -o draft --budget 300
+  fx-explorer issue train.py -o draft --minify           with the smallest graph that shows it
+  fx-explorer issue train.py -o draft --form vllm        as vLLM's form asks for it
   fx-explorer issue model.fxs -o draft                   of a session, whose program is run again
 
 exit codes: 0 it fails or differs with torch.compile alone · 1 it does not · and those of every
@@ -62,6 +75,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(FOLDER),
         help=f"a folder that is made for it (default: {FOLDER})",
+    )
+    what.add_argument(
+        "--form",
+        choices=list(FORMS),
+        default="pytorch",
+        help="the project whose form is followed (default: pytorch)",
+    )
+    what.add_argument(
+        "--minify",
+        action="store_true",
+        help="make the graph smaller with torch's minifier, which may take minutes",
     )
     add_budget_argument(what, BUDGET_S)
     add_capture_arguments(parser)
@@ -101,9 +125,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{arguments.target} does not say how to run its program: give the target itself"
         )
-    ablation = asyncio.run(_ablated(read.request, arguments, is_script=read.is_script))
-    _write(folder, read, ablation, arguments.python)
+    problem = "" if read.is_script else why_not_measured(read.request)
+    if problem:
+        raise UsageError(f"the program cannot be run in other ways: {problem}")
+    ablation, minified = asyncio.run(_tried(read.request, arguments, read.is_script))
+    _write(arguments, read, ablation, minified)
     print(f"{folder}/issue.md: {_verdict(ablation)}")
+    if minified is not None:
+        print(minified.sentence.replace("`", ""))
     return 0 if ablation.is_reproduced else 1
 
 
@@ -123,23 +152,39 @@ def _look(reader: SessionReader, read: _Read) -> None:
     read.target = file_name(target)
 
 
-async def _ablated(
-    request: CaptureRequest, arguments: argparse.Namespace, *, is_script: bool
-) -> Ablation:
-    problem = "" if is_script else why_not_measured(request)
-    if problem:
-        raise UsageError(f"the program cannot be run in other ways: {problem}")
+async def _tried(
+    request: CaptureRequest, arguments: argparse.Namespace, is_script: bool
+) -> tuple[Ablation, Minified | None]:
+    """Run the program in each way, and torch's minifier where it is asked for."""
+    ends_at = time.monotonic() + arguments.budget
     worker = forking_worker(arguments.python, arguments.timeout)
-    return await ablate(request, worker, arguments.budget, _narrate, is_script=is_script)
+    trace = arguments.output / TRACE
+    ablation = await ablate(
+        request, worker, arguments.budget, _narrate, is_script=is_script, trace=trace
+    )
+    if not arguments.minify:
+        return ablation, None
+    left_s = ends_at - time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fx-explorer-minifier-") as folder:
+        minified = await minify(request, worker, ablation, Path(folder), left_s, _narrate)
+    return ablation, minified
 
 
 def _narrate(text: str) -> None:
     print(f"fx-explorer: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _write(folder: Path, read: _Read, ablation: Ablation, python: str) -> None:
+def _write(
+    arguments: argparse.Namespace, read: _Read, ablation: Ablation, minified: Minified | None
+) -> None:
+    folder: Path = arguments.output
     names = ["session.fxs", "page.html"]
     (folder / "page.html").write_text(read.page, encoding="utf-8", errors="backslashreplace")
+    if (folder / TRACE).is_dir():
+        names += [f"{TRACE}/{log.name}" for log in sorted((folder / TRACE).iterdir())]
+    if minified is not None and minified.program:
+        (folder / "minified.py").write_text(minified.program, encoding="utf-8")
+        names.append("minified.py")
     programs = read.programs or {}
     for path, text in programs.items():
         name = f"program/{Path(path).name}"
@@ -154,28 +199,55 @@ def _write(folder: Path, read: _Read, ablation: Ablation, python: str) -> None:
         target=read.target,
         program=next(iter(programs.values()), ""),
         ablation=ablation,
-        versions=_versions(python),
+        versions=_versions(arguments.python, arguments.form),
         attachments=["attachments.zip"],
+        minified=minified,
     )
-    (folder / "issue.md").write_text(issue_text(issue), encoding="utf-8")
+    text = issue_text(issue, arguments.form)
+    (folder / "issue.md").write_text(text, encoding="utf-8")
 
 
-def _versions(python: str) -> str:
-    """Return what torch's own script says of the machine; or why it says nothing."""
+OF_TORCH = ("torch.utils.collect_env",)
+
+VERSIONS: dict[Form, tuple[str, ...]] = {
+    "pytorch": OF_TORCH,
+    "vllm": ("vllm.collect_env",),
+    "transformers": ("transformers.cli.transformers", "env"),
+}
+"""Project → its module that tells of the machine, with arguments."""
+
+
+def _versions(python: str, form: Form) -> str:
+    """Return what the project's own command says of the machine. Where that does not run, return
+    why not, and what PyTorch's says.
+    """
+    said, why = _say_versions(python, VERSIONS[form])
+    if why and form != "pytorch":
+        said, torchs_why = _say_versions(python, OF_TORCH)
+        return "\n".join(filter(None, [why, torchs_why, said]))
+    return why or said
+
+
+def _say_versions(python: str, command: tuple[str, ...]) -> tuple[str, str]:
+    """Return what a command says, and why it says nothing."""
     executable = shutil.which(python) or python
+    words = f"python -m {' '.join(command)}"
+    # Without it, transformers looks for a newer release over the network.
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "NO_COLOR": "1"}
     try:
         ran = subprocess.run(
-            [executable, "-m", "torch.utils.collect_env"],
+            [executable, "-m", *command],
             capture_output=True,
             text=True,
             timeout=COLLECT_S,
             check=False,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"python -m torch.utils.collect_env did not run: {error}"
+        return "", f"{words} did not run: {error}"
     if ran.returncode:
-        return f"python -m torch.utils.collect_env failed: {ran.stderr.strip()[-500:]}"
-    return ran.stdout
+        return "", f"{words} failed: {ran.stderr.strip()[-500:]}"
+    return ran.stdout.strip(), ""
 
 
 def _verdict(ablation: Ablation) -> str:

@@ -7,8 +7,9 @@ torch.compiler_troubleshooting.html, "Ablation").
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from fx_explorer import model
@@ -137,10 +138,11 @@ async def ablate(
     tell: Told,
     *,
     is_script: bool,
+    trace: Path | None = None,
 ) -> Ablation:
     """Run the program in each way until the time is used up; what was not tried is in the answer,
     too. The results of a target are compared by PyTorch's rule, those of a script by what it
-    prints.
+    prints. ``trace`` is a folder for torch's log of the program as it is (``TORCH_TRACE``).
     """
     ends_at = time.monotonic() + budget_s
     built = straight_through(request, build=True)
@@ -158,7 +160,8 @@ async def ablate(
         tell(f"running the program {how}")
         settings = {**built.settings, **attempt.settings}
         changed = straight_through(built, settings=settings, verify=not is_script)
-        seen = await _seen(changed, worker)
+        is_traced = trace is not None and attempt.name == AS_IT_IS
+        seen = await _seen(changed, worker, {"TORCH_TRACE": str(trace)} if is_traced else None)
         if attempt.name == AS_IT_IS:
             error = seen[1].error
             if list(_printed(seen[1], first[1], second[1])):
@@ -171,8 +174,10 @@ async def ablate(
 _Outcome = tuple[model.Outcome, _Seen, float]
 
 
-async def _seen(request: CaptureRequest, worker: TrialWorker) -> _Outcome:
-    again = await recapture(request, worker, _look)
+async def _seen(
+    request: CaptureRequest, worker: TrialWorker, environment: Mapping[str, str] | None = None
+) -> _Outcome:
+    again = await recapture(request, worker, _look, environment=environment)
     return again.outcome, again.found, again.took_s
 
 

@@ -1,23 +1,24 @@
-"""The text of an issue for PyTorch, with the parts of its form for torch.compile
-(.github/ISSUE_TEMPLATE/pt2-bug-report.yml): the bug, the error, how to reproduce it, the ablation,
-versions.
+"""The text of an issue, with the parts that the form of the project asks for:
+
+- PyTorch: .github/ISSUE_TEMPLATE/pt2-bug-report.yml;
+- vLLM: .github/ISSUE_TEMPLATE/400-bug-report.yml;
+- transformers: .github/ISSUE_TEMPLATE/bug-report.yml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from fx_explorer.analysis.words import listed
 from fx_explorer.highlight import printable_text
 from fx_explorer.output.formats import markdown_table
 from fx_explorer.output.table import Column, Table
-from fx_explorer.report.issue_ablation import (
-    AS_IT_IS,
-    WITHOUT,
-    Ablation,
-    rows_of,
-)
+from fx_explorer.report.issue_ablation import AS_IT_IS, WITHOUT, Ablation, rows_of
+from fx_explorer.report.issue_minified import Minified
+
+Form = Literal["pytorch", "vllm", "transformers"]
 
 LABELS = {
     "Dynamo": "module: dynamo",
@@ -41,40 +42,125 @@ class DraftedIssue:
     """The text of the user's file."""
     ablation: Ablation
     versions: str
-    """What ``python -m torch.utils.collect_env`` printed."""
+    """What the project's own command says of the machine."""
     attachments: Sequence[str]
+    minified: Minified | None = None
+    """What torch's minifier made; None where it was not asked."""
 
 
-def issue_text(issue: DraftedIssue) -> str:
+def issue_text(issue: DraftedIssue, form: Form = "pytorch") -> str:
     """Return the issue as markdown."""
-    return "\n".join(_lines(issue)) + "\n"
+    return "\n".join(FORMS[form](issue)) + "\n"
 
 
-def _lines(issue: DraftedIssue) -> Iterator[str]:
-    ablation = issue.ablation
+def _pytorch(issue: DraftedIssue) -> Iterator[str]:
     yield f"<!-- Title: {_title(issue)} -->"
-    yield "### 🐛 Describe the bug"
+    yield from _section("🐛 Describe the bug")
+    yield from _description(issue)
+    if issue.ablation.error:
+        yield from _section("Error logs")
+        yield from _error(issue)
+    yield from _section("Versions")
+    yield from _block(issue.versions, "")
+    yield from _attached(issue)
+
+
+def _vllm(issue: DraftedIssue) -> Iterator[str]:
+    yield f"<!-- Title: [Bug]: {_title(issue)} -->"
+    yield from _section("Your current environment")
+    yield "<details>"
+    yield "<summary>The output of <code>python collect_env.py</code></summary>"
     yield ""
-    yield _summary(ablation)
+    yield from _block(issue.versions, "text")
+    yield "</details>"
+    yield ""
+    yield from _section("🐛 Describe the bug")
+    yield from _description(issue)
+    yield from _error(issue)
+    yield from _attached(issue)
+    yield from _section("Before submitting a new issue...")
+    yield (
+        "- [ ] Make sure you already searched for relevant issues, and asked the chatbot living at "
+        "the bottom right corner of the "
+        "[documentation page](https://docs.vllm.ai/en/latest/), which can answer lots of "
+        "frequently asked questions."
+    )
+
+
+def _transformers(issue: DraftedIssue) -> Iterator[str]:
+    yield f"<!-- Title: {_title(issue)} -->"
+    yield from _section("System Info")
+    yield from _block(issue.versions, "")
+    yield from _section("Who can help?")
+    yield "<!-- Their form says whom to name for which model; or leave it blank. -->"
+    yield ""
+    yield from _section("Information")
+    yield "- [ ] The official example scripts"
+    yield "- [x] My own modified scripts"
+    yield ""
+    yield from _section("Tasks")
+    yield "- [ ] An officially supported task in the `examples` folder (such as GLUE/SQuAD, ...)"
+    yield "- [x] My own task or dataset (give details below)"
+    yield ""
+    yield from _section("Reproduction")
+    yield from _description(issue)
+    yield from _error(issue)
+    yield from _attached(issue)
+    yield from _section("Expected behavior")
+    yield "With torch.compile the program does what it does without it."
+
+
+FORMS: dict[Form, Callable[[DraftedIssue], Iterator[str]]] = {
+    "pytorch": _pytorch,
+    "vllm": _vllm,
+    "transformers": _transformers,
+}
+"""Project → what writes the text by its form."""
+
+
+def _section(title: str) -> Iterator[str]:
+    yield f"### {title}"
+    yield ""
+
+
+def _description(issue: DraftedIssue) -> Iterator[str]:
+    """Yield what happens, the program, the ablation, and the smallest graph that shows it."""
+    yield _summary(issue.ablation)
     yield ""
     yield "Run it with:"
     yield ""
     yield from _block(_reproduction(issue), "python")
-    yield "### Ablation"
-    yield ""
+    yield from _section("Ablation")
     columns = [Column("run"), Column("result"), Column("what it says"), Column("took", True)]
-    rows = [[_cell(cell) for cell in row] for row in rows_of(ablation.tried)]
+    rows = [[_cell(cell) for cell in row] for row in rows_of(issue.ablation.tried)]
     yield from markdown_table(Table(columns, rows))
     yield ""
-    if ablation.error:
-        yield "### Error logs"
-        yield ""
-        yield from _block(ablation.error[-LONGEST_ERROR:], "")
-    yield "### Versions"
+    if issue.minified is not None:
+        yield from _section("Smallest graph")
+        yield from _smallest(issue.minified)
+
+
+def _smallest(minified: Minified) -> Iterator[str]:
+    yield minified.sentence
     yield ""
-    yield from _block(issue.versions, "")
+    if minified.program:
+        yield "<details>"
+        yield "<summary>minified.py</summary>"
+        yield ""
+        yield from _block(minified.program, "python")
+        yield "</details>"
+        yield ""
+
+
+def _error(issue: DraftedIssue) -> Iterator[str]:
+    if issue.ablation.error:
+        yield from _block(issue.ablation.error[-LONGEST_ERROR:], "")
+
+
+def _attached(issue: DraftedIssue) -> Iterator[str]:
     if issue.attachments:
         yield f"Attached: {listed(issue.attachments)}."
+        yield ""
 
 
 def _title(issue: DraftedIssue) -> str:

@@ -250,13 +250,15 @@ def test_hostile_names_are_shown_and_not_sent_to_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = text_of(H200 / "h200_ranks_diverge" / "rank_1.log.gz").replace(
-        b"ranks_zoo.py", b"\\u001b[31mzoo.py"
+        b"ranks_zoo.py", b"\\u001b[31m<b>zoo.py"
     )
     write_rank(tmp_path, 0, text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz"))
     write_rank(tmp_path, 1, log)
-    for form in ("text", "markdown", "json"):
+    for form in ("text", "markdown", "json", "html"):
         cli.main(["ranks", str(tmp_path), "--format", form])
-        assert "\x1b" not in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert "\x1b" not in printed
+        assert form != "html" or ("<b>" not in printed and "&lt;b&gt;zoo.py" in printed)
 
 
 def test_one_rank_has_none_to_be_held_against(

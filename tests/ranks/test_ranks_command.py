@@ -4,7 +4,9 @@ work is done.
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -83,6 +85,19 @@ def test_markdown_shows_names_as_they_are(capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr().out
     assert printed.startswith("**Rank 1 failed to compile f() at ranks\\_zoo.py:27")
     assert "ranks\\_zoo.py:29" in printed
+
+
+def test_the_page_says_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["ranks", str(DIVERGING), "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    cli.main(["ranks", str(DIVERGING), "--format", "html"])
+    page = capsys.readouterr().out
+    shown = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+    for sentence in (told["summary"], *(wait["words"] for wait in told["waits"])):
+        assert sentence[1:] in shown
+    assert "connect-src" not in page
+    assert "default-src 'none'" in html.unescape(page)
+    assert "<script" not in page
 
 
 def test_few_small_logs_are_read_in_this_process_and_many_beside_it() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,10 @@ from fx_explorer.report.issue_ablation import (
     Tried,
     ablate,
 )
-from fx_explorer.report.issue_draft import DraftedIssue, issue_text
+from fx_explorer.report.issue_draft import DraftedIssue, Form, issue_text
+from fx_explorer.report.issue_minified import Minified, minify, operations_of, without_folders
 from fx_explorer.trials import TrialWorker, ignore_message
+from tests.exhaustive import in_exhaustive_runs
 
 
 def _ablation(*results: Result, without: Result = "passes") -> Ablation:
@@ -67,6 +71,96 @@ def test_the_text_has_the_parts_of_the_form() -> None:
     assert fences[0] == fences[1] == "````", "the program has a fence of three"
     assert len(fences) % 2 == 0
     assert "<!-- Title: [Inductor] RuntimeError: bad -->" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "parts"),
+    [
+        ("vllm", ["Your current environment", "🐛 Describe the bug", "Ablation"]),
+        ("transformers", ["System Info", "Information", "Reproduction", "Expected behavior"]),
+    ],
+)
+def test_the_text_follows_the_form_of_the_project(form: Form, parts: list[str]) -> None:
+    ablation = _ablation("passes", "passes", "passes", "fails")
+    minified = Minified(MINIFIED, operations=2, operations_before=9)
+    issue = DraftedIssue("model.py", "print(1)", ablation, "VERSIONS", ["a.zip"], minified)
+    text = issue_text(issue, form)
+    sections = re.findall(r"^### (.+)$", text, re.M)
+    assert [part for part in parts if part not in sections] == []
+    assert "torch's minifier left 2 operations of 9" in text
+    assert text.count("VERSIONS") == text.count("RuntimeError: bad ```") == 1
+    assert "Attached: a.zip." in text
+
+
+MINIFIED = """
+import os
+os.environ['TORCH_COMPILE_DEBUG_DIR'] = '/tmp/somewhere'
+import torch
+
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, arg0_1):
+        mul = torch.ops.aten.mul.Tensor(arg0_1, 2);  arg0_1 = None
+        add = torch.ops.aten.add.Tensor(mul, 1);  mul = None
+        return (add,)
+
+run_repro(mod, load_args, command='run', save_dir='/tmp/somewhere', tracing_mode='real')
+"""
+
+
+def test_what_torchs_minifier_made_is_counted_and_can_be_sent() -> None:
+    assert operations_of(MINIFIED) == 2
+    sent = without_folders(MINIFIED, "symbolic")
+    assert "/tmp" not in sent
+    assert "save_dir=None, tracing_mode='symbolic'" in sent
+    assert operations_of(sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("ablation", "why"),
+    [
+        (_ablation("fails", "fails", "fails", "fails"), "Dynamo fails before there is a graph"),
+        (_ablation("passes", "passes", "passes", "passes"), "does the same with and without"),
+    ],
+)
+def test_where_there_is_no_graph_to_make_smaller_it_is_said(
+    ablation: Ablation, why: str, tmp_path: Path
+) -> None:
+    request = CaptureRequest(target="model.py", session="")
+    minified = asyncio.run(minify(request, TrialWorker(), ablation, tmp_path, 0, ignore_message))
+    assert not minified.program
+    assert why in minified.sentence
+
+
+# From pytorch#190765.
+FLIPPED = """
+import torch
+
+def shuffle(x):
+    other = x.sin().cos() * 2
+    return torch.flip(torch.repeat_interleave(torch.flatten(x + 1.0), 2), [0]), other
+
+print(torch.compile(shuffle, dynamic=True)(torch.arange(4.0).view(2, 2))[0].tolist())
+"""
+
+
+@in_exhaustive_runs
+def test_the_draft_has_torchs_log_and_the_smallest_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(issue_ablation, "PARTS", ())
+    (tmp_path / "flipped.py").write_text(FLIPPED)
+    draft = tmp_path / "draft"
+    command = ["issue", str(tmp_path / "flipped.py"), "-o", str(draft), "--minify"]
+    assert main([*command, "--budget", "3000"]) == 0
+    said = capsys.readouterr().out
+    assert "adds Inductor" in said
+    assert "torch's minifier left" in said
+    assert list((draft / "torch_trace").glob("*.log"))
+    ran = subprocess.run([sys.executable, "minified.py"], cwd=draft, capture_output=True, text=True)
+    assert "AccuracyError" in ran.stderr
 
 
 FAILING = """

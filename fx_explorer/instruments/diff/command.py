@@ -14,13 +14,13 @@ from pathlib import Path
 from fx_explorer.analysis.diff import describe_difference
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
-from fx_explorer.command_line.difference_page import difference_page
 from fx_explorer.command_line.given_session import (
     is_session,
     refuse_capture_options,
     refuse_gpu,
     shown_name,
 )
+from fx_explorer.command_line.pages import difference_page
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.gpus import find_gpu

@@ -20,6 +20,7 @@ in the job
 run train.py wrote
   fx-explorer ranks job.zip                              an archive of them, as people attach it
   fx-explorer ranks /tmp/trace --check                   exit code 1 when the ranks diverge
+  fx-explorer ranks /tmp/trace --format html             a page for the browser, to stdout
   fx-explorer ranks /shared/trace --engine dask://host:8786    read by the workers of a Dask cluster
 
 A file's name (rank_3) and its records say which rank it belongs to. Compared are: which functions
@@ -39,9 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=["text", "markdown", "json"],
+        choices=["text", "markdown", "json", "html"],
         default="text",
-        help="text (default), or another with the same facts",
+        help="text (default), or another with the same facts; html: a page for the browser",
     )
     parser.add_argument(
         "--check",
@@ -65,6 +66,7 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.command_line.attached import unpacked
     from fx_explorer.command_line.given_logs import ReadingProgress
+    from fx_explorer.command_line.pages import ranks_page
     from fx_explorer.instruments.ranks.compared import compare
     from fx_explorer.instruments.ranks.report import ranks_json, ranks_markdown, ranks_text
     from fx_explorer.instruments.ranks.sentences import gaps
@@ -75,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         ranks = compare(paths, arguments.engine, progress.show_progress)
     if arguments.format == "json":
         sys.stdout.write(json_text(ranks_json(ranks)))
+    elif arguments.format == "html":
+        sys.stdout.write(ranks_page(ranks))
     elif arguments.format == "markdown":
         for line in ranks_markdown(ranks):
             print(printable(line))

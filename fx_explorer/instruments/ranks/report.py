@@ -49,7 +49,7 @@ def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[Block]:
     yield from _section(title, rest)
     if ranks.groups:
         yield from ("", "Ranks that are alike:", _groups(ranks))
-    yield from _section("Who waits:", _waits(ranks))
+    yield from _section("Who waits:", wait_sentences(ranks))
     chart = time_line(ranks.groups, max(20, width - 12))
     if chart:
         yield from ("", "When each compiled:", *(f"  {line}" for line in chart_lines(chart)))
@@ -73,7 +73,7 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     for group in ranks.groups[:MOST_GROUPS]:
         cells = rank_numbers(group.ranks), group_figures(group), describe_group(ranks, group)
         yield f"| {' | '.join(_escaped(cell).replace('|', chr(92) + '|') for cell in cells)} |"
-    yield from _list("Who waits", _waits(ranks))
+    yield from _list("Who waits", wait_sentences(ranks))
     chart = time_line(ranks.groups, 80)
     if chart:
         yield from ("", "```", *chart_lines(chart), "```")
@@ -97,7 +97,7 @@ def group_text(
     chart = time_line(ranks.groups, max(20, width - 12))
     if chart:
         yield from ("When each compiled:", *(f"  {line}" for line in chart_lines(chart)), "")
-    parts = _waits(ranks, group)
+    parts = wait_sentences(ranks, group)
     if parts:
         yield from ("Who waits:", *(f"  {line}" for line in parts), "")
     yield f"What rank {rank.rank} compiled ({rank.path}):"
@@ -125,7 +125,7 @@ def group_text(
     yield from _section("Files that are not compared:", list_unused_files(ranks))
 
 
-def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
+def wait_sentences(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
     """Return the longest waits in sentences; of a group, those that it has a part in."""
     shown = waits(ranks.summaries)
     if group:

@@ -53,6 +53,7 @@ HOW_IN_WORDS: dict[How, str] = {
     "call_site": "the line was written for this node",
     "lnotab": "the code object's line table",
     "copied": "torch copied your kernel: the texts are equal, line by line",
+    "replaced": "a pass put the later node in the place of this one",
     "kernel_call": "the same call of your Triton kernel (constant_args_idx)",
 }
 

@@ -232,7 +232,7 @@ def of_compilations(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="torch's own compile ids and timed phases",
         figures={"totals": total_figures(reader)},
-        next=["recompiles", "graphs", "flame"],
+        next=["recompiles", "graphs", "phases", "flame"],
     )
 
 

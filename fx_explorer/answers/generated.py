@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import text_of, texts_titled
 from fx_explorer.analysis.function_versions import versions
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import graphs_in_use
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.words import listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import code_questions, graph_documents
+from fx_explorer.answers.naming import graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import explained_decisions
 from fx_explorer.instruments.decisions.report import decisions_of_report
-from fx_explorer.instruments.fusion.figures import Unfused, unfused_pairs
-from fx_explorer.instruments.fusion.report import pairs_of_report
-from fx_explorer.instruments.fusion.view import PRINTED
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.kernels.launched import compile_seconds
 from fx_explorer.instruments.kernels.report import kernel_cost
@@ -149,44 +145,6 @@ def _longest_to_compile(rows: list[Json]) -> Json | None:
         return None
     names = ("kernel", "compilation", "direction", "compile_seconds")
     return {name: longest[name] for name in names}
-
-
-def of_fusion(reader: SessionReader, name: str) -> Answer:
-    """Return the pairs of kernels that were not fused; with a name, those of that kernel."""
-    pairs = unfused_pairs(reader)
-    if name:
-        wanted = name.casefold()
-        pairs = [pair for pair in pairs if _is_of(pair, wanted)]
-        if not pairs and unfused_pairs(reader):
-            raise UsageError(f"no pair has a kernel called {name!r}: ask fusion for all of them")
-    rows = pairs_of_report(reader, pairs)
-    text = section_of(reader, "fusion").answer
-    if name:
-        text = f"{counted(len(rows), 'pair')} with {name}."
-    return Answer(
-        text=text,
-        rows=rows,
-        known_from="Inductor's scheduler, asked while it fused; saved_bytes by its own size of "
-        "each access; saved_seconds from the data sheet of the GPU; tried: a variant with one "
-        "kernel for both was asked for",
-        fields=(
-            "first", "second", "direction", "first_line", "second_line", "why", "sentence",
-            "inductor_says", "saved_bytes", "saved_seconds", "may_change_it", "tried", "times",
-        ),
-        next=[f"kernel {rows[0]['second']}"] if rows else _where_fusion_is_printed(reader),
-    )  # fmt: skip
-
-
-def _where_fusion_is_printed(reader: SessionReader) -> list[str]:
-    """Return the questions that show what TORCH_LOGS=fusion printed, the refusals first."""
-    texts = texts_titled(reader, PRINTED)
-    refusals = [text for text in texts if "cannot fuse" in text_of(reader, text)]
-    return code_questions(refusals or texts) or ["kernels"]
-
-
-def _is_of(pair: Unfused, wanted: str) -> bool:
-    names = (pair.first.kernel.name, pair.second.kernel.name)
-    return any(wanted in name.casefold() for name in names)
 
 
 def of_decisions(reader: SessionReader, name: str) -> Answer:

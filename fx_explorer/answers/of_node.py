@@ -37,6 +37,8 @@ from fx_explorer.instruments.values.collectives import (
 )
 from fx_explorer.instruments.values.figures import values_by_node
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.joined import Origin, origins_of_joined
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.session.queries.nodes import nodes_beginning
 
@@ -132,10 +134,10 @@ def of_node(reader: SessionReader, name: str) -> Answer:
         also = f"; there are {', '.join(names)}" if names else ""
         raise UsageError(f"no graph has a node {name!r}{also}. find TEXT searches all names")
     rows = [_whole_node(reader, node) for node in nodes]
-    first = rows[0]
     text = f"{name} is in {counted(len(rows), 'graph')}"
-    if first["at"]:
-        text += f"; from {first['at']}"
+    lines: list[str] = next((row["lines"] for row in rows if row["lines"]), [])
+    if lines:
+        text += f"; from {listed(lines, 4)}"
     kernels = list(dict.fromkeys(kernel for row in rows for kernel in row["kernels"]))
     if kernels:
         text += f"; computed by {listed(kernels, 3)}"
@@ -179,6 +181,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "graph": document.full_title,
         "number": node.graph,
         **_node_row(reader, node),
+        "lines": _lines(reader, node),
         "takes": _names(reader, reader.producers(node.id)),
         "used_by": _names(reader, reader.users(node.id)),
         "stack": _stack(reader, node),
@@ -193,6 +196,14 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "became": links["became"],
         "kernels": list(kernels),
     }
+
+
+def _lines(reader: SessionReader, node: model.Node) -> list[str]:
+    """Return the user's lines that a node is from: several where a pass joined nodes to it."""
+    paths = source_paths(reader)
+    own = (Origin(node.file, node.line, node.module),) if node.file else ()
+    origins = origins_of_joined(reader).get(node.id, own)
+    return [f"{paths[origin.file]}:{origin.line}" for origin in origins]
 
 
 def _collective(reader: SessionReader, node: model.Node) -> str:

@@ -33,6 +33,7 @@ from fx_explorer.answers.others import of_documents
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import decisions_of_kernel
 from fx_explorer.instruments.fusion.figures import pairs_of_kernel
+from fx_explorer.instruments.fusion.loop_nests import nests_by_kernel, pairs_in_kernel
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.saved_readers import saved_read_by
 from fx_explorer.overview.find import find
@@ -79,6 +80,7 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
             f"{saved.name}: {saved.dtype}[{', '.join(saved.shape)}], {saved.size_bytes} bytes"
             for saved in saved_read_by(reader, kernel.id)
         ]
+        row["loop_nests"] = _loop_nests(reader, kernel)
         row["not_fused_with"] = _not_fused_with(reader, kernel)
         row["launches"] = kernel_launches(reader, kernel)
         row["estimate"] = kernel_estimate(reader, kernel, gpu)
@@ -110,6 +112,26 @@ def _why(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
             "may_change_it": explained.reason.change,
         }
         for explained in decisions_of_kernel(reader, kernel.id)
+    ]
+
+
+def _loop_nests(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
+    """Return the loop nests of a C++ kernel that has several, and why they were not merged."""
+    nests = nests_by_kernel(reader).get(kernel.id, [])
+    pairs = pairs_in_kernel(reader, kernel.id)
+    return [
+        {
+            "loops": nest.name,
+            "over": nest.rows[0].loops,
+            "lines": [f"{file}:{line}" for file, line in nest.lines],
+            "computes": list(nest.computes),
+            "shares_outer_loops_of": nest.rows[0].outer if nest.rows[0].is_outer_shared else "",
+            "is_alone": nest.is_alone,
+            "not_merged_with": {
+                pair.second.name: pair.cause.text for pair in pairs if pair.first.name == nest.name
+            },
+        }
+        for nest in nests
     ]
 
 
@@ -230,8 +252,33 @@ def of_search(reader: SessionReader, typed: str) -> Answer:
         "lines and breaks.",
         rows=rows,
         known_from="names, arguments and lines of the session",
-        next=["node NAME", "kernel NAME", "line FILE:NUMBER"] if rows else [],
+        next=_next_of_search(rows),
     )
+
+
+_ASKED_ABOUT = {
+    "node": "node",
+    "input": "node",
+    "kernel": "kernel",
+    "line": "line",
+    "break": "line",
+}
+"""Kind of a place → the question about it."""
+
+
+def _next_of_search(rows: Sequence[Json]) -> list[str]:
+    """Return the question about the first place of each kind."""
+    questions: dict[str, str] = {}
+    for row in rows:
+        question = _ASKED_ABOUT.get(row["what"])
+        if question is None or row["what"] in questions:
+            continue
+        name = str(row["at"] if question == "line" else row["text"]).split("  ")[0]
+        if row["what"] == "input":
+            name = str(row["detail"]).partition(" ")[0]
+        if name:
+            questions[row["what"]] = f"{question} {name}"
+    return list(dict.fromkeys(questions.values()))
 
 
 _MODULES = re.compile(r"\._modules\['(?P<name>[^']*)'\]")

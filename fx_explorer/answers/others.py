@@ -145,7 +145,7 @@ def of_flame(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="torch's own timed phases, and a clock that knows your lines",
         fields=("depth", "what", "seconds", "itself_seconds", "compilation", "phase", "within"),
-        next=["compilations", "caches"],
+        next=["phases", "compilations", "caches"],
     )
 
 

@@ -75,6 +75,11 @@ QUESTIONS = (
     ),
     Question("step_memory", "predicted peak of a training step, and what it consists of"),
     Question("modules", "the modules, with operations, kernels, saved bytes and time of each"),
+    Question(
+        "phases",
+        "seconds of each phase of a compile under torch's own names, forward and backward apart",
+        "[NAME]",
+    ),
     Question("flame", "where compile time went"),
     Question("caches", "torch's compile caches: hit, miss, bypassed or off, and why"),
     Question("cuda_graphs", "which graphs were captured as CUDA graphs, and why not"),
@@ -111,7 +116,16 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         raise UsageError(f"{name} takes what it is about: {question.usage}")
     if about and not question.takes:
         raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
-    from fx_explorer.answers import generated, of_graph, of_line, of_node, of_text, of_trace
+    from fx_explorer.answers import (
+        generated,
+        of_fusion,
+        of_graph,
+        of_line,
+        of_node,
+        of_phases,
+        of_text,
+        of_trace,
+    )
 
     if name == "diff":
         from fx_explorer.answers.differences import of_difference
@@ -126,8 +140,9 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "kernel": of_text.of_kernel,
         "code": of_text.of_code,
         "find": of_text.of_search,
-        "fusion": generated.of_fusion,
+        "fusion": of_fusion.of_fusion,
         "memory": generated.of_saved_tensors,
+        "phases": of_phases.of_phases,
         "trace": of_trace.of_trace,
         "why": generated.of_decisions,
     }

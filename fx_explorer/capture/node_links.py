@@ -95,15 +95,16 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     """
     if is_users_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
+    # The meta of a joined node is that of the last of them alone.
+    matched = _matched_nodes(node, earlier)
+    if matched:
+        return matched, "replaced"
     made_from = earlier.made_from(node)
     if made_from:
         return made_from, "from_node"
     same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
     if same_call:
         return tuple(same_call), "seq_nr"
-    matched = _matched_nodes(node, earlier)
-    if matched:
-        return matched, "identity"
     # Lazy, as few lines have so many rows that it is asked for.
     near = itertools.chain.from_iterable(map(earlier.copied_as, node.all_input_nodes))
     return earlier.on_line(node.meta.get("stack_trace") or "", near), "stack_trace"

@@ -17,6 +17,7 @@ from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
 from fx_explorer.findings.framework_hooks import find_framework_hooks
 from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.kept_trials import kept_trials
+from fx_explorer.findings.layout_copies import find_layout_copies
 from fx_explorer.findings.missed_fusions import find_missed_fusions
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
@@ -34,6 +35,7 @@ from fx_explorer.findings.torch_warnings import find_torch_warnings
 from fx_explorer.findings.trials import before_trials, with_own_settings, with_trials
 from fx_explorer.findings.unfinished import find_unfinished
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
+from fx_explorer.findings.waited_for_collectives import find_waited_for_collectives
 from fx_explorer.findings.wrong_results import find_wrong_results
 from fx_explorer.instruments.kernels.launched import last_profile
 from fx_explorer.instruments.numerics.figures import numerics_of
@@ -101,6 +103,15 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("repeated blocks", "repeated blocks", find_repeated_blocks, "graphs"),
     FindingKind("slow operators", "slow operators", find_slow_operators, "kernels"),
     FindingKind("missed fusions", "kernels that could be one", find_missed_fusions, "kernels"),
+    FindingKind(
+        "layout copies", "inputs copied into another layout", find_layout_copies, "kernels"
+    ),
+    FindingKind(
+        "waited-for collectives",
+        "collectives that nothing runs beside",
+        find_waited_for_collectives,
+        "kernels",
+    ),
     FindingKind("CUDA graphs", "skipped CUDA graphs", find_cuda_graphs, "kernels"),
     FindingKind("slow kernels", "slow kernels", _find_slow_kernels, "a profile"),
     FindingKind("waiting GPU", "a GPU that waits", _find_waiting_gpu, "a profile"),

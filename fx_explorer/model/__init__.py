@@ -88,7 +88,7 @@ from fx_explorer.model.rows.cut import (
     SavedBetween,
 )
 from fx_explorer.model.rows.decisions import KernelDecision
-from fx_explorer.model.rows.fusion import UnfusedPair
+from fx_explorer.model.rows.fusion import LoopNest, UnfusedPair
 from fx_explorer.model.rows.graph import (
     AFTER_PASSES,
     Edge,
@@ -321,6 +321,7 @@ __all__ = [
     "LineSource",
     "Link",
     "LocalTensor",
+    "LoopNest",
     "Mark",
     "Measured",
     "Measurement",

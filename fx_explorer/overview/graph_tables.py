@@ -367,16 +367,25 @@ def _size_notice(sizes: list[ExplainedSymbol], tries: str) -> str:
     sizes = [size for size in sizes if not size.is_of_given_up_attempt]
     if not sizes:
         return ""
-    fixed = [symbol for symbol in sizes if symbol.symbol.became]
-    words = f"{counted(len(sizes) - len(fixed), 'size or number')} may differ from call to call"
-    if not fixed:
-        return f"{words}.{tries}"
-    first = fixed[0].specialized
-    if first and first.file:
-        where = f", {_size_name(fixed[0])} at {_file_and_line(first.file, first.line)}"
-    else:
+    names = {size.symbol.name for size in sizes}
+    became = [size for size in sizes if size.symbol.became]
+    # What became another symbol still differs from call to call: it is the same size twice.
+    twice = [size for size in became if size.symbol.became in names]
+    fixed = [size for size in became if size not in twice]
+    words = f"{counted(len(sizes) - len(became), 'size or number')} may differ from call to call"
+    if fixed:
+        first = fixed[0].specialized
         where = ""
-    return f"{words}; {len(fixed)} could have, and had to be specialized{where}.{tries}"
+        if first and first.file:
+            where = f", {_size_name(fixed[0])} at {_file_and_line(first.file, first.line)}"
+        words += f"; {len(fixed)} could have, and torch specialized {_them(fixed)}{where}"
+    if twice:
+        words += f"; {counted(len(twice), 'more symbol')} turned out to be equal to one of these"
+    return f"{words}.{tries}"
+
+
+def _them(sizes: list[ExplainedSymbol]) -> str:
+    return "it" if len(sizes) == 1 else "them"
 
 
 def _why_no_size(reader: SessionReader) -> str:

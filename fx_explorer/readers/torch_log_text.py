@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fx_explorer.model import Outcome
+from fx_explorer.model import Outcome, Stage
 from fx_explorer.readers.failures_of_text import TextFailures
 from fx_explorer.readers.printed_tracebacks import OtherLine
 from fx_explorer.readers.session_of_file import write_beginning
@@ -224,6 +224,7 @@ def read_text(text: Path, session: Path) -> None:
         failures = TextFailures(writer, compilations, places)
         trained: set[str] = set()
         names = _Names()
+        collected = _Collected()
         with writer.transaction():
             for message in messages(
                 (line.decode("utf-8", "replace") for line in lines_of(log.blocks)), others
@@ -231,6 +232,8 @@ def read_text(text: Path, session: Path) -> None:
                 message = names.named(message)
                 kinds[message.artifact or WARNING] += 1
                 ranks.add(message.rank)
+                if collected.take(message):
+                    continue
                 try:
                     _add(
                         message, list(as_records(message, trained)), compilations, handles, failures
@@ -239,10 +242,40 @@ def read_text(text: Path, session: Path) -> None:
                     damage.skipped += 1
                     damage.note(message.line)
             raises = any(RAISED_AT_LIMIT in line.text for line in others.lines)
+            collected.add_all(compilations)
             failures.add_printed(others.lines, list(kinds))
             compilations.finish_text(raises_at_limit=raises, absent_because=NOT_IN_TEXT)
             _add_others(others, compilations)
         _add_meta(writer, text, kinds, ranks, damage, graphs.unread_lines)
+
+
+class _Collected:
+    """Collects the messages that torch prints one by one and that are one text: what it decided
+    about fusing in each compilation.
+    """
+
+    ARTIFACTS: Mapping[str, Stage] = {"fusion": "schedule"}
+    """Artifact → the stage in which it is printed."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, str], list[Message]] = {}
+
+    def take(self, message: Message) -> bool:
+        """Return whether a message is kept for the text of its compilation."""
+        if message.artifact not in self.ARTIFACTS:
+            return False
+        self._messages.setdefault((message.compilation, message.artifact), []).append(message)
+        return True
+
+    def add_all(self, compilations: Compilations) -> None:
+        for (_, artifact), messages in self._messages.items():
+            record = _record(messages[0], "message", "")
+            compilations.begun_by(record)
+            if not record.compilation:
+                compilations.begin_without_frame(record)
+            text = "\n".join(message.text for message in messages)
+            stage = self.ARTIFACTS[artifact]
+            compilations.add_artifact(record, "listing", stage, artifact, "text", text)
 
 
 class _Names:

@@ -13,10 +13,14 @@ from collections.abc import Sequence
 from fx_explorer import model
 from fx_explorer.analysis.documents import document_of
 from fx_explorer.analysis.lineage import graphs_in_use
+from fx_explorer.instruments.decisions.figures import explained_decisions
+from fx_explorer.instruments.decisions.report import decisions_of_report
 from fx_explorer.instruments.fusion.figures import distinct_pairs, unfused_pairs
-from fx_explorer.instruments.fusion.report import pairs_of_report
+from fx_explorer.instruments.fusion.loop_nests import unmerged_pairs
+from fx_explorer.instruments.fusion.report import nest_pairs_of_report, pairs_of_report
 from fx_explorer.instruments.passes.figures import GraphPasses, PassStep, passes_by_graph
 from fx_explorer.instruments.side_effects import side_effect_json
+from fx_explorer.instruments.values.report import collectives_json, values_json
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import targets_of_nodes
 
@@ -41,7 +45,14 @@ def fusion_of_report(reader: SessionReader) -> Json:
     pairs = unfused_pairs(reader)
     rows = pairs_of_report(reader, pairs)
     generated = [pair for pair, _ in distinct_pairs(pairs) if not pair.is_of_library]
-    return _counted_rows(rows, MOST_PAIRS, pairs=len(pairs), of_generated_kernels=len(generated))
+    nests = nest_pairs_of_report(unmerged_pairs(reader))
+    return _counted_rows(
+        rows,
+        MOST_PAIRS,
+        pairs=len(pairs),
+        of_generated_kernels=len(generated),
+        loop_nests=_counted_rows(nests, MOST_PAIRS),
+    )
 
 
 def passes_of_report(reader: SessionReader) -> Json:
@@ -110,6 +121,22 @@ def _decomposition(decomposed: model.Decomposed) -> Json:
         "file": decomposed.file or None,
         "line": decomposed.line or None,
     }
+
+
+def decisions_of_whole_report(reader: SessionReader) -> Json:
+    """Return why kernels are as they are, those of repeated layers once."""
+    decisions = [each for each in explained_decisions(reader) if not each.is_elsewhere]
+    return _counted_rows(decisions_of_report(decisions))
+
+
+def values_of_report(reader: SessionReader) -> Json:
+    """Return what AOTAutograd knows of inputs and outputs that are out of the ordinary."""
+    return _counted_rows(values_json(reader))
+
+
+def collectives_of_report(reader: SessionReader) -> Json:
+    """Return the collectives of the graphs, in their order."""
+    return _counted_rows(collectives_json(reader))
 
 
 def side_effects_of_report(reader: SessionReader) -> Json:

@@ -50,10 +50,13 @@ from fx_explorer.report.compilation_entries import (
     total_figures,
 )
 from fx_explorer.report.compiler_decisions import (
+    collectives_of_report,
+    decisions_of_whole_report,
     decompositions_of_report,
     fusion_of_report,
     passes_of_report,
     side_effects_of_report,
+    values_of_report,
 )
 from fx_explorer.report.instrument_entries import (
     called,
@@ -166,6 +169,9 @@ def json_report(reader: SessionReader) -> Json:
             "passes": passes_of_report(reader),
             "decompositions": decompositions_of_report(reader),
             "side_effects": side_effects_of_report(reader),
+            "decisions": decisions_of_whole_report(reader),
+            "values": values_of_report(reader),
+            "collectives": collectives_of_report(reader),
             "saved_tensors": saved_tensors(reader),
             "regions": [region(kind) for kind in regions(reader)],
             "links": _links(reader),

@@ -59,6 +59,7 @@ TABLES: dict[type, str] = {
     model.LibraryWorkspace: "library_workspace",
     model.WithoutKernel: "without_kernel",
     model.UnfusedPair: "unfused_pair",
+    model.LoopNest: "loop_nest",
     model.KernelDecision: "kernel_decision",
     model.GraphPass: "graph_pass",
     model.PassChange: "pass_change",

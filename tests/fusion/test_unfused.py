@@ -257,18 +257,17 @@ REFUSED = (
 )
 
 
-def test_a_log_with_the_decisions_as_text_names_the_text(
+def test_a_log_with_the_decisions_as_text_has_the_pair_and_names_the_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "printed.txt"
     other = REFUSED.replace("cannot fuse op2 with op7: no shared data", "found 1 possible fusions")
-    # Messages of one time are one text.
     text.write_text(other.replace("13:12:51", "13:12:50") + REFUSED)
     assert main(["ask", str(text), "fusion"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert "as 2 texts, not as pairs of kernels: [0/0] fusion." in answer["answer"]
-    (question,) = answer["next"]
-    assert main(["ask", str(text), *question.split()]) == 0
+    assert "Of op2 and op7 Inductor says: “no shared data”." in answer["answer"]
+    assert answer["rows"][0]["at"] == "[0/0] fusion:2"
+    assert main(["ask", str(text), "code", "[0/0] fusion:2"]) == 0
     assert "cannot fuse op2 with op7" in capsys.readouterr().out
 
 

@@ -183,7 +183,7 @@ def test_what_a_pattern_made_is_linked_to_what_it_matched(session: SessionReader
     links = session.rows(model.Link, child=nodes[0].id)
     parents = session.by_ids(model.Node, [link.parent for link in links])
     assert {parent.name for parent in parents} == {"div", "amax", "sub"}
-    assert {link.how for link in links} == {"identity"}
+    assert {link.how for link in links} == {"replaced"}
 
 
 def test_a_node_that_no_pass_touched_has_no_history(session: SessionReader) -> None:

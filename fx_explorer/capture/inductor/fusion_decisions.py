@@ -16,10 +16,17 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from fx_explorer.capture.inductor.loop_nests import (
+    loop_nest_hook,
+    loops_of,
+    note_nests,
+    outer_nodes,
+)
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (
@@ -158,6 +165,7 @@ def fusion_decision_hook(recording: Recording) -> Iterator[None]:
             finally:
                 _fusing.attempts.pop()
             with recording.noting("what was not fused", "schedule"):
+                note_nests(scheduler, fused)
                 pairs = _kept_apart(scheduler, fused, attempts)
                 unfused_nodes[scheduler] = pairs[:MOST_PAIRS]
                 if len(pairs) > MOST_PAIRS:
@@ -167,6 +175,7 @@ def fusion_decision_hook(recording: Recording) -> Iterator[None]:
         return fuse_nodes
 
     with (
+        loop_nest_hook(recording),
         patched(inductor_scheduler.WhyNoFuse, "__call__", make_call),
         patched(inductor_scheduler.Scheduler, "can_fuse", make_can_fuse),
         patched(inductor_scheduler.Scheduler, "fuse_nodes", make_fuse_nodes),
@@ -199,8 +208,26 @@ def _kept_apart(scheduler: Any, nodes: list[Any], attempts: _Attempts) -> list[U
         pair = _unfused(scheduler, accesses[first], accesses[second], attempt, is_exact=is_exact)
         if pair.buffers:
             unfused.append(pair)
+    for node in nodes:
+        unfused += _sharing_outer_loops(scheduler, node)
     unfused.sort(key=lambda pair: -pair.saved_bytes)
     return unfused
+
+
+def _sharing_outer_loops(scheduler: Any, node: Any) -> list[UnfusedNodes]:
+    """Return the pairs of nodes whose outer loops alone C++ fuses, and that access the same
+    memory.
+    """
+    accesses = [_Access.of(scheduler, inner) for inner in outer_nodes(node)]
+    pairs = []
+    for first, second in combinations(accesses, 2):
+        pair = _unfused(scheduler, first, second, None, is_exact=True)
+        if not pair.buffers:
+            continue
+        names = first.node.get_name(), second.node.get_name()
+        check = "CppScheduling.can_fuse_vertical"
+        pairs.append(replace(pair, state="outer loop", check=check, names=names))
+    return pairs
 
 
 def _answers_by_node(
@@ -315,8 +342,8 @@ def _unfused(
         reason=reason,
         check=check,
         saved_bytes=saved,
-        first_loops=_loops(first.node),
-        second_loops=_loops(second.node),
+        first_loops=loops_of(first.node),
+        second_loops=loops_of(second.node),
         buffers=(*between, *read_by_both),
         names=attempt.names if attempt is not None else (),
         is_exact=is_exact,
@@ -332,14 +359,6 @@ def _is_read_by(scheduler: Any, name: str, node: Any) -> bool:
         return False
     inside = {member.get_name() for member in node.get_nodes()}
     return all(user.is_weak or user.get_name() in inside for user in buffer.users)
-
-
-def _loops(node: Any) -> str:
-    """Return what a node loops over; empty for a library call."""
-    group = getattr(node, "group", None)
-    if not group:
-        return ""
-    return ", ".join(str(part) for part in group[1])
 
 
 def _check_of_backend(scheduler: Any, first: Any, second: Any, between: list[str]) -> str:

@@ -7,14 +7,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from fx_explorer.capture.aot.saved_tensors import StoredOutput, stored_outputs
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
 from fx_explorer.capture.inductor.decisions import add, decisions_of
-from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes, unfused_nodes
+from fx_explorer.capture.inductor.fusion_decisions import unfused_nodes
 from fx_explorer.capture.inductor.gpu_loop_decisions import triton_decisions
 from fx_explorer.capture.inductor.kernel_text import (
     NOT_KNOWN,
@@ -36,6 +36,7 @@ from fx_explorer.capture.inductor.kernel_text import (
     without_kernel,
 )
 from fx_explorer.capture.inductor.library_calls import library_call
+from fx_explorer.capture.inductor.loop_nests import nests_in_order
 from fx_explorer.capture.inductor.lowered_kernels import (
     GeneratedCall,
     GeneratedKernel,
@@ -48,6 +49,8 @@ from fx_explorer.capture.own_kernels import (
     is_users_kernel,
 )
 from fx_explorer.capture.torch_flops import flops_of
+
+ItemT = TypeVar("ItemT")
 
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
@@ -268,17 +271,18 @@ class LoweringInProgress:
             without_kernel=unlowered,
             error=self.error,
             problems=tuple(self.problems),
-            unfused=self._unfused(),
+            unfused=self._of_scheduler(lambda scheduler: unfused_nodes.get(scheduler, ())),
+            nests=self._of_scheduler(nests_in_order),
             decisions=decisions_of(self.lowering),
             outputs=outputs,
         )
 
-    def _unfused(self) -> tuple[UnfusedNodes, ...]:
-        """Return the pairs that were not fused; none where no scheduler was made."""
+    def _of_scheduler(self, noted: Callable[[Any], Sequence[ItemT]]) -> tuple[ItemT, ...]:
+        """Return what was noted of the graph's scheduler; nothing where none was made."""
         scheduler = getattr(self.lowering, "scheduler", None)
         if scheduler is None:
             return ()
-        return tuple(unfused_nodes.get(scheduler, ()))
+        return tuple(noted(scheduler))
 
     def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
         """Return a library call together with a LibraryCall, from which it can be repeated alone.

@@ -16,6 +16,7 @@ from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice
 from fx_explorer.capture.inductor.decisions import Decision
 from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes
 from fx_explorer.capture.inductor.lines_by_node import LineNodes
+from fx_explorer.capture.inductor.loop_nests import NestOfLoops
 from fx_explorer.capture.inductor.lowered_kernels import (
     GeneratedCall,
     GeneratedKernel,
@@ -34,6 +35,7 @@ from fx_explorer.model import (
     KernelDecision,
     LineNode,
     LineSource,
+    LoopNest,
     UnfusedPair,
     WithoutKernel,
 )
@@ -60,6 +62,7 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
             else:
                 rows.add_generated(kernel)
         rows.add_unfused(lowered.unfused)
+        rows.add_nests(lowered.nests)
         rows.add_decisions(lowered.decisions)
         ids = graph.by_name
         absent = lowered.without_kernel.items()
@@ -130,6 +133,8 @@ class _KernelRows:
         self._position = 0
         self._writers: dict[str, int] = {}
         """Buffer → the first KernelCall that writes it."""
+        self._cpp_calls: set[int] = set()
+        """The KernelCalls of C++ kernels, which may have several loop nests."""
         self._library_calls: dict[str, int] = {}
         """Post-grad node → the first KernelCall of a library that computes it."""
 
@@ -148,6 +153,8 @@ class _KernelRows:
         calls = [
             self._add_call(kernel_id, position, call) for position, call in enumerate(kernel.calls)
         ]
+        if kernel.language == "cpp":
+            self._cpp_calls.update(calls)
         for call, call_id in zip(kernel.calls, calls, strict=True):
             self._writer.add_values(
                 LineNode, self._code_lines(artifact, call.nodes, call.line_nodes, call_id)
@@ -162,7 +169,9 @@ class _KernelRows:
         for pair in pairs:
             first = self._writer_of(pair.first)
             second = self._writer_of(pair.second)
-            if not first or not second or first == second:
+            if not first or not second:
+                continue
+            if first == second and first not in self._cpp_calls:
                 continue
             first_loops, second_loops = pair.first_loops, pair.second_loops
             first_buffers, second_buffers = pair.first, pair.second
@@ -189,6 +198,32 @@ class _KernelRows:
                     is_exact=pair.is_exact,
                 )
             )
+
+    def add_nests(self, nests: Iterable[NestOfLoops]) -> None:
+        """Add the loop nests of the kernels that have several."""
+        by_call: dict[int, list[NestOfLoops]] = {}
+        for nest in nests:
+            call = self._writer_of(nest.buffers)
+            if call in self._cpp_calls:
+                by_call.setdefault(call, []).append(nest)
+        for call, of_call in by_call.items():
+            if len(of_call) > 1:
+                self._writer.add_all(self._nest(call, i, nest) for i, nest in enumerate(of_call))
+
+    def _nest(self, call: int, position: int, nest: NestOfLoops) -> LoopNest:
+        ids = self._graph.by_name
+        return LoopNest(
+            id=0,
+            call=call,
+            position=position,
+            name=nest.name,
+            loops=nest.loops,
+            buffers=tuple(sorted(nest.buffers)),
+            nodes=tuple(sorted(ids[name] for name in nest.nodes if name in ids)),
+            outer=nest.outer_name,
+            is_outer_shared=nest.written.is_shared,
+            local_buffers=nest.written.local_buffers,
+        )
 
     def add_decisions(self, decisions: Iterable[Decision]) -> None:
         """Add the decisions about these calls, once all calls are there. What is about a call that

@@ -16,6 +16,7 @@ from fx_explorer.capture.aot.saved_tensors import StoredOutput
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice
 from fx_explorer.capture.inductor.decisions import Decision
 from fx_explorer.capture.inductor.fusion_decisions import UnfusedNodes
+from fx_explorer.capture.inductor.loop_nests import NestOfLoops
 from fx_explorer.capture.own_kernels import CopiedLines
 from fx_explorer.model.library_call import LibraryCall
 from fx_explorer.model.rows.kernels import KernelLanguage
@@ -106,6 +107,8 @@ class LoweredKernels:
     """Facts that this recording could not determine, with the reasons."""
     unfused: tuple[UnfusedNodes, ...] = ()
     """Pairs of the scheduler's nodes that were not fused."""
+    nests: tuple[NestOfLoops, ...] = ()
+    """The nodes of the scheduler that became loops of C++ kernels, in the order they run."""
     decisions: tuple[Decision, ...] = ()
     """Why kernels are as they are, in the order in which it was decided."""
     outputs: tuple[StoredOutput, ...] = ()

@@ -219,6 +219,7 @@ if TYPE_CHECKING:
     inductor_graph = torch._inductor.graph
     inductor_ir = torch._inductor.ir
     inductor_lowering = torch._inductor.lowering
+    inductor_metrics: Any
     inductor_patterns = torch._inductor.pattern_matcher
     inductor_scheduler = torch._inductor.scheduler
     inductor_utils = torch._inductor.utils
@@ -375,6 +376,7 @@ SUBMODULES = {
     "inductor_graph": "torch._inductor.graph",
     "inductor_ir": "torch._inductor.ir",
     "inductor_lowering": "torch._inductor.lowering",
+    "inductor_metrics": "torch._inductor.metrics",
     "output_code": "torch._inductor.output_code",
     "inductor_patterns": "torch._inductor.pattern_matcher",
     "triton_helpers": "torch._inductor.runtime.triton_helpers",

@@ -170,6 +170,8 @@ def _missed_fusions(reader: SessionReader) -> dict[str, list[str]]:
     calls = {call.id: call.kernel for call in reader.rows(model.KernelCall)}
     missed: defaultdict[str, list[str]] = defaultdict(list)
     for pair in reader.rows(model.UnfusedPair):
+        if pair.first == pair.second:  # loops of one kernel
+            continue
         if not pair.reason:  # Inductor did not think of fusing them
             continue
         kernels = [used.get(calls.get(call, 0)) for call in (pair.first, pair.second)]

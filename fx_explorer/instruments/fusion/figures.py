@@ -84,7 +84,8 @@ def unfused_in(reader: SessionReader, variant: model.Compilation) -> list[Unfuse
 
 @answered_once
 def _pairs(reader: SessionReader) -> list[Unfused]:
-    rows = list(reader.rows(model.UnfusedPair))
+    # Two loop nests of one kernel are of loop_nests.py.
+    rows = [row for row in reader.rows(model.UnfusedPair) if row.first != row.second]
     if not rows:
         return []
     calls = _calls(reader, rows)

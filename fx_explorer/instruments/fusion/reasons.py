@@ -6,6 +6,7 @@ codegen/simd.py); C++ gives none, and its checks are in codegen/cpp.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,12 @@ _READS_DIFFER = Cause(
     "other order",
     "Both read the same tensor, in another order or other parts of it.",
     _SAME_ORDER,
+)
+
+_NOTHING_SHARED = Cause(
+    "other order",
+    "Inductor sees no memory that both access in the same order: they share none, or they go "
+    "through it in another order or read other parts.",
 )
 
 _SIZES = Cause("sizes differ", "They loop over different sizes: {first} and {second}.")
@@ -196,6 +203,11 @@ _SPLIT = Cause(
 _OF_LOOPS = ("no shared data", "numel/rnumel mismatch (reduce)", "nodes numel")
 """Beginnings of the reasons that the parts of a split reduction are apart for."""
 
+_INNER_LOOPS = Cause(
+    "inner loops",
+    "They share their outer loops, and each has inner loops of its own: {why}",
+)
+
 _REDUCTION_FIRST = Cause(
     "reduction first",
     "The first reduces over what the second loops over: its result is there only after the loop.",
@@ -210,6 +222,9 @@ _WIDTH = Cause(
 )
 
 
+_SIZE = re.compile(r"[^\s(),]+")
+
+
 def cause_of(
     pair: model.UnfusedPair, first: model.Kernel, second: model.Kernel, *, is_split: bool
 ) -> Cause:
@@ -219,13 +234,30 @@ def cause_of(
     else:
         cause = _cause(pair, first, second)
     library = next((kernel.name for kernel in (first, second) if kernel.language == "extern"), "")
+    why = ""
+    if pair.state == "outer loop":
+        cause, why = _INNER_LOOPS, _without_reason(pair).text.replace("Their loops", "these")
+        why = why.format(first=pair.first_loops, second=pair.second_loops)
+        why = why[0].lower() + why[1:]
     text = cause.text.format(
+        why=why,
         first=pair.first_loops or "a whole tensor",
         second=pair.second_loops or "a whole tensor",
         own=f"“{pair.reason}”.",
         check=pair.check,
         library=library,
     )
+    return Cause(cause.kind, text, cause.change, cause.settings)
+
+
+def cause_of_words(words: str) -> Cause:
+    """Return why two nodes were not fused, by Inductor's words alone, as a log has them."""
+    if words.startswith("no shared data"):
+        cause = _NOTHING_SHARED
+    else:
+        of_reason = [cause for beginning, cause in _BY_REASON if words.startswith(beginning)]
+        cause = of_reason[0] if of_reason else Cause("other", "Inductor says: {own}")
+    text = cause.text.format(own=f"“{words}”.", first="those of the first", second="of the second")
     return Cause(cause.kind, text, cause.change, cause.settings)
 
 
@@ -257,6 +289,13 @@ def _without_reason(pair: model.UnfusedPair) -> Cause:
         return _WIDTH
     if not pair.check.startswith("CppScheduling"):
         return Cause("no reason", "Inductor gives no reason ({check}).")
-    if pair.first_loops == pair.second_loops:
+    if _numbers(pair.first_loops) == _numbers(pair.second_loops):
         return _REDUCTION_FIRST
     return _LOOPS
+
+
+def _numbers(loops: str) -> list[str]:
+    """Return the sizes of loops, those of a reduction behind the others: ``(96,), (80,)`` and
+    ``(96, 80), ()`` have the same.
+    """
+    return _SIZE.findall(loops)

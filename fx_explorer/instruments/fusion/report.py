@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.fusion.figures import CallOfKernel, Unfused, distinct_pairs
+from fx_explorer.instruments.fusion.loop_nests import NestPair
+from fx_explorer.instruments.fusion.printed import PrintedPair
 from fx_explorer.instruments.fusion.tried import describe_tried
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.output.table import Column, Table
@@ -74,6 +76,63 @@ def _pair(reader: SessionReader, pair: Unfused, count: int) -> dict[str, object]
         "tried": describe_tried(reader, pair),
         "times": count,
     }
+
+
+def nest_pairs_of_report(pairs: Sequence[NestPair]) -> list[dict[str, object]]:
+    """Return one object for each two loop nests of a C++ kernel that were not merged."""
+    rows: list[dict[str, object]] = []
+    for pair in pairs:
+        row = pair.pair
+        kernel = pair.first.kernel
+        rows.append(
+            {
+                "first": kernel.name,
+                "second": kernel.name,
+                "in_one_kernel": True,
+                "first_loops_are": pair.first.name,
+                "second_loops_are": pair.second.name,
+                "direction": kernel.direction,
+                "first_lines": [f"{file}:{line}" for file, line in pair.first.lines],
+                "second_lines": [f"{file}:{line}" for file, line in pair.second.lines],
+                "why": pair.cause.kind,
+                "sentence": pair.cause.text,
+                "inductor_says": row.reason,
+                "check": row.check,
+                "names": list(row.names),
+                "state": row.state,
+                "is_dependent": row.is_dependent,
+                "is_exact": row.is_exact,
+                "saved_bytes": row.saved_bytes,
+                "buffers": list(row.buffers),
+                "first_loops": row.first_loops,
+                "second_loops": row.second_loops,
+                "may_change_it": pair.cause.change,
+                "times": 1,
+            }
+        )
+    return rows
+
+
+def printed_pairs_of_report(pairs: Sequence[PrintedPair]) -> list[dict[str, object]]:
+    """Return one object for each two nodes of which a log says why they were not fused."""
+    return [
+        {
+            "first": pair.first.name,
+            "second": pair.second.name,
+            "compilation": pair.compilation,
+            "graph": pair.graph,
+            "first_lines": [f"{file}:{line}" for file, line in pair.first.lines],
+            "second_lines": [f"{file}:{line}" for file, line in pair.second.lines],
+            "first_is": pair.first.what,
+            "second_is": pair.second.what,
+            "why": pair.cause.kind,
+            "sentence": pair.cause.text,
+            "inductor_says": pair.reason,
+            "is_exact": pair.is_exact,
+            "may_change_it": pair.cause.change,
+        }
+        for pair in pairs
+    ]
 
 
 def _line(call: CallOfKernel) -> str:

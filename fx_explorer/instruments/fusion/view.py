@@ -18,6 +18,15 @@ from fx_explorer.instruments.fusion.figures import (
     distinct_pairs,
     unfused_pairs,
 )
+from fx_explorer.instruments.fusion.loop_nests import (
+    describe_nests,
+    nests_by_kernel,
+    unmerged_pairs,
+)
+from fx_explorer.instruments.fusion.nest_rows import nest_row
+from fx_explorer.instruments.fusion.pair_words import known_from, shared_buffers
+from fx_explorer.instruments.fusion.printed import PRINTED, printed_fusion
+from fx_explorer.instruments.fusion.printed_table import printed_table
 from fx_explorer.instruments.fusion.tried import describe_tried
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
@@ -41,9 +50,6 @@ NO_GENERATED_PAIR = (
     "Inductor fused all generated kernels that access the same memory, as far as it looks."
 )
 
-PRINTED = "fusion"
-"""Title of the texts that TORCH_LOGS=fusion printed."""
-
 NOT_IN_LOG = (
     "A log does not have what Inductor's scheduler decided. Capture the program, or run it with "
     "TORCH_LOGS=fusion."
@@ -51,6 +57,9 @@ NOT_IN_LOG = (
 
 
 def fusion_table(reader: SessionReader) -> ViewTable:
+    printed = printed_fusion(reader)
+    if printed.pairs:
+        return printed_table(printed)
     pairs = distinct_pairs(unfused_pairs(reader))
     has_times = any(pair.saved_s for pair, _ in pairs)
     columns = tuple(column for column in COLUMNS if has_times or column.title != "time")
@@ -60,9 +69,28 @@ def fusion_table(reader: SessionReader) -> ViewTable:
         origin="Inductor's scheduler, asked while it fused; bytes by its own size of each access"
         + ("; times from the data sheet" if has_times else ""),
         columns=columns,
-        rows=[_row(reader, pair, count, has_times=has_times) for pair, count in pairs],
+        rows=[
+            *[_row(reader, pair, count, has_times=has_times) for pair, count in pairs],
+            *[nest_row(reader, pair, has_times=has_times) for pair in unmerged_pairs(reader)],
+        ],
         empty=_why_none(reader),
-        answer=_answer(pairs),
+        answer=_answer(pairs) or _answer_of_nests(reader),
+    )
+
+
+def _answer_of_nests(reader: SessionReader) -> str:
+    """Return what is apart where no two kernels are: the loop nests of the kernel whose nests share
+    most; empty without any.
+    """
+    pairs = unmerged_pairs(reader)
+    if not pairs:
+        return ""
+    most = max(pairs, key=lambda pair: pair.pair.saved_bytes)
+    kernel = most.first.kernel
+    nests = describe_nests(nests_by_kernel(reader).get(kernel.id, []))
+    return (
+        f"{NO_PAIR} But {shown_name(kernel.name)} has {nests}. {most.first.name} and "
+        f"{most.second.name} share {size(most.pair.saved_bytes)}. {most.cause.text}"
     )
 
 
@@ -149,28 +177,9 @@ def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[s
     saved = f"One kernel for both would save {size(row.saved_bytes)} of reads and writes"
     if pair.saved_s:
         saved += f", about {microseconds(pair.saved_s)} by the data sheet of the GPU"
-    sentences.append(f"{saved} ({_shared(row)}).")
+    sentences.append(f"{saved} ({shared_buffers(row)}).")
     sentences.append(describe_tried(reader, pair) or "Not tried.")
-    sentences.append(_known_from(row))
+    sentences.append(known_from(row))
     if count > 1:
         sentences.append(f"It occurs {counted(count, 'time')}, in repeated parts of the program.")
     return sentences
-
-
-def _shared(row: model.UnfusedPair) -> str:
-    names = ", ".join(row.buffers[:4])
-    more = f" and {len(row.buffers) - 4} more" if len(row.buffers) > 4 else ""
-    return f"both access {names}{more}"
-
-
-def _known_from(row: model.UnfusedPair) -> str:
-    if row.state == "not asked":
-        return "Inductor does not try to fuse them."
-    if row.state == "allowed":
-        return "Inductor tried to fuse them, and no check said no."
-    sentence = f"Inductor's check {row.check} says no, without a reason."
-    if row.reason:
-        sentence = f"Inductor says of {' and '.join(row.names)}: “{row.reason}” ({row.check})."
-    if not row.is_exact:
-        sentence += " It was asked about parts of them, before those were fused with others."
-    return sentence

@@ -448,7 +448,8 @@ def _explained(
     else:
         what_to_do = remedy(change, row.reason, sizes) or NO_REMEDY
     name = compilation.name if compilation else ""
-    name_before = before.name if before else row.of
+    # Of a guard that failed in several versions, torch's words are about the latest.
+    name_before = before.name if before and row.times == 1 else row.of
     function_name = function.function if function else ""
     at_function = (function.file, function.line) if function else ("", 0)
     return ExplainedRecompile(

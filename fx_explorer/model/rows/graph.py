@@ -168,6 +168,7 @@ How = Literal[
     "lnotab",
     "copied",
     "kernel_call",
+    "replaced",
 ]
 """Evidence of a link. ``identity``: the same FX node object. ``name``: same name in a graph that
 was copied from the other. ``from_node`` … ``stack_trace``: that key of node.meta. ``aot_input``:
@@ -175,7 +176,8 @@ AOTAutograd states which input of the traced graph it is. ``origins``: the sched
 ``codegen``: recorded while the line was written. ``call_site``: the wrapper line was written for
 it, or the bytecode calls its graph there. ``lnotab``: the code object's line table. ``copied``:
 torch copied it from there, and the texts are equal. ``kernel_call``: the number of a call of a
-Triton kernel of the user's.
+Triton kernel of the user's. ``replaced``: a pass put the node in the place of that one and others,
+as a pattern that joins a product and a sum does.
 """
 
 

@@ -23,6 +23,7 @@ from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.torch_trace.replaced_nodes import replaced_nodes
 from fx_explorer.readers.torch_trace.saved_tensors import AotGraph, saved_tensors
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
@@ -70,6 +71,8 @@ class GraphsOfCompilation:
     """The nodes of the last graphs of one compilation, by stage and direction: name → id."""
 
     by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
+    printed: dict[tuple[Stage, Direction], PrintedGraph] = field(default_factory=dict)
+    """The same graphs, as they were read."""
     traced_inputs: tuple[int, ...] = ()
     """The inputs of the graph that AOTAutograd traces, in order."""
     traced_names: tuple[str, ...] = ()
@@ -84,6 +87,12 @@ class GraphsOfCompilation:
     """The same for each bucket into which DDPOptimizer split Dynamo's graph."""
     bucket: str = ""
     """Name of the bucket of the last records; empty without buckets."""
+
+    def keep(
+        self, stage: Stage, direction: Direction, graph: PrintedGraph, ids: dict[str, int]
+    ) -> None:
+        self.by_stage[stage, direction] = ids
+        self.printed[stage, direction] = graph
 
     def go_to(self, bucket: str) -> None:
         """Assign the records that follow to this bucket of Dynamo's graph."""
@@ -181,10 +190,10 @@ class GraphRecords:
         ids = {node.name: placed.first_node + at for at, node in enumerate(graph.nodes)}
         if name:
             return
-        known.by_stage[stage, direction] = ids
+        known.keep(stage, direction, graph, ids)
         if stage in ("forward", "backward"):
             self._follow_saved(known, AotGraph(placed, graph, ids, record.payload))
-        self._writer.add_values(Link, self._links(known, stage, direction, ids))
+        self._writer.add_values(Link, self._links(known, stage, direction, graph, ids))
         if whole.bucket or not part:  # not of a region, which has inputs of its own
             self._link_inputs(known, stage, record.payload, {name: ids[name] for name in inputs})
 
@@ -199,6 +208,7 @@ class GraphRecords:
         if forward.row.direction == "inference":  # without its joint graph it looks like one
             self._writer.update(replace(forward.row, direction="forward"))
             known.by_stage["forward", "forward"] = known.by_stage.pop(("forward", "inference"))
+            known.printed["forward", "forward"] = known.printed.pop(("forward", "inference"))
             known.inputs["forward"] = known.inputs.pop("inference")
         compilation = read.row.compilation
         hints = self._compilations.hints(compilation)
@@ -303,10 +313,16 @@ class GraphRecords:
         return self._last_place
 
     def _links(
-        self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]
+        self,
+        known: GraphsOfCompilation,
+        stage: Stage,
+        direction: Direction,
+        graph: PrintedGraph,
+        ids: dict[str, int],
     ) -> Iterator[LinkValues]:
         """Yield the links by equal names: a graph after passes was copied from the one before, and
-        so was a graph that AOTAutograd split off the joint one.
+        so was a graph that AOTAutograd split off the joint one. A node that a pass made is linked
+        to those in whose place it is.
         """
         earlier: tuple[tuple[Stage, Direction], ...] = ()
         if stage == "pre_grad":
@@ -322,6 +338,12 @@ class GraphRecords:
             for name, node in ids.items():
                 if name in parents and name != "output":
                     yield node, parents[name], "name"
+            before = known.printed.get(key)
+            if before is None:
+                continue
+            for name, replaced in replaced_nodes(before, graph).items():
+                for replaced_name in replaced:
+                    yield ids[name], parents[replaced_name], "replaced"
 
 
 def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[LinkValues]:

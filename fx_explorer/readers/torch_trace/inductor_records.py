@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link
+from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link, Stage
 from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords, LinkValues
@@ -21,6 +21,7 @@ from fx_explorer.torch_texts.output_code import (
     read_kernels,
     read_wrapper,
 )
+from fx_explorer.torch_texts.printed_graph import PrintedGraph
 
 AOT = "AOTInductor"
 
@@ -38,6 +39,8 @@ class _CommentedCall:
     """Id of the KernelCall; 0 if the kernel has only one call."""
     sources: tuple[str, ...]
     fragment: tuple[str, ...]
+    library: str = ""
+    """The function of a library that it calls; empty for a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +169,12 @@ class InductorRecords:
                 self._writer.add(KernelCall(0, kernel_id, i, call.line))
                 for i, call in enumerate(kernel.calls)
             ]
+            library = kernel.name if kernel.language == "extern" else ""
             for call_id, call in zip(ids, kernel.calls, strict=True):
                 of_call = call_id if len(ids) > 1 else 0
                 fragment = kernel.fragment if call_id == ids[0] else ()
                 commented.append(
-                    _CommentedCall(artifact, call.line, of_call, call.sources, fragment)
+                    _CommentedCall(artifact, call.line, of_call, call.sources, fragment, library)
                 )
             calls += [(artifact, call.line, call.handle, kernel.name) for call in kernel.calls]
         self._written.setdefault(compilation, []).append(
@@ -243,8 +247,17 @@ class InductorRecords:
             first, second = (graph, captured)
         else:
             first, second = (captured, graph)
+        printed = self._graphs.of(compilation).printed
+        passed = printed.get(("post_grad", written.direction))
+        traced = printed.get(("pre_grad", "")) or printed.get(("dynamo", ""))
+        stage: Stage = "backward" if written.direction == "backward" else "forward"
+        before = known.get((stage, written.direction), {})
         for call in written.commented:
             of_fragment = [graph[name] for name in call.fragment if name in graph]
+            if call.library and passed:
+                name = node_of_library_call(call.library, call.sources, passed, traced)
+                # The comment has Dynamo's nodes, but of a node that a pass made only some.
+                of_fragment = [graph[name]] if name in graph and name not in before else []
             named = [first.get(name) or second.get(name) for name in call.sources]
             for node in dict.fromkeys(of_fragment or filter(None, named)):
                 yield written.artifact, call.line, node, "call_site", 0
@@ -269,6 +282,26 @@ class InductorRecords:
             for origin in origins:
                 if origin in given:
                     yield child, given[origin], "from_node"
+
+
+def node_of_library_call(
+    called: str, sources: Sequence[str], graph: PrintedGraph, traced: PrintedGraph | None
+) -> str:
+    """Return the node of the post-grad graph that a library call computes: the only one with its
+    operator, else the only one of them on a line of the nodes in the comment above the call. Empty
+    where there are several.
+    """
+    operator = called.removeprefix("extern_kernels.").removeprefix("torch.ops.")
+    if called.startswith("extern_kernels."):
+        operator = f"aten.{operator}"
+    nodes = [node for node in graph.nodes if f"{node.target}.".startswith(f"{operator}.")]
+    if len(nodes) > 1 and traced is not None:
+        named = [node for node in traced.nodes if node.name in sources]
+        lines = {(node.frame.file, node.frame.line) for node in named if node.frame}
+        nodes = [
+            node for node in nodes if node.frame and (node.frame.file, node.frame.line) in lines
+        ]
+    return nodes[0].name if len(nodes) == 1 else ""
 
 
 def _table_of_comments(written: _Written) -> KernelTable:

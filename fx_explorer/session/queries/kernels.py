@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fx_explorer import model
+from fx_explorer.session.queries.joined import origins_of_joined
 from fx_explorer.session.queries.sql import IS_COUNTED, among, computed_nodes
 from fx_explorer.session.reader import SessionReader, answered_once, json_list
 
@@ -99,18 +100,20 @@ def kernel_origins(
     reader: SessionReader, compilation: int | None = None
 ) -> dict[int, list[tuple[int, int, str]]]:
     """Return kernel → (file, line, module) of every node that it computes (in one compilation, or
-    in all). The line is the user's innermost one.
+    in all), and of every node that a pass joined into one. The line is the user's innermost one.
     """
     condition, values = _of_compilation(compilation)
     rows = reader.query(
-        "SELECT kernel, node.file, node.line, node.module FROM "
+        "SELECT kernel, node.id, node.file, node.line, node.module FROM "
         f"{computed_nodes(condition=condition)} JOIN node ON node.id = computed "
         "ORDER BY kernel, node.id",
         values,
     )
+    joined = origins_of_joined(reader)
     origins: dict[int, list[tuple[int, int, str]]] = {}
-    for kernel, file, line, module in rows:
-        origins.setdefault(kernel, []).append((file, line, module))
+    for kernel, node, file, line, module in rows:
+        places = joined.get(node, ((file, line, module),))
+        origins.setdefault(kernel, []).extend(places)
     return origins
 
 
@@ -318,14 +321,31 @@ def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, li
 
 def operations_by_line(reader: SessionReader, kernels: range) -> list[tuple[int, int, int, int]]:
     """Return (id of the kernel, SourceFile, line, number of nodes) for the user's innermost lines
-    that these kernels compute, ascending; file and line are 0 for nodes of no line.
+    that these kernels compute, ascending; file and line are 0 for nodes of no line. A node that a
+    pass made of several counts for the line of each.
     """
-    return reader.query(
-        "SELECT kernel, node.file, node.line, count(*) FROM "
-        f"{computed_nodes(condition='kernel.id BETWEEN ? AND ?')} JOIN node ON node.id = computed "
-        "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-        (kernels.start, kernels.stop - 1) * 2,
+    pairs = computed_nodes(condition="kernel.id BETWEEN ? AND ?")
+    bounds = (kernels.start, kernels.stop - 1) * 2
+    rows: list[tuple[int, int, int, int]] = reader.query(
+        f"SELECT kernel, node.file, node.line, count(*) FROM {pairs} JOIN node ON node.id = "
+        "computed GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        bounds,
     )
+    joined = origins_of_joined(reader)
+    if not joined:
+        return rows
+    counts = {(kernel, file, line): count for kernel, file, line, count in rows}
+    of_joined = reader.query(
+        f"SELECT kernel, computed, node.file, node.line FROM {pairs} JOIN node ON node.id = "
+        "computed WHERE computed IN (SELECT value FROM json_each(?))",
+        (*bounds, json_list(joined)),
+    )
+    for kernel, node, file, line in of_joined:
+        counts[kernel, file, line] -= 1
+        for origin in joined[node]:
+            place = (kernel, origin.file, origin.line)
+            counts[place] = counts.get(place, 0) + 1
+    return sorted((*place, count) for place, count in counts.items() if count)
 
 
 def last_kernel(reader: SessionReader) -> int:
@@ -419,14 +439,20 @@ def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]
 
 def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, int]]:
     """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that
-    have one.
+    have one; of a node that a pass made of several, that of the first.
     """
     rows = reader.query(
         "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN node ON "
         "node.id = wanted.value WHERE node.file AND node.line",
         (json_list(nodes),),
     )
-    return {node: (file, line) for node, file, line in rows}
+    joined = origins_of_joined(reader)
+    lines = {}
+    for node, file, line in rows:
+        lines[node] = (file, line)
+        if node in joined:
+            lines[node] = (joined[node][0].file, joined[node][0].line)
+    return lines
 
 
 def kernels_called_on_line(reader: SessionReader, output_code: int, line: int) -> list[int]:

@@ -19,6 +19,7 @@ from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, figures_of_both
+from fx_explorer.instruments.kernels.costs import kernel_costs, source_heat
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 
@@ -50,6 +51,11 @@ def innermost(x):
 def calls_it(x):
     return innermost(x.sin()) + 1
 
+def joined(x, w, b):
+    product = x.mm(w)
+    total = product + b
+    return (total + torch.zeros(8, 4)).relu()
+
 hooked = torch.nn.Sequential(torch.nn.Linear(4, 4))
 hooked[0].register_forward_pre_hook(torch._dynamo.disable(lambda module, given: None))
 
@@ -60,6 +66,7 @@ with fx_explorer.record(sys.argv[1], build=False):
         compiled(torch.randn(8, 8), n)
     torch.compile(calls_it)(torch.randn(4))
     torch.compile(lambda x: hooked(x) + 1)(torch.randn(4, 4))
+    torch.compile(joined)(torch.randn(8, 16), torch.randn(16, 4), torch.randn(4))
 """
 
 
@@ -104,6 +111,29 @@ def test_their_figures_are_the_same(both: tuple[SessionReader, SessionReader]) -
     """
     differing = {one.what for one in figures_of_both(*both) if one.differs}
     assert differing <= {COMPILE_TIME, "kernels", "  library calls"}
+
+
+def test_a_library_call_that_a_pattern_made_of_two_lines_is_of_both(
+    both: tuple[SessionReader, SessionReader],
+) -> None:
+    line = PROGRAM.split("\n").index("    product = x.mm(w)") + 1
+    for reader, removed in zip(both, (False, True), strict=True):
+        (cost,) = [
+            cost
+            for cost in kernel_costs(reader)
+            if cost.version and cost.version.function == "joined" and is_addmm(cost.use.kernel)
+        ]
+        lines = [line for _, line in cost.lines]
+        # A log does not tell that the sum with zeros was removed, and not joined.
+        assert lines == [line, line + 1, line + 2][: 3 if removed else 2]
+        (file,) = [row for row in reader.rows(model.SourceFile) if row.path.endswith("program.py")]
+        heat = source_heat(reader).files[file.id]
+        for of_line in lines:
+            assert cost.use.kernel.id in heat[of_line - 1].kernels
+
+
+def is_addmm(kernel: model.Kernel) -> bool:
+    return kernel.name == "extern_kernels.addmm"
 
 
 def test_the_breaks_and_recompiles(both: tuple[SessionReader, SessionReader]) -> None:

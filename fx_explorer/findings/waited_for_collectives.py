@@ -14,6 +14,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_node
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes
 from fx_explorer.instruments.values.collectives import Collective, collectives
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import nodes_of_calls
@@ -46,9 +47,10 @@ def find_waited_for_collectives(reader: SessionReader) -> Iterator[Finding]:
     waiting = []
     for collective in alone:
         independent = _independent_work(reader, collective, kernels)
+        work_bytes = sum(independent.values())
         # Less work than the tensor is large would hide nothing of it.
-        if sum(max(0, kernel.estimated_bytes) for kernel in independent) >= collective.size_bytes:
-            waiting.append(_waiting(collective, independent))
+        if work_bytes >= collective.size_bytes:
+            waiting.append(_Waiting(collective, work_bytes, tuple(independent)))
     if waiting:
         yield _finding(reader, waiting)
 
@@ -58,11 +60,6 @@ def _is_waited_for(collective: Collective) -> bool:
     if between is None or not between.is_of_code or between.names:
         return False
     return collective.size_bytes >= LEAST_BYTES
-
-
-def _waiting(collective: Collective, independent: Sequence[model.Kernel]) -> _Waiting:
-    moved = sum(max(0, kernel.estimated_bytes) for kernel in independent)
-    return _Waiting(collective, moved, tuple(kernel.name for kernel in independent))
 
 
 def _kernels_by_node(reader: SessionReader) -> dict[int, list[model.Kernel]]:
@@ -76,9 +73,10 @@ def _kernels_by_node(reader: SessionReader) -> dict[int, list[model.Kernel]]:
 
 def _independent_work(
     reader: SessionReader, collective: Collective, kernels: dict[int, list[model.Kernel]]
-) -> list[model.Kernel]:
+) -> dict[str, int]:
     """Return the kernels of the graph that compute nothing that the collective needs or that needs
-    it.
+    it, by name, with the bytes that they move. Where Inductor estimates none, as for a processor,
+    it is the largest tensor that they compute.
     """
     graph = reader.get(model.Graph, collective.node.graph)
     takes: dict[int, list[int]] = {}
@@ -89,13 +87,28 @@ def _independent_work(
     related = _reached(collective.node.id, takes) | _reached(collective.node.id, gives)
     mixed: set[int] = set()
     found: dict[int, model.Kernel] = {}
+    largest: dict[int, int] = {}
     for node in reader.nodes(graph):
         for kernel in kernels.get(node.id, ()):
             if node.id in related:
                 mixed.add(kernel.id)
             else:
                 found.setdefault(kernel.id, kernel)
-    return [kernel for number, kernel in found.items() if number not in mixed]
+                largest[kernel.id] = max(largest.get(kernel.id, 0), _bytes(node))
+    moved: dict[str, int] = {}
+    for number, kernel in found.items():
+        if number not in mixed:
+            of_kernel = kernel.estimated_bytes
+            moved[kernel.name] = of_kernel if of_kernel >= 0 else largest[number]
+    return moved
+
+
+def _bytes(node: model.Node) -> int:
+    """Return the bytes of a node's tensor; 0 where they are not known."""
+    try:
+        return shape_bytes(node.dtype, node.shape, {}) if node.shape is not None else 0
+    except UnknownSize:
+        return 0
 
 
 def _reached(start: int, steps: dict[int, list[int]]) -> set[int]:

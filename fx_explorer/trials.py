@@ -123,6 +123,7 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
         workspaces=False,
         record_bytecode=False,
         record_trace=False,
+        record_patterns=False,
         front_ends=(),
     )
     return replace(plain, **changes)

@@ -69,6 +69,11 @@ QUESTIONS = (
     Question("collectives", "collectives: order, bytes, group, line, and what runs meanwhile"),
     Question("passes", "Inductor's passes, and each node that one made, changed or removed"),
     Question(
+        "patterns",
+        "patterns that did not match: how much of each is there, and the check that failed",
+        "[NAME]",
+    ),
+    Question(
         "memory",
         "tensors saved for the backward: bytes, line, why, which kernels read them",
         "[NAME]",
@@ -122,6 +127,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         of_graph,
         of_line,
         of_node,
+        of_patterns,
         of_phases,
         of_text,
         of_trace,
@@ -145,6 +151,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "phases": of_phases.of_phases,
         "trace": of_trace.of_trace,
         "why": generated.of_decisions,
+        "patterns": of_patterns.of_patterns,
     }
     if name in one_thing:
         return one_thing[name](reader, about)

@@ -40,6 +40,12 @@ def add_capture_arguments(
         help="record every instruction that Dynamo traces, with its symbolic stack and local "
         "variables; without it, every line",
     )
+    parser.add_argument(
+        "--record-patterns",
+        action="store_true",
+        help="record which patterns of Inductor's passes, and of yours, did not match, and the "
+        "check that failed",
+    )
     add_front_end_arguments(parser)
     add_worker_arguments(parser)
 
@@ -271,6 +277,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         workspaces=getattr(arguments, "workspaces", False),
         record_bytecode=getattr(arguments, "record_bytecode", False),
         record_trace=getattr(arguments, "record_trace", False),
+        record_patterns=getattr(arguments, "record_patterns", False),
         front_ends=tuple(dict.fromkeys(getattr(arguments, "frontend", ()))),
         front_end_limit_s=getattr(arguments, "frontend_limit", FRONT_END_LIMIT_S),
         gpu=gpu,

@@ -291,6 +291,9 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
     def make_traced() -> Capture:
         return capture_for(replace(request, record_trace=True, pause=""))
 
+    def make_with_patterns() -> Capture:
+        return capture_for(replace(request, record_patterns=True, pause=""))
+
     can_be_built = not request.build and not request.gpu
     offered_built = make_built if can_be_built else None
     can_be_without_weights = request.gpu and not request.no_weights
@@ -300,6 +303,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
         make_built=offered_built,
         make_without_weights=offered_without_weights,
         make_traced=None if request.record_trace else make_traced,
+        make_with_patterns=None if request.record_patterns else make_with_patterns,
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,

@@ -125,6 +125,8 @@ def selection_of(arguments: argparse.Namespace) -> Selection:
 def run(arguments: argparse.Namespace) -> int:
     question = find_question(arguments.question)  # before a target is captured
     about = " ".join(arguments.about)
+    if question.name == "patterns":
+        arguments.record_patterns = True
     selection = selection_of(arguments)
 
     def answer(reader: SessionReader) -> None:

@@ -168,7 +168,14 @@ from fx_explorer.model.rows.observation import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.rows.passes import Decomposed, GraphPass, NodeChange, PassChange
+from fx_explorer.model.rows.passes import (
+    Decomposed,
+    FailedCheck,
+    GraphPass,
+    NearMatch,
+    NodeChange,
+    PassChange,
+)
 from fx_explorer.model.rows.side_effects import SideEffect
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
@@ -277,6 +284,7 @@ __all__ = [
     "Decomposed",
     "Direction",
     "Edge",
+    "FailedCheck",
     "Failure",
     "Fallback",
     "FallbackKind",
@@ -326,6 +334,7 @@ __all__ = [
     "Measured",
     "Measurement",
     "Metric",
+    "NearMatch",
     "Node",
     "NodeChange",
     "NodeMeta",

@@ -127,6 +127,10 @@ class CaptureRequest:
     """Whether each instruction that Dynamo traces is recorded, with its symbolic stack and local
     variables (TraceStep), and not only the lines.
     """
+    record_patterns: bool = False
+    """Whether the patterns of Inductor's passes that did not match are recorded, with the check
+    that failed (NearMatch).
+    """
     front_ends: tuple[str, ...] = ()
     """Names of FRONT_ENDS whose graphs of the target are recorded, too (FrontEnd)."""
     front_end_limit_s: float = FRONT_END_LIMIT_S

@@ -73,7 +73,7 @@ _NAMED_IN_DECISIONS = ("kernel", "backends")
 sizes, classes and answers.
 """
 
-_FILES = {"file", "path", "unseen"}
+_FILES = {"file", "path", "unseen", "check_file"}
 """Columns, and entries of ``meta``, with a file."""
 
 _KEPT_META = {"schema_version", "fx_explorer", "started", "finished", "build", "bench", "process"}

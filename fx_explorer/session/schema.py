@@ -63,6 +63,7 @@ TABLES: dict[type, str] = {
     model.KernelDecision: "kernel_decision",
     model.GraphPass: "graph_pass",
     model.PassChange: "pass_change",
+    model.NearMatch: "near_match",
     model.Decomposed: "decomposed",
     model.SideEffect: "side_effect",
     model.GraphValues: "graph_values",

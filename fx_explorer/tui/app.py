@@ -92,6 +92,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         make_capture: MakeCapture | None = None,
         make_without_weights: MakeCapture | None = None,
         make_traced: MakeCapture | None = None,
+        make_with_patterns: MakeCapture | None = None,
         make_built: MakeBuilt | None = None,
         read_log: MakeCapture | None = None,
         target: str = "",
@@ -141,6 +142,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         )
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.make_traced = make_traced
+        self.controllers.capturing.make_with_patterns = make_with_patterns
         self.controllers.capturing.make_built = make_built
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load

@@ -52,6 +52,7 @@ NEEDS_PROGRAM = (
     "capture.without_weights",
     "capture.built",
     "step.record_trace",
+    "step.record_patterns",
 )
 NEEDS_REQUEST = (
     "step.measure",

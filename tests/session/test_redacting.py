@@ -62,7 +62,7 @@ def sessions(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> tu
     """Return a session and its page, redacted."""
     folder = tmp_path_factory.mktemp("kundenordner")
     (folder / "vertraulich.py").write_text(PROGRAM)
-    session = captured(folder / "vertraulich.py", "--record-trace")
+    session = captured(folder / "vertraulich.py", "--record-trace", "--record-patterns")
     page = folder / "page.html"
     assert main(["report", str(session), "--format", "html", "--redact", "-o", str(page)]) == 0
     return session, page
@@ -71,6 +71,7 @@ def sessions(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> tu
 NEW = (
     model.GraphValues, model.ValueFact, model.NodeMeta, model.RegionUse, model.KernelDecision,
     model.UnfusedPair, model.TraceAttempt, model.TracedCall, model.TraceStep, model.TracedNode,
+    model.NearMatch,
 )  # fmt: skip
 
 

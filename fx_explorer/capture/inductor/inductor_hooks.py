@@ -29,6 +29,7 @@ from fx_explorer.capture.inductor.kernel_rows import add_lowered
 from fx_explorer.capture.inductor.pass_changes import (
     StagePasses,
     add_passes,
+    has_near_matches,
     keep_for_later,
     stage_passes,
 )
@@ -253,6 +254,8 @@ def _add_if_changed(
     passes: StagePasses,
 ) -> None:
     if _signature(module) == before:
+        if segment.joint is not None and has_near_matches(passes):
+            add_passes(recording, passes, segment.joint)
         return
     segment.joint_after_passes = recording.add_graph(module, "joint", name=AFTER_PASSES)
     recording.writer.add_all(copied_links(segment.joint_after_passes, segment.joint))

@@ -14,11 +14,12 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from fx_explorer.capture.inductor.pattern_entries import pattern_name
 from fx_explorer.capture.node_links import mark_replacement
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.graphs import qualified_name
@@ -29,7 +30,7 @@ from fx_explorer.capture.torch_compat.private_names import (
     OpOverload,
     inductor_patterns,
 )
-from fx_explorer.model.rows.passes import GraphPass, NodeChange, PassChange
+from fx_explorer.model.rows.passes import GraphPass, NearMatch, NodeChange, PassChange
 
 MOST_CHARACTERS = 300
 """Maximum number of characters of a node's text."""
@@ -62,6 +63,8 @@ class _Pass:
     changes: list[_Change] = field(default_factory=list)
     known: set[torch.fx.Node] = field(default_factory=set)
     """Nodes whose change is that of a pass inside."""
+    near_matches: list[NearMatch] = field(default_factory=list)
+    """Patterns of it that did not match, if they are recorded."""
 
 
 @dataclass(eq=False)
@@ -181,6 +184,11 @@ class _Running(threading.local):
 _running = _Running()
 
 
+def running_stage() -> StagePasses | None:
+    """Return the passes of the stage that runs in this thread; None outside a stage."""
+    return _running.stages[-1] if _running.stages else None
+
+
 def keep_for_later(recording: Recording, module: torch.fx.GraphModule, passes: StagePasses) -> None:
     """Keep the passes over a graph until the graph is recorded after another stage."""
     recording.segment().earlier_passes = module, passes
@@ -255,7 +263,7 @@ def pass_change_hook(recording: Recording) -> Iterator[None]:
             stage = stages[-1]
             outer = stage.pattern, stage.matched
             with recording.noting("a pattern that matched", "post_grad"):
-                stage.begin_pattern(_pattern_name(entry), match.nodes)
+                stage.begin_pattern(pattern_name(entry), match.nodes)
             try:
                 return original(entry, match, *args, **kwargs)
             finally:
@@ -281,13 +289,9 @@ def _begun_by(observer: Any) -> list[tuple[StagePasses, _Pass]]:
     return begun
 
 
-def _pattern_name(entry: Any) -> str:
-    """Return the name of a pattern, or of the function that is called for its matches."""
-    name = getattr(entry, "pattern_name", None)
-    if name:
-        return str(name)
-    handler = getattr(entry, "handler", None)
-    return str(getattr(handler, "__name__", "") or "a pattern")
+def has_near_matches(stage: StagePasses) -> bool:
+    """Return whether patterns of the passes that did not match were recorded."""
+    return any(each.near_matches for each in stage.passes)
 
 
 def add_passes(recording: Recording, stage: StagePasses, recorded: RecordedGraph) -> None:
@@ -308,6 +312,10 @@ def add_passes(recording: Recording, stage: StagePasses, recorded: RecordedGraph
             recording.writer.add(_row(part.graph.id, each))
             recording.writer.add_all(
                 _change_row(stage, part, each.position, change, replaces) for change in each.changes
+            )
+            recording.writer.add_all(
+                replace(row, graph=part.graph.id, graph_pass=each.position)
+                for row in each.near_matches
             )
 
 

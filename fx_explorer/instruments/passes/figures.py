@@ -192,7 +192,13 @@ def _sentence(reader: SessionReader, graph: model.Graph, change: model.PassChang
 
 def describe_pass(reader: SessionReader, graph: model.Graph, change: model.PassChange) -> str:
     """Return ``joint: pass_pattern_1 › pattern_matcher, pattern div_softmax_pattern``."""
-    names = list(_names(reader, graph, change.graph_pass))
+    pattern = f", pattern {change.pattern}" if change.pattern else ""
+    return describe_pass_at(reader, graph, change.graph_pass) + pattern
+
+
+def describe_pass_at(reader: SessionReader, graph: model.Graph, position: int) -> str:
+    """Return ``joint: pass_pattern_1 › pattern_matcher`` of a pass over a graph."""
+    names = list(_names(reader, graph, position))
     stage: str = graph.stage
     if names and names[0] in STAGE_PASSES:
         stage = names.pop(0)
@@ -200,8 +206,7 @@ def describe_pass(reader: SessionReader, graph: model.Graph, change: model.PassC
         path = " › ".join(names)
     else:
         path = "a pass without a name"
-    pattern = f", pattern {change.pattern}" if change.pattern else ""
-    return f"{stage}: {path}{pattern}"
+    return f"{stage}: {path}"
 
 
 def _names(reader: SessionReader, graph: model.Graph, position: int) -> Iterator[str]:

@@ -24,6 +24,13 @@ from fx_explorer.instruments.passes.figures import (
     names_of_users,
     passes_by_graph,
 )
+from fx_explorer.instruments.passes.near_matches import (
+    Near,
+    describe_check,
+    describe_near,
+    matched_text,
+    nearest,
+)
 from fx_explorer.session import SessionReader
 
 COLUMNS = (
@@ -52,10 +59,15 @@ NO_PASS = (
 def passes_table(reader: SessionReader) -> ViewTable:
     graphs = passes_by_graph(reader)
     lines = _Lines(reader)
+    near: dict[int, list[Near]] = {}
+    for each in nearest(reader):
+        near.setdefault(each.graph.id, []).append(each)
     for passes in graphs:
-        if passes.steps:
+        if passes.steps or passes.graph.id in near:
             lines.add_graph(passes)
-    lines.add_unchanged([passes.graph for passes in graphs if not passes.steps])
+            lines.add_near(passes.graph, near.get(passes.graph.id, []))
+    unchanged = [passes.graph for passes in graphs if not passes.steps]
+    lines.add_unchanged([graph for graph in unchanged if graph.id not in near])
     return ViewTable(
         shows="What each of Inductor's passes changed, node by node.",
         notice="",
@@ -64,7 +76,7 @@ def passes_table(reader: SessionReader) -> ViewTable:
         rows=lines.rows,
         empty=NOT_IN_LOG if is_log(reader) else NO_PASS,
         tree=lines.tree(),
-        answer=_answer(reader, graphs),
+        answer=" ".join(filter(None, (_answer(reader, graphs), _near_answer(reader)))),
     )
 
 
@@ -101,6 +113,13 @@ def _name_of_graph(reader: SessionReader, graph: model.Graph) -> str:
     nested = graph.name if graph.parent else ""
     name = " ".join(filter(None, (graph.direction, stage, "graph", nested)))
     return f"the {name} of [{document_of(reader, 'graph', graph.id).owner}]"
+
+
+def _near_answer(reader: SessionReader) -> str:
+    near = nearest(reader)
+    if not near:
+        return ""
+    return f"{counted(len(near), 'time')} a pattern nearly matched."
 
 
 def describe_counts(row: model.GraphPass) -> str:
@@ -146,6 +165,52 @@ class _Lines:
         self._users_names = names_of_users(self._reader, graph.compilation)
         for step in passes.steps:
             self._add_step(graph, step)
+
+    def add_near(self, graph: model.Graph, near: Sequence[Near]) -> None:
+        """Add the patterns that nearly matched in a graph, below one row."""
+        if not near:
+            return
+        name = "patterns that nearly matched"
+        self._add(
+            TableRow((name, counted(len(near), "time"), "", "", "")), 1, f"{graph.id} near", name
+        )
+        for each in near[:MOST_NODES]:
+            row = each.row
+            node = self._users_names.get(row.name, row.name) or "no node"
+            texts = describe_check(row) if row.name else f"no node calls {row.expected}"
+            cells = (node, f"matched {matched_text(row)}", texts, listed(row.patterns, 3), "")
+            self._add(
+                TableRow(
+                    cells,
+                    detail=partial(self._near_detail, each),
+                    find_place=partial(self._near_place, each) if row.name else None,
+                ),
+                2,
+                f"near {row.id}",
+                node,
+            )
+
+    def _near_detail(self, near: Near) -> Detail:
+        row = near.row
+        lines = [describe_near(self._reader, near)]
+        if row.matched:
+            lines.append(f"Matched: {', '.join(row.matched)}.")
+        lines.append(f"Patterns: {', '.join(row.patterns)}.")
+        if row.line:
+            lines.append(f"Written at {row.file}:{row.line}.")
+        if row.torch_says:
+            lines.append(f"torch says: {row.torch_says}")
+        return Detail("\n".join(lines))
+
+    def _near_place(self, near: Near) -> Place | None:
+        """Return the place of the node that the check failed at, or else of the one at which the
+        pattern was tried.
+        """
+        for name in (near.row.at, near.row.name):
+            nodes = self._reader.rows(model.Node, graph=near.graph.id, name=name) if name else []
+            if nodes:
+                return place_of_node(self._reader, nodes[0])
+        return None
 
     def add_unchanged(self, graphs: Sequence[model.Graph]) -> None:
         """Add one row for all graphs that no pass changed."""

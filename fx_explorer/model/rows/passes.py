@@ -11,6 +11,29 @@ NodeChange = Literal["made", "erased", "changed"]
 """What a pass did with a node. ``changed``: it has another operator or other arguments since."""
 
 
+FailedCheck = Literal[
+    "operator",
+    "inputs",
+    "users",
+    "value",
+    "same node",
+    "last operator",
+    "other",
+    "traced",
+    "check",
+    "mutation",
+    "stream",
+]
+"""The check that kept a pattern from matching. ``operator``: the node calls another function.
+``inputs``: another number of inputs, or other keyword arguments. ``users``: its result is used more
+or less often. ``value``: a number, dtype or another constant differs. ``same node``: one node where
+the pattern has two, or the other way. ``last operator``: all but the last operator of the pattern
+is there. ``other``: torch's own words are all there is. ``traced``: the pattern cannot be traced
+with these shapes. ``check``: the pattern's own check in Python said no. ``mutation``, ``stream``:
+the matched nodes are on both sides of a mutation, or on several streams.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class GraphPass:
     """One pass over a graph, as torch names it (``GraphTransformObserver``,
@@ -82,3 +105,51 @@ class PassChange:
     """The pattern of Inductor's that matched, or the function that replaced it; empty where no
     pattern did it.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class NearMatch:
+    """Patterns that a pass tried at a node and that did not match, all for one reason: recorded
+    where that was asked for (CaptureRequest.record_patterns).
+    """
+
+    id: int
+    graph: int
+    """Id of the Graph as it is after all passes of the stage."""
+    graph_pass: int
+    """Position of the GraphPass."""
+    name: str
+    """Name of the node at which the pattern's last operator was looked for; empty where no node
+    calls it.
+    """
+    patterns: tuple[str, ...]
+    """Names of the patterns."""
+    is_users: bool
+    """Whether they are not torch's own."""
+    file: RepeatedName
+    """The file in which the first is written; empty where that is not known."""
+    line: int
+    """Its first line, from 1; 0 where that is not known."""
+    matched: tuple[str, ...]
+    """Names of the nodes that matched, or of those whose operator did before the check failed."""
+    alike: int
+    """Number of nodes of the first pattern that are there if what differs is passed over."""
+    size: int
+    """Number of nodes of the first pattern."""
+    check: FailedCheck
+    is_specific: bool
+    """Whether the check is of the pattern with the shapes and numbers of this program in it, after
+    the pattern itself had matched.
+    """
+    at: str
+    """Name of the node that the check failed at; empty where it is a value, or all of them."""
+    input_of: str
+    """Name of the matched node that has it as an input; empty for the pattern's last operator."""
+    expected: str
+    found: str
+    check_file: RepeatedName
+    """For ``check``: the file with the check; empty where it was not followed."""
+    check_line: int
+    """For ``check``: the line that returned, from 1; 0 where it was not followed."""
+    torch_says: str
+    """The text of torch's FailedMatch, cut; empty without one."""

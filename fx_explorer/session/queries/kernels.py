@@ -455,6 +455,17 @@ def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tup
     return lines
 
 
+def lines_of_names(reader: SessionReader, names: Iterable[str]) -> list[tuple[str, int, int, int]]:
+    """Return (name, graph, SourceFile, line) of each node of these names that has a line of the
+    user's.
+    """
+    return reader.query(
+        "SELECT node.name, node.graph, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN "
+        "node ON node.name = wanted.value WHERE node.file AND node.line ORDER BY node.id",
+        (json_list(names),),
+    )
+
+
 def kernels_called_on_line(reader: SessionReader, output_code: int, line: int) -> list[int]:
     """Return the kernels and library calls that the wrapper calls on this line (from 1)."""
     return reader.column(

@@ -221,6 +221,16 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             ),
         ),
         Declaration(
+            "step.record_patterns",
+            "c n",
+            lambda c: c.capturing.capture_patterns(),
+            "near matches",
+            (
+                "Capture again with the patterns of passes that did not match, and the check that "
+                "failed (--record-patterns)."
+            ),
+        ),
+        Declaration(
             "step.mark",
             "c m",
             lambda c: c.variants.mark_region(),

@@ -148,6 +148,7 @@ SYNONYMS: Mapping[str, str] = {
     "view.values": "alias aliases view mutation mutated input output copy back dtensor subclass",
     "view.collectives": "all_reduce all_gather communication distributed process group overlap",
     "view.passes": "pass pattern decomposition rewrite who made this node",
+    "step.record_patterns": "pattern matcher did not match why not nearly match failed",
     "view.fusion": "fuse fusion unfused scheduler why apart",
     "view.decisions": "why library call extern fallback copy layout transpose vectorized parallel",
     "view.ledger": "overhead slow call",

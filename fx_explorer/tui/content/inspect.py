@@ -35,6 +35,7 @@ from fx_explorer.analysis.words import annotation_text, size, value_text
 from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.instruments.memory.saved_readers import describe_saved_node, saved_read_by
 from fx_explorer.instruments.passes.figures import history_of_node
+from fx_explorer.instruments.passes.near_matches import describe_near, near_at
 from fx_explorer.instruments.values.collectives import (
     collectives,
     describe_collective,
@@ -145,9 +146,25 @@ def _node_entries(
     yield from _left_out_entries(reader, node)
     for sentence in history_of_node(reader, node):
         yield Entry("passes", sentence)
+    yield from _pattern_entries(reader, node)
     yield from _value_entries(reader, node)
     yield from _stack_entries(reader, node)
     yield from _meta_entries(reader, node)
+
+
+MOST_PATTERNS = 4
+"""Maximum number of patterns that did not match at a node that are listed."""
+
+
+def _pattern_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    """Yield the patterns that did not match at a node, the nearest first."""
+    near = near_at(reader, node)
+    for each in near[:MOST_PATTERNS]:
+        yield Entry("patterns", describe_near(reader, each))
+    if len(near) > MOST_PATTERNS:
+        yield Entry(
+            "patterns", f"{len(near) - MOST_PATTERNS:,} more did not match (ask … patterns)"
+        )
 
 
 def _value_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:

@@ -56,6 +56,8 @@ class Capturing:
         """Makes captures with ``--build``; None if that makes no difference."""
         self.make_traced: MakeCapture | None = None
         """Makes captures with ``--record-trace``; None if that makes no difference."""
+        self.make_with_patterns: MakeCapture | None = None
+        """Makes captures with ``--record-patterns``; None if that makes no difference."""
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
         self.asks_to_load: Path | None = None
@@ -206,6 +208,19 @@ class Capturing:
         else:
             self._services.captures.make_by(self.make_traced)
             self.make_traced = None
+            self.restart(pauses=False)
+
+    def capture_patterns(self) -> None:
+        """Capture again with the patterns that do not match."""
+        if self.make_with_patterns is None:
+            self._services.notify(
+                "Only for a program that is available, and whose patterns are not recorded yet."
+            )
+        elif self._works:
+            self._services.notify(RUNNING)
+        else:
+            self._services.captures.make_by(self.make_with_patterns)
+            self.make_with_patterns = None
             self.restart(pauses=False)
 
     @property

@@ -296,7 +296,11 @@ ROWS: dict[str, Json] = {
         "kernel": TEXT,
         "direction": TEXT,
         "line": AT,
-        "about": described(TEXT, "library call, layout, reduction, tiles, vectors or threads"),
+        "about": described(
+            TEXT,
+            "library call, layout, reduction, tiles, vectors or threads; of a log: candidates that "
+            "the autotuner timed",
+        ),
         "why": described(TEXT, "in a few words"),
         "sentence": TEXT,
         "may_change_it": TEXT,

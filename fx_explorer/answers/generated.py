@@ -12,7 +12,10 @@ from fx_explorer.answers.naming import graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import explained_decisions
-from fx_explorer.instruments.decisions.report import decisions_of_report
+from fx_explorer.instruments.decisions.report import (
+    decisions_of_report,
+    timed_choices_of_report,
+)
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
 from fx_explorer.instruments.kernels.launched import compile_seconds
 from fx_explorer.instruments.kernels.report import kernel_cost
@@ -160,7 +163,10 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
         text = " ".join(dict.fromkeys(e.reason.text for e in decisions))
     else:
         decisions = [e for e in decisions if not e.is_elsewhere]
-    rows = decisions_of_report(decisions)
+    timed = timed_choices_of_report(reader, name)
+    rows = [*decisions_of_report(decisions), *timed]
+    if timed and not decisions:
+        text = " ".join(str(row["sentence"]) for row in timed[:MOST_SENTENCES])
     return Answer(
         text=text,
         rows=rows,

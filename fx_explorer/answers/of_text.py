@@ -32,6 +32,7 @@ from fx_explorer.answers.naming import (
 from fx_explorer.answers.others import of_documents
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import decisions_of_kernel
+from fx_explorer.instruments.decisions.report import timed_choices_of_report
 from fx_explorer.instruments.fusion.figures import pairs_of_kernel
 from fx_explorer.instruments.fusion.loop_nests import nests_by_kernel, pairs_in_kernel
 from fx_explorer.instruments.kernels.costs import kernel_costs
@@ -112,6 +113,9 @@ def _why(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
             "may_change_it": explained.reason.change,
         }
         for explained in decisions_of_kernel(reader, kernel.id)
+    ] + [
+        {"about": row["about"], "sentence": row["sentence"]}
+        for row in timed_choices_of_report(reader, kernel.name)
     ]
 
 

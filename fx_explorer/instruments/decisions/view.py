@@ -13,6 +13,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.decisions.figures import Explained, explained_decisions
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
+from fx_explorer.instruments.kernels.launched import measured_choices
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -32,6 +33,10 @@ NOT_IN_LOG = (
 )
 
 
+MOST_MEASURED = 5
+"""Maximum number of operations of a log that the autotuner timed and that are told."""
+
+
 def decisions_table(reader: SessionReader) -> ViewTable:
     decisions = [e for e in explained_decisions(reader) if not e.is_elsewhere]
     return ViewTable(
@@ -48,7 +53,8 @@ def decisions_table(reader: SessionReader) -> ViewTable:
 
 def _why_none(reader: SessionReader) -> str:
     if is_log(reader):
-        return NOT_IN_LOG
+        measured = [f"{choice.description}." for choice in measured_choices(reader)]
+        return " ".join(measured[:MOST_MEASURED]) or NOT_IN_LOG
     if not reader.count(model.Kernel):
         return why_no_kernels(reader)
     return NONE

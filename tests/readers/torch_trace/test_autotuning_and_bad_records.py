@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.answers.generated import of_decisions
+from fx_explorer.instruments.decisions.view import decisions_table
 from fx_explorer.instruments.kernels.candidates_view import candidates_table
 from fx_explorer.instruments.kernels.launched import describe_configuration, measured_choices
 from fx_explorer.overview.overview import overview
@@ -109,12 +111,18 @@ def test_what_autotuning_measured_is_told_with_the_best_and_its_time(tmp_path: P
     with opened(text_of(RANK_0) + event, tmp_path) as reader:
         (choice,) = measured_choices(reader)
         facts = [fact.text for fact in overview(reader) if fact.topic == "kernels"]
+        (row,) = of_decisions(reader, "").rows
+        view = decisions_table(reader)
     sentence = (
         "Inductor measured 20 choices for mm, 19 of them Triton templates: the best is "
         "triton_mm_12 at 8.3 µs"
     )
     assert choice.description == sentence
     assert f"{sentence}." in facts
+    assert view.empty == f"{sentence}."
+    assert row["sentence"] == f"[0/0] {sentence}."
+    assert row["numbers"]["best_ns"] == 8300
+    assert row["texts"] == {"best": "triton_mm_12", "options": "BLOCK_M=64, BLOCK_N=64"}
 
 
 def test_configurations_of_a_log_of_a_gpu_do_not_ask_for_one(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def describe_alignment(alignment: GraphAlignment) -> str:
     changed = [pair for pair in alignment.pairs if pair.changes]
     if changed:
         amount = f"{len(changed):,}" if parts else counted(len(changed), "node")
-        parts.append(f"{amount} changed ({describe_changes(changed)})")
+        parts.append(f"{amount} changed ({_what_changed(changed)})")
     sentences = [", ".join(parts)] if parts else []
     if alignment.sizes:
         sentences.append(describe_sizes(alignment.sizes, alignment.resized))
@@ -60,7 +60,7 @@ def brief_operation(node: model.Node) -> str:
     return plain.rpartition(".")[2]
 
 
-def describe_changes(pairs: Sequence[NodePair]) -> str:
+def _what_changed(pairs: Sequence[NodePair]) -> str:
     counts: Counter[str] = Counter()
     for pair in pairs:
         counts.update(pair.changes)

@@ -9,6 +9,7 @@ whatever they read. Each layer that differs from most is aligned with one of tho
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,7 +17,6 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.alignment_words import (
     brief_operation,
-    describe_changes,
     describe_sizes,
     name_operations,
 )
@@ -40,11 +40,13 @@ MOST_NAMES = 4
 MOST_GROUPS = 3
 """Maximum number of differences in a sentence on all layers."""
 
-FEWEST_NUMBERED = 3
 NEARLY_EVERY = 0.7
 """Share of the layers, three at least, that must have different numbers at one place for these to
-belong to the layers, as the index of a seed does.
+belong to the layers.
 """
+
+OF_SEEDS = ("inductor_lookup_seed",)
+"""Operations whose number counts the seeds of a graph, and is another one wherever they stand."""
 
 EACH = "each"
 """First word of the sentence on numbers that differ from layer to layer."""
@@ -134,14 +136,14 @@ def _number_in_each(texts: Sequence[_LayerText]) -> list[str]:
     """Return the operations of layers with one structure that have a number which is another one in
     nearly every layer.
     """
-    if len(texts) < FEWEST_NUMBERED:
-        return []
     names: dict[str, None] = {}
     for at, node in enumerate(texts[0].nodes):
+        name = brief_operation(node)
+        most_alike = 1 if name in OF_SEEDS else max(2, NEARLY_EVERY * len(texts))
         columns = zip(*(text.lines[at].parts for text in texts), strict=True)
         for column in columns:
-            if len(set(column)) > NEARLY_EVERY * len(texts):
-                names[brief_operation(node)] = None
+            if len(set(column)) > most_alike:
+                names[name] = None
     return list(names)
 
 
@@ -252,10 +254,21 @@ def _difference(usual: _LayerText, other: _LayerText, numbered: Container[str]) 
     rewired = [pair for pair in both if pair.changes == (OTHER_INPUTS,)]
     changed = [pair for pair in both if pair.changes and pair not in rewired]
     if changed:
-        parts.append(describe_changes(changed))
+        parts.append(_describe_changes(changed))
     alignment = GraphAlignment(tuple(both))
     if alignment.sizes:
         parts.append(describe_sizes(alignment.sizes, alignment.resized))
     if not parts and rewired:
         return f"{counted(len(rewired), 'operation')} with other inputs"
     return "; ".join(parts) or DIFFERS
+
+
+def _describe_changes(pairs: Sequence[NodePair]) -> str:
+    """Return ``0.5 → 0.25 in mul``."""
+    counts: Counter[str] = Counter()
+    for pair in pairs:
+        assert pair.after is not None
+        name = brief_operation(pair.after)
+        counts.update(f"{change} in {name}" for change in pair.changes)
+    texts = [f"{what} {count:,}×" if count > 1 else what for what, count in counts.most_common()]
+    return listed(texts)

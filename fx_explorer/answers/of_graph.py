@@ -5,12 +5,12 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.answers.answer import Answer
 from fx_explorer.answers.of_node import graph_called, of_nodes
-from fx_explorer.instruments.modules.folded_graph import folded_graph
 from fx_explorer.instruments.modules.folded_listing import (
     describe_folded,
     folded_rows,
     whole_name,
 )
+from fx_explorer.instruments.modules.graph_folding import folded_graph
 from fx_explorer.instruments.profile.folded_times import graph_seconds
 from fx_explorer.session import SessionReader
 

@@ -234,12 +234,12 @@ def folded_graph_text(
     and one with the answer.
     """
     # not needed to list graphs
-    from fx_explorer.instruments.modules.folded_graph import folded_graph
     from fx_explorer.instruments.modules.folded_listing import (
         describe_folded,
         folded_table,
         rows_inside,
     )
+    from fx_explorer.instruments.modules.graph_folding import folded_graph
     from fx_explorer.instruments.profile.folded_times import graph_seconds
 
     folded = folded_graph(reader, graph.id)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fx_explorer import model
+from fx_explorer.instruments.modules.folded_graph import FoldedGraph
 from fx_explorer.session import SessionWriter
 
 Change = Callable[[list[model.Node]], list[model.Node]]
@@ -80,3 +81,14 @@ def write_graph(writer: SessionWriter, nodes: Sequence[model.Node]) -> model.Gra
     calls = sum(each.op.startswith("call") for each in nodes)
     graph = model.Graph(0, compilation, "dynamo", "", call_count=calls)
     return writer.add_graph(graph, list(nodes), [])
+
+
+def standing(folded: FoldedGraph, shown: list[int]) -> list[int]:
+    """Return the nodes that stand below the shown rows: those of a row that is open stand below the
+    rows in it.
+    """
+    positions: list[int] = []
+    for row in shown:
+        if row + 1 not in shown or not folded.is_group(row):
+            positions += folded.lines(row)
+    return positions

@@ -17,14 +17,11 @@ from benchmarks.synthetic import llama_session
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputNames, input_kind
 from fx_explorer.cli import main
-from fx_explorer.instruments.modules.folded_graph import (
-    FoldedGraph,
-    NodeGroup,
-    folded_graph,
-)
+from fx_explorer.instruments.modules.folded_graph import FoldedGraph, NodeGroup
 from fx_explorer.instruments.modules.folded_listing import describe_folded, folded_rows, title_of
+from fx_explorer.instruments.modules.graph_folding import folded_graph
 from fx_explorer.session import SessionReader
-from tests.folding.layers import graph_nodes, node, write_graph
+from tests.folding.layers import graph_nodes, node, standing, write_graph
 from tests.sessions import Written
 
 DATA = Path(__file__).parents[1] / "data"
@@ -54,17 +51,6 @@ def reader(request: pytest.FixtureRequest, sessions: dict[str, Path]) -> Iterato
 
 def groups_of(folded: FoldedGraph) -> list[tuple[int, NodeGroup]]:
     return [(row, group) for row, group in enumerate(folded.rows) if isinstance(group, NodeGroup)]
-
-
-def standing(folded: FoldedGraph, shown: list[int]) -> list[int]:
-    """Return the nodes that stand below the shown rows: those of a row that is open stand below the
-    rows in it.
-    """
-    positions: list[int] = []
-    for row in shown:
-        if row + 1 not in shown or not folded.is_group(row):
-            positions += folded.lines(row)
-    return positions
 
 
 def test_every_node_stands_below_exactly_one_of_the_rows(reader: SessionReader) -> None:

@@ -53,8 +53,8 @@ def test_layers_that_do_the_same_are_alike_whatever_they_are_called() -> None:
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        (changed("_mul", arguments="l3_mm, 0.25"), "0.5 → 0.25"),
-        (changed("_mul", dtype="bf16"), "f32 → bf16"),
+        (changed("_mul", arguments="l3_mm, 0.25"), "0.5 → 0.25 in mul"),
+        (changed("_mul", dtype="bf16"), "f32 → bf16 in mul"),
         (changed("_mul", target="aten.div.Tensor"), "also div; without mul"),
         (changed("_w", shape=("8", "16")), "sizes: 8 → 16 in 1 node"),
         (changed("_add", arguments="l3_mul, l3_mm"), "1 operation with other inputs"),
@@ -71,7 +71,7 @@ def test_what_was_planted_in_one_layer_is_what_differs(change: Change, differenc
 def test_layers_that_differ_alike_are_named_together() -> None:
     wide = changed("_w", shape=("8", "16"))
     differences = compare(graph_nodes(LAYERS, {1: wide, 4: wide, 5: with_constant("0.1")}))
-    assert differences.sentence == "1 and 4: sizes: 8 → 16 in 1 node; 5: 0.5 → 0.1"
+    assert differences.sentence == "1 and 4: sizes: 8 → 16 in 1 node; 5: 0.5 → 0.1 in mul"
 
 
 def with_constant(constant: str) -> Change:

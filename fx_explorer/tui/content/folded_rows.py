@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.stage_data import StageWork
 from fx_explorer.drawing.view_table import FOLDED, INDENT, LEAF, UNFOLDED
-from fx_explorer.instruments.modules.folded_graph import FoldedGraph, NodeGroup, folded_graph
+from fx_explorer.instruments.modules.folded_graph import FoldedGraph, NodeGroup
 from fx_explorer.instruments.modules.folded_listing import (
     likeness,
     nodes_text,
@@ -23,6 +23,7 @@ from fx_explorer.instruments.modules.folded_listing import (
     share_text,
     title_of,
 )
+from fx_explorer.instruments.modules.graph_folding import folded_graph
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.folded_modules import FoldedModules
 from fx_explorer.tui.content.graph_rows import GraphRows

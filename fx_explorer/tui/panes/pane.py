@@ -306,12 +306,15 @@ class Pane(TellsUnreadable, Vertical):
         """
         if self._reader is None or self.document is None:
             return
-        was_on = self.is_folding
+        was_on, was_searching = self.is_folding, self._folding.is_interrupted
         if was_on:
             self.stop_writing()
         self._folding.is_on = self._folding.is_asked = not was_on
         self._folding.is_interrupted = False
+        node = self._line_of(self.body.cursor)
         self._show_folded()
+        if was_searching:
+            self.move_to(node)
 
     def _show_folded(self) -> None:
         """Show the rows of the graph again, folded or not, with the cursor at the same node."""

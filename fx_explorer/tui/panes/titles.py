@@ -269,7 +269,7 @@ class GraphWriting(OneLine):
     def fold(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
         """Fold a graph in the background, and call ``done`` when ``folded_if_quick`` has it."""
         # not needed for the first paint, both
-        from fx_explorer.instruments.modules.folded_graph import folded_graph
+        from fx_explorer.instruments.modules.graph_folding import folded_graph
         from fx_explorer.tui.content.folded_rows import keep_folded
 
         what = counted(document.line_count, "node")

@@ -57,6 +57,7 @@ KERNEL: Json = {
     "kernel": TEXT,
     "compilation": described(TEXT, "torch's name of the compilation: frame/recompile"),
     "direction": described(TEXT, "forward, backward, inference; absent where it has none"),
+    "in_graph": described(TEXT, "the branch, loop or region it belongs to; absent for none"),
     "language": described(TEXT, "triton, cpp, …; library call for a call of a library"),
     "lines": described(TEXTS, "file:line of the user's source, most frequent first"),
     "modules": TEXTS,

@@ -112,7 +112,11 @@ def of_breaks(reader: SessionReader) -> Answer:
     hits = sum(distinct.count for distinct in breaks)
     if breaks:
         answer = section_of(reader, "breaks").answer
-        text = f"{counted(len(breaks), 'place')} with a graph break, hit {hits} times. {answer}"
+        graphs = counted(int(str(total_figures(reader)["graphs"])), "graph")
+        text = (
+            f"{counted(len(breaks), 'place')} with a graph break, hit {hits} times; {graphs} were "
+            f"compiled. {answer}"
+        )
     else:
         text = "No graph break was recorded."
     return Answer(
@@ -123,9 +127,21 @@ def of_breaks(reader: SessionReader) -> Answer:
             "reason", "file", "line", "code", "count", "explanation", "hints",
             "torch_hints", "id", "chain", "compilations", "goes_on_in", "eager_rests",
         ),
-        figures={"measured_call": measured_call(call_time(reader))},
+        figures={
+            "measured_call": measured_call(call_time(reader)),
+            "remedies_tried": _tried_remedies(reader),
+        },
         next=["findings", "eager", "calls"] if breaks else ["findings"],
     )  # fmt: skip
+
+
+def _tried_remedies(reader: SessionReader) -> list[str]:
+    """Return what was tried against graph breaks, and what came of it: breaks and graphs left."""
+    tried = []
+    for finding in findings(reader):
+        if finding.topic == "breaks":
+            tried += [each.description for each in finding.remedies if each.state == "tried"]
+    return list(dict.fromkeys(tried))
 
 
 def of_eager_functions(reader: SessionReader) -> Answer:

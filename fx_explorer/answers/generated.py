@@ -98,6 +98,7 @@ def kernel_row(reader: SessionReader, cost: KernelCost) -> Json:
         "kernel": kernel.name,
         "compilation": version.name if version else "",
         "direction": kernel.direction,
+        "in_graph": kernel.subgraph,
         "language": "library call" if kernel.language == "extern" else kernel.language,
         "lines": [f"{file}:{line}" for file, line in cost.lines],
         "modules": figures["modules"],
@@ -124,7 +125,7 @@ def of_kernels(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="Inductor's output code and scheduler; seconds_are says where a time is from",
         fields=(
-            "kernel", "compilation", "direction", "language", "lines", "computes", "calls",
+            "kernel", "compilation", "direction", "in_graph", "language", "lines", "computes", "calls",
             "bytes", "seconds", "seconds_are", "compile_seconds",
         ),
         figures={

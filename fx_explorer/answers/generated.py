@@ -125,8 +125,8 @@ def of_kernels(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="Inductor's output code and scheduler; seconds_are says where a time is from",
         fields=(
-            "kernel", "compilation", "direction", "in_graph", "language", "lines", "computes", "calls",
-            "bytes", "seconds", "seconds_are", "compile_seconds",
+            "kernel", "compilation", "direction", "in_graph", "language", "lines", "computes",
+            "calls", "bytes", "seconds", "seconds_are", "compile_seconds",
         ),
         figures={
             "kernels": len(rows),

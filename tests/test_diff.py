@@ -201,6 +201,8 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
             "neither session has a kernel called 'nowhere'",
         ),
         (["{plain}", "missing.fxs"], "no session file"),
+        (["model.py", "--python", "python3"], "diff compares two"),
+        (["{plain}", "{tanh}", *(["--python", "python3"] * 3)], "diff compares two"),
     ],
 )
 def test_what_cannot_be_compared_is_said(
@@ -210,6 +212,23 @@ def test_what_cannot_be_compared_is_said(
         *(word.format(**{name: str(path) for name, path in sessions.items()}) for word in arguments)
     ) in (2, 5)
     assert said in capsys.readouterr().err
+
+
+def test_one_target_is_captured_by_each_of_two_interpreters(
+    tmp_path: Path, warm_python: str, bare_python: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "f.py"
+    target.write_text("import torch\ndef f(x): return x.sin()\nexample_inputs = (torch.ones(3),)\n")
+    pythons = [warm_python, bare_python]
+    options = [word for python in pythons for word in ("--python", python)]
+    assert diff(f"{target}:f", *options, "--backend", "eager", "--format", "json") == 0
+    captured = capsys.readouterr()
+    assert [line for line in captured.err.splitlines() if line.startswith("capturing")] == [
+        f"capturing {target}:f by {python}" for python in pythons
+    ]
+    told = json.loads(captured.out)
+    assert [told["left"], told["right"]] == pythons, "their torch is the same"
+    assert all(figure["left"] == figure["right"] for figure in told["figures"][:3])
 
 
 def test_the_standard_input_cannot_be_both_sides(capsys: pytest.CaptureFixture[str]) -> None:

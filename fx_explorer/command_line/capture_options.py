@@ -19,14 +19,15 @@ def add_allow_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_capture_arguments(
-    parser: argparse.ArgumentParser, *, several_gpus: bool = False, build: bool = False
+    parser: argparse.ArgumentParser, *, of_two: bool = False, build: bool = False
 ) -> None:
-    """Add ``--call`` … ``--timeout``, in the groups of the help. With ``several_gpus``, ``--gpu``
-    may be repeated, and is a list. ``build`` is the default of ``--build``.
+    """Add ``--call`` … ``--timeout``, in the groups of the help. ``of_two``: the command captures
+    two, so ``--gpu`` and ``--python`` may be repeated, and are lists. ``build`` is the default of
+    ``--build``.
     """
     what = parser.add_argument_group("what to compile")
     add_call_arguments(what)
-    add_gpu_arguments(what, several=several_gpus)
+    add_gpu_arguments(what, several=of_two)
     add_compile_arguments(parser, build=build)
     parser.add_argument(
         "--record-bytecode",
@@ -47,7 +48,7 @@ def add_capture_arguments(
         "check that failed",
     )
     add_front_end_arguments(parser)
-    add_worker_arguments(parser)
+    add_worker_arguments(parser, several=of_two)
 
 
 def add_budget_argument(
@@ -224,7 +225,7 @@ def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+def add_worker_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     where = parser.add_argument_group("where it runs")
     add_trust_argument(where)
     where.add_argument(
@@ -232,9 +233,13 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the target is Python, although its name does not say so",
     )
-    where.add_argument(
-        "--python", default=sys.executable, help="interpreter to run in (default: this one)"
-    )
+    help_line = "interpreter to run in (default: this one)"
+    if several:
+        where.add_argument(
+            "--python", action="append", default=[], help=help_line + "; twice to compare"
+        )
+    else:
+        where.add_argument("--python", default=sys.executable, help=help_line)
     where.add_argument(
         "--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after this time"
     )

@@ -1,5 +1,6 @@
 """This module is ``fx-explorer diff A B``, which compares two sessions or targets, and ``diff
-TARGET --gpu A --gpu B``, which compares one target for two GPUs.
+TARGET --gpu A --gpu B`` and ``diff TARGET --python A --python B``, which compare one target for two
+GPUs, and under two releases of torch.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ examples:
   fx-explorer diff before.fxs after.fxs                  what a change did
   fx-explorer diff before.fxs model.py                   against the file as it is now
   fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
+  fx-explorer diff model.py --python .venv/bin/python --python ~/newer/bin/python
+                                                         one target under two releases of torch
   fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
   fx-explorer diff before.fxs after.fxs --format html    one page for the browser, to stdout
 
-A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is
-captured for either GPU. Kernels are paired by the operations they compute. Nothing is run on a
-virtual GPU: run times are not compared.
+A and B are sessions (file.fxs) or targets, which are captured first. One target with --gpu twice is
+captured for either GPU, with --python twice by either interpreter. Kernels are paired by the
+operations they compute. Nothing is run on a virtual GPU: run times are not compared.
 """
 
 
@@ -54,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("target", metavar="A", help="a session, or a target")
     parser.add_argument(
-        "other", metavar="B", nargs="?", help="what it is compared with; not needed with two --gpu"
+        "other",
+        metavar="B",
+        nargs="?",
+        help="what it is compared with; not needed with two --gpu or two --python",
     )
     parser.add_argument(
         "--kernel",
@@ -69,18 +75,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="json: the same facts; html: one page for the browser (default: text)",
     )
     add_kernels_argument(parser)
-    add_capture_arguments(parser, several_gpus=True)
+    add_capture_arguments(parser, of_two=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     # In this order, so that the readers are closed before the folder of their files goes.
     with temporary_folder() as folder, contextlib.ExitStack() as opened:
+        sides = _sides(arguments)
+        readers = []
+        for position, side in enumerate(sides):
+            session = _session(side, folder / f"{position}.fxs")
+            readers.append(opened.enter_context(SessionReader(session)))
         left, right = (
-            opened.enter_context(SessionReader(_session(side, folder / f"{i}.fxs")))
-            for i, side in enumerate(_sides(arguments))
+            _built(reader, side, opened) for reader, side in zip(readers, sides, strict=True)
         )
-        left, right = (_built(reader, arguments, opened) for reader in (left, right))
-        names = _names(arguments)
+        names = _names(arguments, left, right)
         if arguments.format == "json":
             sys.stdout.write(json_text(two_sessions_report(left, right, names)))
             return 0
@@ -109,32 +118,55 @@ def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
     sides.
     """
     gpus: list[str] = arguments.gpu
+    pythons: list[str] = arguments.python
     for gpu in gpus:
         find_gpu(gpu)  # before one side is captured
-    if arguments.other and len(gpus) <= 1:
-        sides = [_with(arguments, target, *gpus) for target in (arguments.target, arguments.other)]
-        if all(is_session(side.target) for side in sides):
-            refuse_gpu(sides[0])
-            refuse_capture_options(sides[0])
-        return sides
-    if arguments.other is None and len(gpus) == 2:
-        if is_session(arguments.target):
-            refuse_gpu(_with(arguments, arguments.target, gpus[0]))
-        return [_with(arguments, arguments.target, gpu) for gpu in gpus]
-    raise UsageError(
-        "diff compares two: fx-explorer diff A B, or one target for two GPUs: diff "
-        "TARGET --gpu a100 --gpu h100"
-    )
+    if arguments.other:
+        are_two = len(gpus) <= 1 and len(pythons) <= 2
+    else:
+        are_two = max(len(gpus), len(pythons)) == 2
+    if not are_two:
+        raise UsageError(
+            "diff compares two: fx-explorer diff A B, or one target for two GPUs or by two "
+            "interpreters: diff TARGET --gpu a100 --gpu h100, diff TARGET --python A --python B"
+        )
+    sides = []
+    for position, target in enumerate((arguments.target, arguments.other or arguments.target)):
+        changes = {
+            "target": target,
+            "gpu": _of_side(gpus, position, None),
+            "python": _of_side(pythons, position, sys.executable),
+        }
+        sides.append(argparse.Namespace(**{**vars(arguments), **changes}))
+    if all(is_session(side.target) for side in sides):
+        refuse_gpu(sides[0])
+        refuse_capture_options(sides[0], also=("python",))
+    return sides
 
 
-def _with(arguments: argparse.Namespace, target: str, gpu: str | None = None) -> argparse.Namespace:
-    return argparse.Namespace(**{**vars(arguments), "target": target, "gpu": gpu})
+def _of_side(values: list[str], position: int, default: str | None) -> str | None:
+    """Return the value of a side. One that is given once is that of both."""
+    if not values:
+        return default
+    return values[min(position, len(values) - 1)]
 
 
-def _names(arguments: argparse.Namespace) -> tuple[str, str]:
+def _names(
+    arguments: argparse.Namespace, left: SessionReader, right: SessionReader
+) -> tuple[str, str]:
     if arguments.other:
         return shown_name(arguments, arguments.target), shown_name(arguments, arguments.other)
-    return str(arguments.gpu[0]), str(arguments.gpu[1])
+    if len(arguments.gpu) == 2:
+        return str(arguments.gpu[0]), str(arguments.gpu[1])
+    releases = _torch_of(left), _torch_of(right)
+    if releases[0] != releases[1]:
+        return releases
+    return str(arguments.python[0]), str(arguments.python[1])
+
+
+def _torch_of(reader: SessionReader) -> str:
+    environment = reader.meta("environment") or {}
+    return f"torch {environment.get('torch', 'unknown')}"
 
 
 def _session(side: argparse.Namespace, path: Path) -> Path:
@@ -146,7 +178,8 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     from fx_explorer.command_line.given_session import capture_first
 
     for_gpu = f" for {side.gpu}" if side.gpu else ""
-    print(f"capturing {side.target}{for_gpu}", file=sys.stderr)
+    by_python = f" by {side.python}" if side.python != sys.executable else ""
+    print(f"capturing {side.target}{for_gpu}{by_python}", file=sys.stderr)
     ended = asyncio.run(capture_first(side, lambda _: None, path))
     if ended:
         error = ProgramError if ended == ProgramError.exit_code else WorkerError

@@ -15,8 +15,9 @@ from fx_explorer.instruments.diff.graph_pairs import graph_lines, graph_pairs
 from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs
 from fx_explorer.instruments.diff.paired_facts import paired_facts
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
+from tests.sessions import Written
 
 
 def node(name: str, target: str, arguments: str, shape: tuple[str, ...]) -> model.Node:
@@ -131,3 +132,20 @@ def test_guards_of_another_batch_differ_in_the_size_alone(
     assert fact.words == "Net.forward L['x']: size=[4, 16] → size=[8, 16]"
     assert not [fact for fact in paired_facts(*four_and_eight) if fact.kind in ("option", "pass")]
     assert paired_facts(four_and_eight[0], four_and_eight[0]) == []
+
+
+def test_addresses_in_names_of_torchs_globals_are_no_difference(written: Written) -> None:
+    def guarded(address: int) -> SessionReader:
+        def write(writer: SessionWriter) -> None:
+            writer.set_meta("environment", {"torch": f"2.{address % 10}.0"})
+            row = model.Compilation(0, "0/0", 0, 0, "f", "f.py", 1, status="ok")
+            name = f"G['_{address}_c1']"
+            code = f"___check({name}, {address})"
+            writer.add(model.Guard(0, writer.add(row), 0, "ID_MATCH", name, code, ""))
+
+        return written(write)
+
+    one, other = guarded(140425777157264), guarded(140425777157265)
+    assert paired_facts(one, other) == []
+    first = figures_of_both(one, other)[0]
+    assert (first.what, first.left, first.right) == ("torch", "2.4.0", "2.5.0")

@@ -78,6 +78,7 @@ def test_markup_is_text_and_long_code_is_cut() -> None:
                 "left_nodes": 1,
                 "right_nodes": 2,
                 "same": False,
+                "sizes": [],
                 "difference": markup,
             }
         ],

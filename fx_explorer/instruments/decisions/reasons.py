@@ -67,6 +67,10 @@ _ON_CPU = (
     "the weights are constants (torch._inductor.config.freezing = True, without gradients)."
 )
 
+_BATCHED_ON_CPU = (
+    "torch._inductor.config.max_autotune = True lets Inductor consider its C++ template."
+)
+
 _AS_REAL = (
     "Real and imaginary part as a real tensor (torch.view_as_real) let Inductor write a kernel."
 )
@@ -80,6 +84,11 @@ _FLEX = (
     "torch.nn.attention.flex_attention is compiled to a Triton kernel, into which the change of "
     "its scores is fused."
 )
+
+_BATCHED = "aten.bmm"
+"""Its C++ template asks for no constant weights (``use_cpp_bmm_template``,
+torch/_inductor/utils.py).
+"""
 
 _BUILT_IN = ("aten.", "prims.", "mkldnn.", "mkl.", "onednn.", "quantized.", "_c10d_functional.")
 
@@ -128,11 +137,13 @@ def _no_template(decision: model.KernelDecision, operator: str) -> Words:
     choices = decision.numbers.get("choices", 0)
     is_on_cpu = texts.get("device") == "cpu"
     match decision.outcome:
+        case "autotuning off" if is_on_cpu and operator == "aten.baddbmm":
+            return f"Inductor has no template for {operator} on a CPU.", ""
         case "autotuning off" if is_on_cpu:
             return (
                 f"Inductor considers its C++ template for {operator} only while autotuning, which "
                 "is off.",
-                _ON_CPU,
+                _BATCHED_ON_CPU if operator == _BATCHED else _ON_CPU,
             )
         case "autotuning off":
             return (

@@ -29,6 +29,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.instruments.compile_time.cache_report import difference_sentences
 from fx_explorer.instruments.diff.kernel_pairs import code_diff, kernel_pairs
 from fx_explorer.instruments.diff.report import text_of_both, two_sessions_report
+from fx_explorer.instruments.diff.two_sessions import torch_release
 from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
 from fx_explorer.session import SessionReader
@@ -38,8 +39,7 @@ examples:
   fx-explorer diff before.fxs after.fxs                  what a change did
   fx-explorer diff before.fxs model.py                   against the file as it is now
   fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
-  fx-explorer diff model.py --python .venv/bin/python --python ~/newer/bin/python
-                                                         one target under two releases of torch
+  fx-explorer diff model.py --python A --python B        one target under two releases of torch
   fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
   fx-explorer diff before.fxs after.fxs --format html    one page for the browser, to stdout
 
@@ -140,7 +140,7 @@ def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
         sides.append(argparse.Namespace(**{**vars(arguments), **changes}))
     if all(is_session(side.target) for side in sides):
         refuse_gpu(sides[0])
-        refuse_capture_options(sides[0], also=("python",))
+        refuse_capture_options(sides[0])
     return sides
 
 
@@ -158,15 +158,10 @@ def _names(
         return shown_name(arguments, arguments.target), shown_name(arguments, arguments.other)
     if len(arguments.gpu) == 2:
         return str(arguments.gpu[0]), str(arguments.gpu[1])
-    releases = _torch_of(left), _torch_of(right)
+    releases = torch_release(left), torch_release(right)
     if releases[0] != releases[1]:
-        return releases
+        return f"torch {releases[0]}", f"torch {releases[1]}"
     return str(arguments.python[0]), str(arguments.python[1])
-
-
-def _torch_of(reader: SessionReader) -> str:
-    environment = reader.meta("environment") or {}
-    return f"torch {environment.get('torch', 'unknown')}"
 
 
 def _session(side: argparse.Namespace, path: Path) -> Path:

@@ -118,8 +118,10 @@ def _values(reader: SessionReader) -> dict[str, str]:
 
 # guards
 
-_ADDRESS = re.compile(r"\b\d{9,}\b|\b0x[0-9a-f]{6,}\b")
-"""Matches the address of an object, which differs from run to run."""
+_ADDRESS = re.compile(r"(?<![\d.])\d{9,}(?![\d.])|\b0x[0-9a-f]{6,}\b")
+"""Matches the address of an object, which differs from run to run: alone, and in the name of a
+global variable that torch makes (``__builtins_dict___140425777157264_c1``).
+"""
 
 
 def _guards(reader: SessionReader) -> dict[str, list[str]]:
@@ -128,7 +130,7 @@ def _guards(reader: SessionReader) -> dict[str, list[str]]:
     guards: defaultdict[str, list[str]] = defaultdict(list)
     for guard in reader.rows(model.Guard):
         if guard.compilation in functions and not guard.dropped_by:
-            subject = guard.source or guard.kind
+            subject = _ADDRESS.sub("…", guard.source) or guard.kind
             condition = _ADDRESS.sub("…", guard.code) or guard.kind
             guards[f"{functions[guard.compilation]} {subject}"].append(condition)
     return guards

@@ -50,7 +50,13 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
         _figure(what, _of_side(of_left, what), _of_side(of_right, what))
         for what in dict.fromkeys([*of_left, *of_right])
     ]
-    return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
+    return [
+        *_releases(left, right),
+        *figures,
+        *_caches(left, right),
+        _compile_time(left, right),
+        *_benches(left, right),
+    ]
 
 
 def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
@@ -88,6 +94,19 @@ def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
 
 def _amount(value: _Value | None) -> int | str:
     return value.amount if value else 0
+
+
+def torch_release(reader: SessionReader) -> str:
+    """Return the release of torch that compiled; empty where the session does not say."""
+    return str((reader.meta("environment") or {}).get("torch") or "")
+
+
+def _releases(left: SessionReader, right: SessionReader) -> list[Figure]:
+    """Return the releases of torch, where two are known and differ."""
+    releases = torch_release(left), torch_release(right)
+    if releases[0] == releases[1] or not all(releases):
+        return []
+    return [text_figure("torch", *releases)]
 
 
 def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:

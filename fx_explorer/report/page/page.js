@@ -29,3 +29,24 @@ document.getElementById("theme").addEventListener("click", () => {
     : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
 });
+
+// A link to a section: what lies between is laid out only when it comes near, and then moves the section.
+// So the page goes there again for half a second, unless the reader scrolls.
+
+let jump = 0;
+
+function goToSection(hash, frames, number) {
+  if (number !== jump) return;
+  document.getElementById(hash.slice(1)).scrollIntoView();
+  if (frames > 0) requestAnimationFrame(() => goToSection(hash, frames - 1, number));
+}
+
+document.querySelector("nav").addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link) return;
+  jump += 1;
+  goToSection(link.hash, 30, jump);
+});
+for (const kind of ["wheel", "touchstart", "mousedown", "keydown"]) {
+  addEventListener(kind, () => { jump += 1; }, { passive: true, capture: true });
+}

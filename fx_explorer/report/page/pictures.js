@@ -23,7 +23,16 @@ async function showPictures() {
       showPicture(entry.target, pictures[entry.target.dataset.picture]);
     }
   }, { rootMargin: "800px" });
-  for (const host of hosts) watcher.observe(host);
+  for (const host of hosts) {
+    // Its height is kept free, so that a link to a section below leads there.
+    const { svg } = pictures[host.dataset.picture];
+    const [, width, height] = /viewBox="0 0 ([\d.]+) ([\d.]+)"/.exec(svg) || [];
+    if (width) {
+      host.style.aspectRatio = `${width} / ${height}`;
+      host.style.maxWidth = `${width}px`;
+    }
+    watcher.observe(host);
+  }
   addEventListener("beforeprint", () => {
     for (const host of hosts) if (!host.shadowRoot) showPicture(host, pictures[host.dataset.picture]);
   });

@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.model import CaptureRequest
 from fx_explorer.report.issue_ablation import AS_IT_IS, Ablation
 from fx_explorer.session import SessionReader
@@ -30,6 +31,14 @@ LAUNCHER = "minifier_launcher.py"
 REPRO = "repro.py"
 
 _IN_DYNAMO = "torch's minifier makes graphs smaller, and Dynamo fails before there is a graph"
+
+_IN_THE_WAY = (
+    "torch's minifier writes {names} into the current folder, where there is one: start it in "
+    "another folder"
+)
+
+WRITTEN_HERE = ("repro.py", "checkpoints")
+"""What torch writes into the current folder of the program, whatever its options say."""
 
 _NO_LAUNCHER = "torch's minifier saw no graph that fails or gives other results"
 
@@ -74,6 +83,9 @@ async def minify(
         return Minified(why="the program does the same with and without torch.compile")
     if ablation.component == "Dynamo":
         return Minified(why=_IN_DYNAMO)
+    there = [name for name in WRITTEN_HERE if Path(name).exists()]
+    if there:
+        return Minified(why=_IN_THE_WAY.format(names=listed(there)))
     tell("running the program with torch's minifier")
     environment = {
         "TORCHDYNAMO_REPRO_AFTER": "aot" if ablation.component == "Inductor" else "dynamo",
@@ -81,7 +93,10 @@ async def minify(
         "TORCH_COMPILE_DEBUG_DIR": str(folder),
     }
     built = straight_through(request, build=True)
-    await recapture(built, worker, _look_at_nothing, environment=environment)
+    try:
+        await recapture(built, worker, _look_at_nothing, environment=environment)
+    finally:
+        _remove_what_torch_wrote()
     launchers = sorted(folder.rglob(LAUNCHER))
     if not launchers:
         return Minified(why=_NO_LAUNCHER)
@@ -106,6 +121,16 @@ async def minify(
 def _is_about_results(ablation: Ablation) -> bool:
     as_it_is = ablation.of(AS_IT_IS)
     return as_it_is is not None and as_it_is.result == "differs"
+
+
+def _remove_what_torch_wrote() -> None:
+    """Remove torch's convenience copies, none of which was there before."""
+    for name in WRITTEN_HERE:
+        path = Path(name)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _look_at_nothing(reader: SessionReader) -> None:

@@ -134,6 +134,18 @@ def test_where_there_is_no_graph_to_make_smaller_it_is_said(
     assert why in minified.sentence
 
 
+def test_a_file_that_torchs_minifier_would_write_over_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "repro.py").write_text("print('mine')")
+    ablation = _ablation("passes", "passes", "passes", "fails")
+    request = CaptureRequest(target="repro.py", session="")
+    minified = asyncio.run(minify(request, TrialWorker(), ablation, tmp_path, 9, ignore_message))
+    assert "start it in another folder" in minified.sentence
+    assert (tmp_path / "repro.py").read_text() == "print('mine')"
+
+
 # From pytorch#190765.
 FLIPPED = """
 import torch
@@ -151,6 +163,7 @@ def test_the_draft_has_torchs_log_and_the_smallest_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(issue_ablation, "PARTS", ())
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "flipped.py").write_text(FLIPPED)
     draft = tmp_path / "draft"
     command = ["issue", str(tmp_path / "flipped.py"), "-o", str(draft), "--minify"]
@@ -159,6 +172,7 @@ def test_the_draft_has_torchs_log_and_the_smallest_graph(
     assert "adds Inductor" in said
     assert "torch's minifier left" in said
     assert list((draft / "torch_trace").glob("*.log"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["draft", "flipped.py"]
     ran = subprocess.run([sys.executable, "minified.py"], cwd=draft, capture_output=True, text=True)
     assert "AccuracyError" in ran.stderr
 

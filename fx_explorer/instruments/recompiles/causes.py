@@ -448,8 +448,7 @@ def _explained(
     else:
         what_to_do = remedy(change, row.reason, sizes) or NO_REMEDY
     name = compilation.name if compilation else ""
-    # Of a guard that failed in several versions, torch's words are about the latest.
-    name_before = before.name if before and row.times == 1 else row.of
+    name_before = before.name if before else row.of
     function_name = function.function if function else ""
     at_function = (function.file, function.line) if function else ("", 0)
     return ExplainedRecompile(

@@ -41,7 +41,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import callback_handler, decorators, eval_frame
 from fx_explorer.capture.torch_compat.versions import compile_parameters, known_options
-from fx_explorer.model import CONSOLE, STANCE, OptionInForce, SetBy, SettingGroup
+from fx_explorer.model import CONSOLE, DEFAULT_BACKEND, STANCE, OptionInForce, SetBy, SettingGroup
 
 _RECORDED = tuple(name.removeprefix("compile.") for name in CONSOLE if name.startswith("compile."))
 
@@ -87,12 +87,13 @@ def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
     exclude each other, and a backend that replaces the program's takes neither: then the program's
     are dropped.
     """
+    backend = given.get("backend", DEFAULT_BACKEND)
     dropped: set[str] = set()
     if wanted.get("mode"):
         dropped = {"options"}
     elif wanted.get("options"):
         dropped = {"mode"}
-    elif wanted.get("backend", given.get("backend")) != given.get("backend"):
+    elif wanted.get("backend", backend) != backend:
         dropped = {"mode", "options"}
     return {name: value for name, value in given.items() if name not in dropped} | dict(wanted)
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 from fx_explorer.argument_types import option, seconds, words
 from fx_explorer.errors import UsageError
-from fx_explorer.model import FRONT_END_LIMIT_S, FRONT_ENDS, GUARD_FILTER, CaptureRequest, Gpu
+from fx_explorer.model import (
+    DEFAULT_BACKEND,
+    FRONT_END_LIMIT_S,
+    FRONT_ENDS,
+    GUARD_FILTER,
+    CaptureRequest,
+    Gpu,
+)
 
 
 def add_allow_argument(parser: argparse.ArgumentParser) -> None:
@@ -175,7 +184,7 @@ def add_backend_arguments(how: argparse._ActionsContainer, option_help: str) -> 
     """Add the arguments of torch.compile; ``option_help`` says what ``--option`` takes."""
     how.add_argument(
         "--backend",
-        default="inductor",
+        default=DEFAULT_BACKEND,
         help="any backend that torch knows, or FILE.py:FUNCTION (default: inductor)",
     )
     how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
@@ -257,7 +266,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         )
     gpu = _gpu(getattr(arguments, "gpu", None))
     _check_gpu(gpu, arguments)
-    return CaptureRequest(
+    request = CaptureRequest(
         target=arguments.target,
         session=session,
         # Not every command that captures has all of the options.
@@ -289,6 +298,22 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         no_weights=getattr(arguments, "no_weights", False),
         all_settings=getattr(arguments, "all_settings", False),
     )
+    # The worker cannot tell a default that was given from one that was not.
+    if "backend" in getattr(arguments, "given", ()) and request.backend == DEFAULT_BACKEND:
+        return _with_default_backend(request)
+    return request
+
+
+def _with_default_backend(request: CaptureRequest) -> CaptureRequest:
+    """Return the request in which a script's own calls of torch.compile take the default backend,
+    too.
+    """
+    from fx_explorer.session.untrusted.given_program import runs_as_script
+
+    if not Path(request.target).is_file() or not runs_as_script(request):
+        return request
+    settings = {"compile.backend": DEFAULT_BACKEND, **request.settings}
+    return replace(request, settings=settings)
 
 
 def _gpu(name: str | None) -> Gpu | None:

@@ -16,7 +16,7 @@ from fx_explorer.command_line.capture_options import (
 )
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.commands.capture import default_output
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import DEFAULT_BACKEND, CaptureRequest
 
 EPILOG = """\
 examples:
@@ -90,5 +90,5 @@ def request_of_run(arguments: argparse.Namespace) -> CaptureRequest:
         arguments.build = arguments.gpu is None
     if arguments.backend:
         arguments.setting = [*arguments.setting, ("compile.backend", arguments.backend)]
-    arguments.backend = arguments.backend or "inductor"
+    arguments.backend = arguments.backend or DEFAULT_BACKEND
     return request_from(arguments)

@@ -32,6 +32,7 @@ from fx_explorer.model.numerics import (
     RunRole,
 )
 from fx_explorer.model.protocol import (
+    DEFAULT_BACKEND,
     TWICE_THE_BATCH,
     CaptureRequest,
     Command,
@@ -221,6 +222,7 @@ __all__ = [
     "AFTER_PASSES",
     "CACHE_OPTIONS",
     "CONSOLE",
+    "DEFAULT_BACKEND",
     "DIRECTIONS",
     "FRONT_ENDS",
     "FRONT_END_CALLS",

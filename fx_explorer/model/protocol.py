@@ -23,6 +23,10 @@ LIST_FIELDS = ("arguments", "front_ends", "compile_modules")
 """Fields of a CaptureRequest that are tuples, and lists in JSON."""
 
 
+DEFAULT_BACKEND = "inductor"
+"""The backend of torch.compile, where none is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
     """All options of a capture, with the names of the command line."""
@@ -49,7 +53,7 @@ class CaptureRequest:
     """
     train: bool | None = None
     """Whether the backward runs too; None: if a parameter or input requires grad."""
-    backend: str = "inductor"
+    backend: str = DEFAULT_BACKEND
     mode: str = ""
     dynamic: bool | None = None
     mark_against: str = ""

@@ -24,6 +24,7 @@ from fx_explorer.capture.torch_compat import private_names
 from fx_explorer.capture.torch_compat.versions import stances
 from fx_explorer.errors import TargetError, UsageError
 from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, CaptureRequest, OptionInForce
+from fx_explorer.program.arguments_of_script import refuse_arguments
 from fx_explorer.program.file_functions import function_of_file, with_guard_filter
 from fx_explorer.program.inputs import moved, tensors, with_grad
 from fx_explorer.program.target import Target
@@ -282,12 +283,14 @@ def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]
 
 def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
     """Apply torch.compile as the request says. Functions that the user's own code has compiled
-    already are left as they are.
+    already are left as they are. Raises UsageError when the request has arguments of torch.compile
+    for such a function.
     """
     if is_compiled(target.callable):
+        refuse_arguments(job.request, target.name)
         job.note(
-            f"{target.name} was compiled by the target itself; --backend, --mode, "
-            "--option and --dynamic do not change it"
+            f"{target.name} calls torch.compile itself, and is compiled as it says; "
+            "--setting compile.NAME=V replaces an argument of its call"
         )
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments

@@ -24,7 +24,7 @@ from fx_explorer.program import loading
 from fx_explorer.session.untrusted.given_program import (
     check_is_python,
     is_exported,
-    offers_target,
+    runs_as_script,
     split_target,
     top_level_names,
 )
@@ -76,10 +76,7 @@ def locate(request: CaptureRequest) -> TargetPlace:
             )
         return TargetPlace(str(file), file.absolute(), is_exported=True)
     check_is_python(file, as_python=request.as_python)
-    is_script = request.as_script or not (
-        name or request.call or request.inputs or offers_target(file)
-    )
-    return TargetPlace(str(file), file.absolute(), object=name, is_script=is_script)
+    return TargetPlace(str(file), file.absolute(), object=name, is_script=runs_as_script(request))
 
 
 def check_file(file: Path) -> None:

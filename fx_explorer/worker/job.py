@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from fx_explorer.errors import SessionWriteError, UsageError, WorkerError
 from fx_explorer.model import Compilation, Outcome
 from fx_explorer.program import loading, process_ending
+from fx_explorer.program.arguments_of_script import request_of_script
 from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.program.loading import check_package
 from fx_explorer.program.place import locate
@@ -116,6 +117,8 @@ class Job:
         self._progress.place = place = locate(self._progress.request)
         if place.module:
             check_package(place.module)
+        if place.is_script:
+            self._progress.request = request_of_script(self._progress.request, place)
         gpu = self._virtual_gpu()
         with contextlib.ExitStack() as until:
             recorded = RequestRecording(self._progress, gpu, until)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fx_explorer.client import Capture
 from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine, Failure, Notice, Outcome
 from fx_explorer.session import SessionReader
+from fx_explorer.session.untrusted.given_program import runs_as_script
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Ended:
     notices: list[Notice]
     meta: dict[str, Any] = field(default_factory=dict)
     compilations: int = 0
+    backends: list[str] = field(default_factory=list)
     console: list[ConsoleLine] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failure_texts: list[str] = field(default_factory=list)
@@ -37,10 +39,12 @@ async def capture(
     python: str = "",
     **request: Any,
 ) -> Ended:
-    """Capture to the end. The backend is ``eager`` by default: most of these tests do not look at
-    what was compiled.
+    """Capture to the end. The backend of a target is ``eager`` by default: most of these tests do
+    not look at what was compiled. That of a script is its own.
     """
-    asked = CaptureRequest(str(target), session="", **{"backend": "eager", **request})
+    asked = CaptureRequest(str(target), session="", **request)
+    if "backend" not in request and not runs_as_script(asked):
+        asked = replace(asked, backend="eager")
     started = Capture(
         asked, timeout=timeout, output=output, **({"python": python} if python else {})
     )
@@ -52,6 +56,7 @@ async def capture(
         with SessionReader(started.session_path) as reader:
             ended.meta = reader.all_meta()
             ended.compilations = reader.count(Compilation)
+            ended.backends = [row.backend for row in reader.rows(Compilation)]
             ended.console = reader.rows(ConsoleLine)
             ended.failures = reader.rows(Failure)
             ended.failure_texts = [reader.text(failure.text) for failure in ended.failures]

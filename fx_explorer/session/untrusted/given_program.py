@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fx_explorer.errors import TargetError, UnreadableProgramError
+from fx_explorer.model import CaptureRequest
 from fx_explorer.session.untrusted.kind_of_file import (
     AOT_FOLDER,
     FileKind,
@@ -127,6 +128,21 @@ KERNELBENCH_MODELS = frozenset(["Model", "ModelNew"])
 """Names of the model class in a file written for KernelBench, which also has ``get_init_inputs()``
 and ``get_inputs()``.
 """
+
+
+def runs_as_script(request: CaptureRequest) -> bool:
+    """Return whether the request's target is a file that runs as ``__main__``, and is not called by
+    fx-explorer.
+    """
+    file, name = split_target(request.target)
+    if file is None:
+        return False
+    if request.as_script or (file / "__main__.py").is_file():
+        return True
+    if name or request.call or request.inputs:
+        return False
+    is_program = request.as_python or not is_exported(file)
+    return is_program and not offers_target(file)
 
 
 def offers_target(file: Path) -> bool:

@@ -185,6 +185,11 @@ def test_what_torch_compiles_for_itself_is_no_call_of_the_program(tmp_path: Path
             {"backend": "eager", "dynamic": True},
         ),
         (
+            {"mode": "max-autotune"},
+            {"backend": "inductor"},
+            {"mode": "max-autotune", "backend": "inductor"},
+        ),
+        (
             {"mode": "max-autotune", "backend": "inductor"},
             {"backend": "inductor"},
             {"mode": "max-autotune", "backend": "inductor"},

@@ -107,6 +107,9 @@ def test_a_click_on_an_operation_shows_its_line_and_source(opened: Opened) -> No
     operation = page.locator("#drawing .operation", has_text="erf").first
     name = operation.get_attribute("aria-label").partition(" = ")[0]
     operation.click()
+    assert "selected" in operation.get_attribute("class").split()
+    about = page.locator("#drawing .about").bounding_box()
+    assert about["y"] + about["height"] <= page.viewport_size["height"]
     selected = page.locator('.pane[data-pane="graph"] .row.selected')
     assert name in selected.inner_text()
     assert page.locator('.pane[data-pane="source"] .row.linked').count() >= 1
@@ -253,6 +256,9 @@ def test_lines_of_ptx_and_sass_are_linked_as_in_the_app(browser: Any, tmp_path: 
     page = browser.new_page()
     page.goto(f"file://{file}")
     page.wait_for_selector(".pane .row")
+    below = page.locator('.pane[data-pane="level"]')
+    levels_there = {text.split(" · ")[1] for text in below.locator("option").all_inner_texts()}
+    assert set(below.locator(".title").inner_text().split(", ")) == levels_there
     chosen = random.Random(3)
     places: list[dict[str, int]] = []
     expected: list[dict[int, set[int]]] = []
@@ -327,6 +333,91 @@ def test_keys_are_those_of_the_app_and_listed(opened: Opened) -> None:
                 break
             page.wait_for_timeout(20)
         assert abs(top) < 90
+
+
+def _choose(page: Any, pane: str, title: str) -> None:
+    page.locator(f'.pane[data-pane="{pane}"] select').first.select_option(label=title)
+
+
+def _shown(page: Any) -> dict[str, str]:
+    """Return the title of each pane, and of the text that it shows."""
+    shown = {}
+    for pane in page.locator(".pane:visible").all():
+        text = pane.locator("select").evaluate("select => select.selectedOptions[0].text")
+        shown[pane.locator(".title").inner_text()] = text
+    return shown
+
+
+def test_all_panes_turn_to_the_version_of_the_graph(opened: Opened) -> None:
+    page = opened.page
+    in_both = page.locator('.pane[data-pane="source"] .row', has_text="self.hidden(self.norm")
+    for graph in ("[1/0] Forward graph", "[0/0] Dynamo graph", "[1/0] Backward graph"):
+        _choose(page, "graph", graph)
+        in_both.click()
+        shown = _shown(page)
+        assert shown["Graph"] == graph
+        assert shown["Generated code"].startswith(graph[:5])
+        assert ("backward" in shown["Generated code"]) == ("Backward" in graph)
+        assert page.locator('.pane[data-pane="kernel"] .row.linked').count()
+
+
+TURNED = """
+async () => {
+  const data = await unpackedData("data");
+  const numbers = [...data.texts.keys()].filter((number) => data.texts[number].stage === "kernel");
+  const [whole, exact, other] = numbers;
+  data.texts[whole].weight = 1;
+  const pane = { name: "kernel", accepts: (text) => text.pane === "kernel", show: (number) => { pane.number = number; } };
+  const view = Object.assign(Object.create(View.prototype), { data, panes: [pane] });
+  const links = { [whole]: [[0, 0]], [exact]: [[3, 5]], [other]: [[3, 4]] };
+  turnCode(view, pane, data.texts[exact].compilation, "", { number: 0, line: 0 }, links);
+  return [pane.number, exact];
+}
+"""
+
+
+def test_a_kernel_that_is_linked_as_a_whole_gives_way_to_one_with_linked_lines(
+    opened: Opened,
+) -> None:
+    turned, expected = opened.page.evaluate(TURNED)
+    assert turned == expected
+
+
+def test_a_line_of_another_version_is_told_and_a_selected_line_is_let_go_by_mouse(
+    opened: Opened,
+) -> None:
+    page = opened.page
+    source = page.locator('.pane[data-pane="source"]')
+    _choose(page, "graph", "[0/0] Dynamo graph")
+    source.locator(".row", has_text="softmax").first.hover()
+    status = page.locator('.pane[data-pane="graph"] .count').first
+    assert status.inner_text() == "not in [0/0]; click to turn"
+    source.locator(".row", has_text="softmax").first.click()
+    assert _shown(page)["Graph"] == "[1/0] Dynamo graph"
+    source.locator(".let-go").click()
+    assert not page.locator(".row.selected, .row.linked, .let-go").count()
+
+
+def test_forward_and_backward_are_of_the_version_of_the_line(browser: Any, whole: Path) -> None:
+    page = browser.new_page()
+    page.goto(f"file://{whole}")
+    button = page.locator("#second")
+    button.click()
+    page.locator(".pane.second").wait_for()
+    assert button.get_attribute("aria-pressed") == "true"
+    page.wait_for_selector("#drawing svg")
+    for text, version in (("softmax", "[1/0]"), ("self.first(x)", "[0/0]")):
+        page.locator('.pane[data-pane="source"] .row', has_text=text).first.click()
+        shown = _shown(page)
+        assert shown["Forward graph"] == f"{version} Forward graph"
+        assert shown["Backward graph"] == f"{version} Backward graph"
+        assert shown["Generated code"].startswith(version)
+    _choose(page, "graph", "[1/0] Forward graph")
+    assert _shown(page)["Backward graph"] == "[1/0] Backward graph"
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert "Graph" in _shown(page)
+    page.close()
 
 
 def test_forward_and_backward_stand_side_by_side(opened: Opened) -> None:

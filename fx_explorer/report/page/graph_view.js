@@ -146,7 +146,7 @@ class Drawing {
   }
 
   aboutPart(part) {
-    const lines = part ? this.describe(part) : ["A click on a module opens it, on an operation shows its line. ↑ ↓ move, → opens, ← closes."];
+    const lines = part ? this.describe(part) : ["A click on a module opens it and, once more, closes it; a click on an operation shows its line. Keys: ↑ ↓ move, → opens, ← closes."];
     this.about.replaceChildren(...lines.map((line) => Object.assign(document.createElement("p"), { textContent: line })));
     if (!part || part.isBox || !this.view || this.graph.lines[part.slot] < 0) return;
     const link = Object.assign(document.createElement("a"), { href: "#view", textContent: "its line, source and kernel" });
@@ -185,10 +185,8 @@ class Drawing {
 
   choose(part) {
     const line = this.graph.lines[part.slot];
-    if (!this.view || line < 0) return;
-    this.isChoosing = true;
-    this.view.goTo({ number: this.graph.text, line });
-    this.isChoosing = false;
+    if (this.view && line >= 0) this.view.goTo({ number: this.graph.text, line });
+    else this.markSelected(part);
   }
 
   toggle(part) {
@@ -260,8 +258,12 @@ class Drawing {
     item.scrollIntoView({ block: "nearest", inline: "center" });
   }
 
+  markSelected(part) {
+    for (const item of this.items) item.classList.toggle("selected", item.drawnPart === part);
+  }
+
   focusWithoutLeaving(item) {
-    for (const other of this.items) other.classList.toggle("selected", other === item);
+    this.markSelected(item.drawnPart);
     this.aboutPart(item.drawnPart);
     this.mark(item);
   }

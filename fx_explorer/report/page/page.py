@@ -20,6 +20,7 @@ from fx_explorer.overview.figures_row import FigureInRow, figures_row
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
 from fx_explorer.report.page.drawn_graphs import DrawnGraphs, drawn_graphs
+from fx_explorer.report.page.level_texts import SHOWN_LEVELS
 from fx_explorer.report.page.linked_texts import LinkedText, LinkedTexts, linked_texts
 from fx_explorer.report.page.pictures import Pictures, pictures
 from fx_explorer.report.page.template import policy, resource, template
@@ -59,6 +60,8 @@ quarter of a second.
 
 SCRIPTS = (
     "page.js",
+    "linked_pane.js",
+    "turned_panes.js",
     "linked_view.js",
     "graph_parts.js",
     "graph_view.js",
@@ -73,9 +76,8 @@ PANES = {
     "source": "Source",
     "graph": "Graph",
     "kernel": "Generated code",
-    "level": "PTX, SASS",
 }
-"""Pane → its title."""
+"""Pane → its title; that of the texts below a kernel names the levels that are there."""
 
 
 def html_page(reader: SessionReader, session: bytes) -> str:
@@ -121,7 +123,7 @@ def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Pag
         figures=figures_row(reader),
         sections=every_section,
         pictures=pictures(every_section),
-        panes={name: title for name, title in PANES.items() if name in with_texts},
+        panes=_panes(texts),
         left_out=texts.left_out,
         has_texts=bool(texts.texts),
         has_backward=any(_is_backward(text) for text in texts.texts) and "kernel" in with_texts,
@@ -129,6 +131,16 @@ def _page(reader: SessionReader, texts: LinkedTexts, drawn: DrawnGraphs) -> _Pag
         drawn=drawn,
         is_log=is_log(reader),
     )
+
+
+def _panes(texts: LinkedTexts) -> dict[str, str]:
+    """Return the panes that have texts, with their titles."""
+    with_texts = {text.pane for text in texts.texts}
+    panes: dict[str, str] = {name: title for name, title in PANES.items() if name in with_texts}
+    if "level" in with_texts:
+        below = {text.document.language for text in texts.texts if text.pane == "level"}
+        panes["level"] = ", ".join(level.upper() for level in SHOWN_LEVELS if level in below)
+    return panes
 
 
 def _is_backward(text: LinkedText) -> bool:

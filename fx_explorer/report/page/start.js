@@ -7,7 +7,12 @@ function whenIdle(work) {
 
 async function start() {
   let view = null;
-  if (document.querySelector(".panes")) view = new View(await unpackedData("data"));
+  if (document.querySelector(".panes")) {
+    const made = unpackedData("data").then((data) => new View(data));
+    // A click that comes before the view is there waits for it.
+    document.getElementById("second")?.addEventListener("click", async () => (await made).toggleSecond());
+    view = await made;
+  }
   new Keys(view);
   new Search(view);
   whenIdle(async () => {

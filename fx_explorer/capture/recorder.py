@@ -54,6 +54,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the time of each line in Inductor's lowering": ("line_times", "lowered_node_hook"),
     "graphs after Inductor's passes": ("inductor.inductor_hooks", "pass_hooks"),
     "what each pass changes": ("inductor.pass_changes", "pass_change_hook"),
+    "what passes without a name change": ("inductor.plain_passes", "plain_pass_hook"),
     "patterns that did not match": ("inductor.near_matches", "near_match_hook"),
     "the joint graph after Inductor's passes": ("inductor.inductor_hooks", "joint_pass_hook"),
     "Inductor's IR": ("inductor.inductor_hooks", "fusion_hook"),

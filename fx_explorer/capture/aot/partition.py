@@ -36,6 +36,7 @@ from fx_explorer.capture.node_links import copied_links, traced_links
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.given_directly import is_given_directly
+from fx_explorer.capture.recording.graph_states import states_of
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (
@@ -194,6 +195,8 @@ def add_aot_graph(
         results = () if segment.bucket else results_of(module)
         recorded = recording.add_graph(module, "forward", direction, results=results)
     segment.aot[direction] = recorded
+    with recording.noting("the graph before Inductor's passes", "post_grad"):
+        segment.traced_states[direction] = module, states_of(module)
     earlier = segment.joint_after_passes or segment.joint
     if earlier:
         recording.writer.add_all(copied_links(recorded, earlier))

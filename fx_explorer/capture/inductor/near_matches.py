@@ -45,6 +45,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import inductor_patterns
 from fx_explorer.model import NearMatch
+from fx_explorer.model.rows.passes import UNNAMED
 
 MOST_OF_NODE = 40
 """Maximum number of rows that are kept of one node in one pass, those that matched most."""
@@ -149,8 +150,10 @@ def _watched_pass(recording: Recording, original: Callable[..., Any]) -> Callabl
             with recording.noting("patterns that did not match", "post_grad"):
                 rows += _rows(application.attempts)
                 # Torch begins a pass of its own for each matcher; patterns may begin more in it.
-                if len(stage.passes) > begun:
-                    stage.passes[begun].near_matches += rows
+                for each in stage.passes[begun:]:
+                    if not each.name.startswith(UNNAMED):
+                        each.near_matches += rows
+                        break
 
     return apply
 

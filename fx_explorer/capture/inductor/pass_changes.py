@@ -1,10 +1,12 @@
 """This module records what each of Inductor's passes changed, node by node.
 
-Inductor runs its passes inside a ``GraphTransformObserver`` with a name
-(torch/fx/passes/graph_transform_observer.py). The nodes of the graph before and after are compared,
-by identity: what a pass changes in place, without a word, is seen as well. Which nodes are used in
-whose place, FX tells (``_register_replace_node_hook``). A pass may run inside another; a change
-counts for the innermost, and what no named pass did counts for the stage.
+Inductor runs most of its passes inside a ``GraphTransformObserver`` with a name
+(torch/fx/passes/graph_transform_observer.py); those that it calls as plain functions are watched by
+plain_passes.py. The nodes of the graph, and of those nested in it, are compared before and after
+each (recording/graph_states.py). Which nodes are used in whose place, FX tells
+(``_register_replace_node_hook``). A pass may run inside another; a change counts for the innermost.
+What changed between two passes, from the graph that AOTAutograd gave to the last pass, stands in a
+row of its own: no pass that has a name did it.
 """
 
 from __future__ import annotations
@@ -13,38 +15,28 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.inductor.pattern_entries import pattern_name
-from fx_explorer.capture.node_links import mark_replacement
+from fx_explorer.capture.node_links import mark_replacement, replaced_by
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
-from fx_explorer.capture.recording.graphs import qualified_name
+from fx_explorer.capture.recording.graph_states import (
+    Change,
+    States,
+    changes_between,
+    states_of,
+)
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import (
-    GraphTransformObserver,
-    OpOverload,
-    inductor_patterns,
-)
-from fx_explorer.model.rows.passes import GraphPass, NearMatch, NodeChange, PassChange
+from fx_explorer.capture.torch_compat.private_names import GraphTransformObserver, inductor_patterns
+from fx_explorer.model.rows.passes import UNNAMED, GraphPass, NearMatch, NodeChange, PassChange
 
-MOST_CHARACTERS = 300
-"""Maximum number of characters of a node's text."""
-
-State = tuple[Any, Any, Any]
-"""Target, arguments and keyword arguments of a node: objects that FX replaces and never changes."""
-
-
-@dataclass
-class _Change:
-    kind: NodeChange
-    node: torch.fx.Node
-    before: str = ""
-    after: str = ""
+_ORIGINS = ("stack_trace", "seq_nr", "from_node")
+"""Keys of a node's meta that say where it is from."""
 
 
 @dataclass(eq=False)
@@ -56,15 +48,24 @@ class _Pass:
     module: torch.fx.GraphModule
     position: int
     parent: int
-    before: dict[torch.fx.Node, State]
+    before: States
     began: float
+    is_stage: bool = False
+    """Whether it stands for all passes of a stage."""
     duration_s: float = 0.0
-    counts: dict[NodeChange, int] = field(default_factory=dict)
-    changes: list[_Change] = field(default_factory=list)
-    known: set[torch.fx.Node] = field(default_factory=set)
-    """Nodes whose change is that of a pass inside."""
+    counts: dict[torch.fx.GraphModule, dict[NodeChange, int]] = field(default_factory=dict)
+    """Graph → how many nodes were changed in it, passes inside included."""
+    changes: list[Change] = field(default_factory=list)
+    """What it did itself."""
+    known: set[tuple[torch.fx.GraphModule, str]] = field(default_factory=set)
+    """(graph, node) whose change is that of a pass inside."""
     near_matches: list[NearMatch] = field(default_factory=list)
     """Patterns of it that did not match, if they are recorded."""
+
+    def count(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            counts = self.counts.setdefault(change.module, {})
+            counts[change.kind] = counts.get(change.kind, 0) + 1
 
 
 @dataclass(eq=False)
@@ -76,40 +77,120 @@ class StagePasses:
     running: list[_Pass] = field(default_factory=list)
     replaced: dict[str, list[str]] = field(default_factory=dict)
     """Name of a node → names of those that are used in its place."""
+    nodes: dict[str, torch.fx.Node] = field(default_factory=dict)
+    """Name → node in whose place another is used."""
     patterns: dict[tuple[int, torch.fx.Node], str] = field(default_factory=dict)
     """(position of a pass, node that a pattern matched or made in it) → the name of the pattern."""
     pattern: str = ""
     """The pattern that is being applied; empty between them."""
     matched: tuple[torch.fx.Node, ...] = ()
     """The nodes that it matched."""
+    latest: States = field(default_factory=dict)
+    """The graphs as they were after the latest pass."""
+    latest_name: str = ""
+    """Name of that pass; empty before the first."""
 
-    def begin(self, name: str, subsystem: str, module: torch.fx.GraphModule) -> _Pass:
-        parent = self.running[-1].position if self.running else -1
-        begun = _Pass(
-            name, subsystem, module, len(self.passes), parent, _states(module), time.monotonic()
-        )
-        self.passes.append(begun)
+    @property
+    def is_between_passes(self) -> bool:
+        return all(each.is_stage for each in self.running)
+
+    def begin(
+        self, name: str, subsystem: str, module: torch.fx.GraphModule, is_stage: bool = False
+    ) -> _Pass:
+        states = states_of(module)
+        if self.is_between_passes and not is_stage:
+            between = f"between {self.latest_name} and {name}"
+            self._add_unnamed(between if self.latest_name else f"before {name}", module, states)
+        begun = self._add(name, subsystem, module, states)
+        begun.is_stage = is_stage
         self.running.append(begun)
         module._register_replace_node_hook(self.note_replaced)
         module._register_create_node_hook(self.note_made)
+        if is_stage and not self.latest:
+            self.latest = dict(states)
         return begun
+
+    def _add(
+        self, name: str, subsystem: str, module: torch.fx.GraphModule, states: States
+    ) -> _Pass:
+        parent = self.running[-1].position if self.running else -1
+        added = _Pass(name, subsystem, module, len(self.passes), parent, states, time.monotonic())
+        self.passes.append(added)
+        return added
+
+    def _add_unnamed(self, where: str, module: torch.fx.GraphModule, states: States) -> None:
+        """Add what changed since the latest pass; of a graph that was not there then, nothing is
+        known.
+        """
+        seen_before = {graph: nodes for graph, nodes in states.items() if graph in self.latest}
+        changes = list(changes_between(self.latest, seen_before))
+        if changes:
+            unnamed = self._add(f"{UNNAMED} {where}", "", module, {})
+            unnamed.changes = changes
+            unnamed.count(changes)
+            self._settle_replaced(changes, self.latest, seen_before)
+            for outer in self.running:
+                outer.known.update((change.module, change.node.name) for change in changes)
 
     def end(self, ended: _Pass) -> None:
         ended.duration_s = time.monotonic() - ended.began
+        after = states_of(ended.module)
+        if ended.is_stage:
+            where = f"after {self.latest_name}" if self.latest_name else "in it"
+            self._add_unnamed(where, ended.module, after)
         self.running.remove(ended)
         ended.module._unregister_replace_node_hook(self.note_replaced)
         ended.module._unregister_create_node_hook(self.note_made)
-        outer = self.running[-1] if self.running else None
-        after = _states(ended.module)
-        for change in _changes(ended.before, after):
-            ended.counts[change.kind] = ended.counts.get(change.kind, 0) + 1
-            if change.node in ended.known:
-                continue
-            ended.changes.append(change)
-        if outer is not None and outer.module is ended.module:
-            outer.known.update(change.node for change in ended.changes)
+        changes = list(changes_between(ended.before, after))
+        ended.count(changes)
+        ended.changes = [
+            change for change in changes if (change.module, change.node.name) not in ended.known
+        ]
+        self._settle_replaced(ended.changes, ended.before, after)
+        if self.running:
+            outer = self.running[-1]
+            outer.known.update((change.module, change.node.name) for change in changes)
             outer.known.update(ended.known)
+        if self.is_between_passes:
+            self.latest.update(after)
+            self.latest_name = ended.name if not ended.is_stage else self.latest_name
         ended.before = {}
+
+    def _settle_replaced(self, changes: list[Change], before: States, after: States) -> None:
+        """Note with each node which ones it replaced, or which replaced it. What a pass made and
+        removed again is passed over.
+        """
+        made = {change.node.name: change for change in changes if change.kind == "made"}
+        names_after = _names(after)
+        for change in changes:
+            if change.kind != "made":
+                change.replaced += self._used_instead(change.node.name, names_after)
+        if not made:
+            return
+        names_before = _names(before)
+        for name in self.replaced:
+            if name not in names_before:
+                continue
+            for replacing in self._used_instead(name, names_after):
+                if replacing in made:
+                    made[replacing].replaced.append(name)
+        for change in made.values():
+            _mark_origin(change, self.nodes)
+
+    def _used_instead(self, name: str, names: set[str]) -> Iterator[str]:
+        """Yield the nodes of a graph that are used in the place of another, directly or in the
+        place of one that is no more.
+        """
+        waiting, seen = list(self.replaced.get(name, ())), {name}
+        while waiting:
+            replacing = waiting.pop(0)
+            if replacing in seen:
+                continue
+            seen.add(replacing)
+            if replacing in names:
+                yield replacing
+            else:
+                waiting += self.replaced.get(replacing, ())
 
     # FX calls the next two while a pass runs, so a fault of theirs would be one of the compile.
 
@@ -118,6 +199,7 @@ class StagePasses:
             names = self.replaced.setdefault(old.name, [])
             if new not in names and new != old.name:
                 names.append(new)
+                self.nodes[old.name] = old
 
     def note_made(self, node: torch.fx.Node) -> None:
         if not self.pattern:
@@ -133,45 +215,18 @@ class StagePasses:
             self.patterns[self.running[-1].position, node] = name
 
 
-def _states(module: torch.fx.GraphModule) -> dict[torch.fx.Node, State]:
-    return {node: (node.target, node.args, node.kwargs) for node in module.graph.nodes}
+def _names(states: States) -> set[str]:
+    return {node.name for nodes in states.values() for node in nodes}
 
 
-def _changes(
-    before: dict[torch.fx.Node, State], after: dict[torch.fx.Node, State]
-) -> Iterator[_Change]:
-    for node, state in before.items():
-        now = after.get(node)
-        if now is None:
-            yield _Change("erased", node, _text(state))
-        elif _is_other(state, now):
-            yield _Change("changed", node, _text(state), _text(now))
-    for node, state in after.items():
-        if node not in before:
-            yield _Change("made", node, after=_text(state))
-
-
-def _is_other(before: State, after: State) -> bool:
-    # The same objects in nearly all nodes. Texts are compared, because to compare symbolic sizes
-    # would add guards.
-    if all(old is new for old, new in zip(before, after, strict=True)):
-        return False
-    return _whole_text(before) != _whole_text(after)
-
-
-def _text(state: State) -> str:
-    text = _whole_text(state)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-
-
-def _whole_text(state: State) -> str:
-    target, args, kwargs = state
-    parts = [str(argument) for argument in args]
-    parts += [f"{name}={value}" for name, value in kwargs.items()]
-    name = target if isinstance(target, str) else qualified_name(target)
-    if isinstance(target, OpOverload):
-        name = str(target)
-    return f"{name}({', '.join(parts)})"
+def _mark_origin(change: Change, nodes: Mapping[str, torch.fx.Node]) -> None:
+    """Mark what a node replaced where nothing else says where it is from."""
+    node = change.node
+    if replaced_by(node) or any(node.meta.get(key) for key in _ORIGINS):
+        return
+    old = [nodes[name] for name in change.replaced if name in nodes]
+    if old:
+        mark_replacement(node, tuple(old))
 
 
 class _Running(threading.local):
@@ -198,10 +253,14 @@ def _kept(recording: Recording, module: torch.fx.GraphModule) -> StagePasses:
     """Return the passes over a graph that were kept for it; none where there are none."""
     segment = recording.segment()
     if segment.earlier_passes is not None and segment.earlier_passes[0] is module:
-        passes: StagePasses = segment.earlier_passes[1]
+        kept: StagePasses = segment.earlier_passes[1]
         segment.earlier_passes = None
-        return passes
-    return StagePasses(recording)
+        return kept
+    passes = StagePasses(recording)
+    traced, states = segment.traced_states.pop(recording.here.direction, (None, {}))
+    if traced is module:
+        passes.latest, passes.latest_name = states, "AOTAutograd"
+    return passes
 
 
 @contextlib.contextmanager
@@ -214,7 +273,7 @@ def stage_passes(
     passes, whole = StagePasses(recording), None
     with recording.noting("what passes change", "post_grad"):
         passes = _kept(recording, module)
-        whole = passes.begin(stage, "", module)
+        whole = passes.begin(stage, "", module, is_stage=True)
     _running.stages.append(passes)
     try:
         yield passes
@@ -223,6 +282,31 @@ def stage_passes(
         if whole is not None:
             with recording.noting("what passes change", "post_grad"):
                 passes.end(whole)
+
+
+@contextlib.contextmanager
+def plain_pass(
+    recording: Recording, name: str, module: torch.fx.GraphModule, is_alone: bool = False
+) -> Iterator[None]:
+    """Note the pass that runs over a graph inside the block, if it is none inside another that has
+    a name. Outside of a stage only one that is known to run there (``is_alone``) is noted, until
+    the next stage over the graph.
+    """
+    stages, begun = _running.stages, None
+    with recording.noting("the beginning of a pass", "post_grad"):
+        if stages and stages[-1].is_between_passes:
+            begun = stages[-1], stages[-1].begin(name, "", module)
+        elif not stages and is_alone:
+            passes = _kept(recording, module)
+            begun = passes, passes.begin(name, "", module)
+            keep_for_later(recording, module, passes)
+    try:
+        yield
+    finally:
+        if begun is not None:
+            with recording.noting("the end of a pass", "post_grad"):
+                passes, ended = begun
+                passes.end(ended)
 
 
 @contextlib.contextmanager
@@ -299,27 +383,30 @@ def add_passes(recording: Recording, stage: StagePasses, recorded: RecordedGraph
     in it.
     """
     given = stage.passes[0].module if stage.passes else None
-    replaces: dict[str, list[str]] = {}
-    for old, names in stage.replaced.items():
-        for name in names:
-            replaces.setdefault(name, []).append(old)
     for part in recorded.whole():
         # A pass may put another module in the place of the one that the stage was given.
         modules = [part.module, given] if part is recorded else [part.module]
         for each in stage.passes:
-            if not any(each.module is module for module in modules):
+            own = any(each.module is module for module in modules)
+            counts: dict[NodeChange, int] = {}
+            for module in modules:
+                counts = counts or each.counts.get(module, {})
+            if not own and not counts:
                 continue
-            recording.writer.add(_row(part.graph.id, each))
+            recording.writer.add(_row(part.graph.id, each, counts, own))
             recording.writer.add_all(
-                _change_row(stage, part, each.position, change, replaces) for change in each.changes
+                _change_row(stage, part, each.position, change)
+                for change in each.changes
+                if any(change.module is module for module in modules)
             )
-            recording.writer.add_all(
-                replace(row, graph=part.graph.id, graph_pass=each.position)
-                for row in each.near_matches
-            )
+            if own:
+                recording.writer.add_all(
+                    replace(row, graph=part.graph.id, graph_pass=each.position)
+                    for row in each.near_matches
+                )
 
 
-def _row(graph: int, each: _Pass) -> GraphPass:
+def _row(graph: int, each: _Pass, counts: Mapping[NodeChange, int], is_own: bool) -> GraphPass:
     return GraphPass(
         id=0,
         graph=graph,
@@ -327,25 +414,18 @@ def _row(graph: int, each: _Pass) -> GraphPass:
         parent=each.parent,
         name=each.name,
         subsystem=each.subsystem,
-        duration_s=each.duration_s,
-        made=each.counts.get("made", 0),
-        erased=each.counts.get("erased", 0),
-        changed=each.counts.get("changed", 0),
+        # The time of a pass is told once, with the graph that it was given.
+        duration_s=each.duration_s if is_own else 0.0,
+        made=counts.get("made", 0),
+        erased=counts.get("erased", 0),
+        changed=counts.get("changed", 0),
     )
 
 
 def _change_row(
-    stage: StagePasses,
-    part: RecordedGraph,
-    position: int,
-    change: _Change,
-    replaces: dict[str, list[str]],
+    stage: StagePasses, part: RecordedGraph, position: int, change: Change
 ) -> PassChange:
     name = change.node.name
-    if change.kind == "made":
-        replaced = replaces.get(name, [])
-    else:
-        replaced = stage.replaced.get(name, [])
     return PassChange(
         id=0,
         graph=part.graph.id,
@@ -355,6 +435,6 @@ def _change_row(
         name=name,
         before=change.before,
         after=change.after,
-        replaced=tuple(replaced),
+        replaced=tuple(change.replaced),
         pattern=stage.patterns.get((position, change.node), ""),
     )

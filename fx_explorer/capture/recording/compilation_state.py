@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.dynamo_code import ResumeCode
+from fx_explorer.capture.recording.graph_states import States
 from fx_explorer.capture.recording.noting import BackendError
 from fx_explorer.model import (
     Compilation,
@@ -120,6 +121,12 @@ class Segment:
     earlier_passes: tuple[torch.fx.GraphModule, Any] | None = None
     """A graph, and the passes over it (StagePasses of inductor/pass_changes.py) that wait until the
     graph is recorded after a later stage.
+    """
+    traced_states: dict[Direction, tuple[torch.fx.GraphModule, States]] = field(
+        default_factory=dict
+    )
+    """Direction → AOTAutograd's graph, and its nodes as they were before any pass of Inductor's,
+    until the first of them begins.
     """
     values: Any = None
     """What AOTAutograd said of the graph's inputs and outputs (SeenValues of aot/value_facts.py),

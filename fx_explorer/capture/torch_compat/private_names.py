@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     import torch._inductor.codegen.cpp
     import torch._inductor.decomposition
     import torch._inductor.exc
+    import torch._inductor.fx_passes.joint_graph
+    import torch._inductor.fx_passes.post_grad
+    import torch._inductor.fx_passes.pre_grad
     import torch._inductor.ir
     import torch._inductor.lowering
     import torch._inductor.pattern_matcher
@@ -223,6 +226,9 @@ if TYPE_CHECKING:
     inductor_patterns = torch._inductor.pattern_matcher
     inductor_scheduler = torch._inductor.scheduler
     inductor_utils = torch._inductor.utils
+    joint_graph = torch._inductor.fx_passes.joint_graph
+    post_grad = torch._inductor.fx_passes.post_grad
+    pre_grad = torch._inductor.fx_passes.pre_grad
     torch_logging = torch._logging._internal
     python_dispatch = torch.utils._python_dispatch
 
@@ -383,6 +389,9 @@ SUBMODULES = {
     "triton_heuristics": "torch._inductor.runtime.triton_heuristics",
     "inductor_scheduler": "torch._inductor.scheduler",
     "inductor_utils": "torch._inductor.utils",
+    "joint_graph": "torch._inductor.fx_passes.joint_graph",
+    "post_grad": "torch._inductor.fx_passes.post_grad",
+    "pre_grad": "torch._inductor.fx_passes.pre_grad",
     "select_algorithm": "torch._inductor.select_algorithm",
     "torch_logging": "torch._logging._internal",
     "python_dispatch": "torch.utils._python_dispatch",

@@ -7,7 +7,7 @@ passes over the joint graph, then over the graph of its direction.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +30,10 @@ class PassStep:
     depth: int
     """Number of passes that it runs inside."""
     changes: Sequence[model.PassChange]
+    replaced: int
+    """Number of nodes that it made in the place of one of the same operator, which it removed,
+    passes inside included.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +99,51 @@ def _passes_of(
     by_position = {row.position: row for row in rows}
     steps, without_effect = [], []
     duration_s = 0.0
+    replaced: Counter[int] = Counter()
+    for row in rows:
+        count = len(replaced_nodes(changes.get((graph.id, row.position), [])))
+        for position in (row.position, *_outer(row, by_position)):
+            replaced[position] += count
     for row in rows:
         if row.parent < 0:
             duration_s += row.duration_s
         own = changes.get((graph.id, row.position), [])
+        depth = len(list(_outer(row, by_position)))
         if row.made or row.erased or row.changed:
-            steps.append(PassStep(row, _depth(row, by_position), own))
+            steps.append(PassStep(row, depth, own, replaced[row.position]))
         elif row.name not in STAGE_PASSES:
             without_effect.append(row.name)
     return GraphPasses(graph, steps, without_effect, duration_s)
 
 
-def _depth(row: model.GraphPass, by_position: dict[int, model.GraphPass]) -> int:
-    depth = 0
+def _outer(row: model.GraphPass, by_position: dict[int, model.GraphPass]) -> Iterator[int]:
+    """Yield the positions of the passes that a pass runs inside, innermost first."""
     while row.parent in by_position:
         row = by_position[row.parent]
-        depth += 1
-    return depth
+        yield row.position
+
+
+def replaced_nodes(changes: Sequence[model.PassChange]) -> dict[str, model.PassChange]:
+    """Return, of what one pass did, name of a node that it made → the node of the same operator
+    that it removed and in whose place the new one is used.
+    """
+    erased = {change.name: change for change in changes if change.kind == "erased"}
+    pairs = {}
+    for change in changes:
+        if change.kind != "made" or len(change.replaced) != 1:
+            continue
+        old = erased.get(change.replaced[0])
+        if (
+            old
+            and old.replaced == (change.name,)
+            and _operator(old.before) == _operator(change.after)
+        ):
+            pairs[change.name] = old
+    return pairs
+
+
+def _operator(text: str) -> str:
+    return text.partition("(")[0]
 
 
 def history_of_node(reader: SessionReader, node: model.Node) -> list[str]:

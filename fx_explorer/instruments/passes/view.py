@@ -23,6 +23,7 @@ from fx_explorer.instruments.passes.figures import (
     in_users_words,
     names_of_users,
     passes_by_graph,
+    replaced_nodes,
 )
 from fx_explorer.instruments.passes.near_matches import (
     Near,
@@ -94,17 +95,27 @@ def _answer(reader: SessionReader, graphs: list[GraphPasses]) -> str:
         name = f"{parents.get(most.row.parent, '')} › {name}".lstrip(" ›")
     return (
         f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. {name} changed "
-        f"most: it {_deeds(most.row)} in {_name_of_graph(reader, passes.graph)}."
+        f"most: it {_deeds(most)} in {_name_of_graph(reader, passes.graph)}."
     )
 
 
-def _deeds(row: model.GraphPass) -> str:
+def _deeds(step: PassStep) -> str:
     """Return ``made 15 nodes, removed 3 and changed 1``."""
-    counts = ((row.made, "made"), (row.erased, "removed"), (row.changed, "changed"))
-    deeds = [f"{verb} {count:,}" for count, verb in counts if count]
-    first = next(count for count, _ in counts if count)
-    deeds[0] += f" {plural(first, 'node')}"
+    counts = _counts(step)
+    deeds = [f"{verb} {count:,}" for count, verb in counts]
+    deeds[0] += f" {plural(counts[0][0], 'node')}"
     return listed(deeds)
+
+
+def _counts(step: PassStep) -> list[tuple[int, str]]:
+    row, replaced = step.row, step.replaced
+    counts = [
+        (row.made - replaced, "made"),
+        (row.erased - replaced, "removed"),
+        (replaced, "replaced"),
+        (row.changed, "changed"),
+    ]
+    return [(count, verb) for count, verb in counts if count]
 
 
 def _name_of_graph(reader: SessionReader, graph: model.Graph) -> str:
@@ -122,10 +133,11 @@ def _near_answer(reader: SessionReader) -> str:
     return f"{counted(len(near), 'time')} a pattern nearly matched."
 
 
-def describe_counts(row: model.GraphPass) -> str:
-    """Return ``15 made, 3 removed, 1 changed``."""
-    counts = ((row.made, "made"), (row.erased, "removed"), (row.changed, "changed"))
-    return ", ".join(f"{count:,} {verb}" for count, verb in counts if count)
+def describe_counts(step: PassStep) -> str:
+    """Return ``15 made, 3 removed, 1 changed``; a node that was made in the place of one of the
+    same operator is replaced.
+    """
+    return ", ".join(f"{count:,} {verb}" for count, verb in _counts(step))
 
 
 def _title(reader: SessionReader, graph: model.Graph) -> str:
@@ -226,23 +238,32 @@ class _Lines:
     def _add_step(self, graph: model.Graph, step: PassStep) -> None:
         row = step.row
         key = f"pass {graph.id} {row.position}"
-        cells = (row.name, describe_counts(row), "", "", seconds(row.duration_s))
+        cells = (row.name, describe_counts(step), "", "", seconds(row.duration_s))
         self._add(TableRow(cells), 1 + step.depth, key, row.name)
-        for change in step.changes[:MOST_NODES]:
-            self._add_change(step, change)
-        more = len(step.changes) - MOST_NODES
+        replaced = replaced_nodes(step.changes)
+        gone = {old.id for old in replaced.values()}
+        changes = [change for change in step.changes if change.id not in gone]
+        for change in changes[:MOST_NODES]:
+            self._add_change(step, change, replaced.get(change.name))
+        more = len(changes) - MOST_NODES
         if more > 0:
             name = counted(more, "more node")
             self._add(TableRow((name, "", "", "", "")), 2 + step.depth, f"{key} more", name)
 
-    def _add_change(self, step: PassStep, change: model.PassChange) -> None:
+    def _add_change(
+        self, step: PassStep, change: model.PassChange, old: model.PassChange | None
+    ) -> None:
+        """Add what a pass did with a node; ``old`` is one of the same operator that it replaces."""
         names = self._users_names
         name = names.get(change.name, change.name)
         verb = {"erased": "removed"}.get(change.kind, change.kind)
-        if change.replaced:
+        if old is not None and change.kind == "made":
+            verb = f"replaces {names.get(old.name, old.name)}"
+        elif change.replaced:
             verb += " for " if change.kind == "made" else ", now "
             verb += ", ".join(names.get(replaced, replaced) for replaced in change.replaced)
-        texts = [in_users_words(text, names) for text in (change.before, change.after) if text]
+        before = old.before if old is not None and change.kind == "made" else change.before
+        texts = [in_users_words(text, names) for text in (before, change.after) if text]
         row = TableRow(
             (name, verb, " → ".join(texts), change.pattern, ""),
             detail=partial(Detail, "\n→ ".join(texts)),

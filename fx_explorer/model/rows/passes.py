@@ -7,6 +7,11 @@ from typing import Literal
 
 from fx_explorer.model.column_types import RepeatedName
 
+UNNAMED = "code without a name"
+"""Begin of the name of a row that stands for what changed between two passes: ``code without a name
+between remove_noop_ops and stable_sort``.
+"""
+
 NodeChange = Literal["made", "erased", "changed"]
 """What a pass did with a node. ``changed``: it has another operator or other arguments since."""
 
@@ -37,7 +42,8 @@ the matched nodes are on both sides of a mutation, or on several streams.
 @dataclass(frozen=True, slots=True)
 class GraphPass:
     """One pass over a graph, as torch names it (``GraphTransformObserver``,
-    torch/fx/passes/graph_transform_observer.py). A pass inside another has a row of its own.
+    torch/fx/passes/graph_transform_observer.py), or a function that Inductor calls as a pass
+    without a name, or what changed between two of them. A pass inside another has a row of its own.
     """
 
     id: int
@@ -48,7 +54,9 @@ class GraphPass:
     parent: int
     """Position of the pass that it is a part of; -1 for none."""
     name: str
-    """``remove_noop_ops``, ``pass_pattern_1``; ``post_grad`` for all passes of a stage together."""
+    """``remove_noop_ops``, ``pass_pattern_1``; that of the function (``view_to_reshape``) where
+    torch gives none; ``post_grad`` for all passes of a stage together.
+    """
     subsystem: str
     """Name of torch's for a group of passes, which CompilerBisector can switch off; empty without
     one.

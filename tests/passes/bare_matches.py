@@ -4,10 +4,13 @@ prints what torch's matcher answers for each pattern that it tries, as JSON.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._inductor.config
@@ -17,46 +20,68 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.passes import near_misses
 
+Answer = tuple[str, str, str]
+"""A function, the node at which a pattern was tried, and what torch's matcher answered."""
 
-def main() -> None:
-    answers: list[tuple[str, str, str]] = []
-    function = ""
-    applied: list[Any] = []
 
-    def watch(matcher: Any) -> None:
-        original = matcher.match
+class Answers:
+    """What torch's matcher answers, for each pattern that did not match."""
 
+    def __init__(self) -> None:
+        self.function = ""
+        self.found: list[Answer] = []
+        self._applied: list[Any] = []
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Collect the answers inside the block."""
+        with contextlib.ExitStack() as stack:
+            for matcher in (pattern_matcher.PatternExpr, pattern_matcher.MultiOutputPattern):
+                match = self._watched_match(matcher.match)
+                stack.enter_context(mock.patch.object(matcher, "match", match))
+            apply = self._watched_apply(pattern_matcher.PatternMatcherPass.apply)
+            stack.enter_context(
+                mock.patch.object(pattern_matcher.PatternMatcherPass, "apply", apply)
+            )
+            yield
+
+    def _watched_match(self, original: Any) -> Any:
         def match(pattern: Any, node: Any) -> Any:
             result = original(pattern, node)
-            if not result and len(applied) == 1:  # not over a pattern that is traced meanwhile
-                answers.append((function, node.name, str(result)))
+            # Not over a pattern that is traced meanwhile.
+            if not result and len(self._applied) == 1:
+                self.found.append((self.function, node.name, str(result)))
             return result
 
-        matcher.match = match
+        return match
 
-    apply_pass = pattern_matcher.PatternMatcherPass.apply
+    def _watched_apply(self, original: Any) -> Any:
+        def apply(matcher: Any, graph: Any) -> Any:
+            self._applied.append(matcher)
+            try:
+                return original(matcher, graph)
+            finally:
+                self._applied.pop()
 
-    def apply(matcher: Any, graph: Any) -> Any:
-        applied.append(matcher)
-        try:
-            return apply_pass(matcher, graph)
-        finally:
-            applied.pop()
+        return apply
 
-    pattern_matcher.PatternMatcherPass.apply = apply
-    watch(pattern_matcher.PatternExpr)
-    watch(pattern_matcher.MultiOutputPattern)
+
+def main() -> None:
+    answers = Answers()
     near_misses.register_own()
-    with torch._inductor.config.patch(
-        post_grad_custom_pre_pass=near_misses.apply_own, fx_graph_cache=False
+    with (
+        answers.watched(),
+        torch._inductor.config.patch(
+            post_grad_custom_pre_pass=near_misses.apply_own, fx_graph_cache=False
+        ),
     ):
         torch.compile(near_misses.attention)(*near_misses.heads())
         torch._dynamo.reset()
-        answers.clear()  # torch traced its patterns meanwhile, and matched in them
+        answers.found.clear()  # torch traced its patterns meanwhile, and matched in them
         for program, inputs in near_misses.CASES:
-            function = program.__name__
+            answers.function = program.__name__
             torch.compile(program)(*inputs())
-    print(json.dumps(answers))
+    print(json.dumps(answers.found))
 
 
 if __name__ == "__main__":

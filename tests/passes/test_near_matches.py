@@ -16,6 +16,7 @@ import torch
 import torch._inductor.config
 
 from fx_explorer import cli, model
+from fx_explorer.capture.inductor import near_match_rows
 from fx_explorer.capture.inductor import near_matches as capturing
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.passes.near_matches import (
@@ -30,6 +31,7 @@ from fx_explorer.instruments.passes.near_matches import (
 from fx_explorer.instruments.passes.view import passes_table
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
+from tests.exhaustive import in_exhaustive_runs
 from tests.passes import bare_matches, near_misses
 from tests.sessions import Written
 
@@ -206,12 +208,51 @@ def test_attention_that_matches_did_not_nearly_match(session: SessionReader) -> 
             assert not any(name.startswith("_sfdp") for name in near.row.patterns)
 
 
+def test_nothing_went_wrong_while_recording(session: SessionReader) -> None:
+    assert not failures(session)
+
+
+class StoppedError(Exception):
+    """Ends a compilation after its passes: building its kernel would take seconds."""
+
+
+def stop(graph: torch.fx.Graph) -> None:
+    raise StoppedError
+
+
+def test_torchs_own_answers_are_those_that_are_told(session: SessionReader) -> None:
+    """The second source is torch's matcher, which nothing records here."""
+    answers = bare_matches.Answers()
+    function = near_misses.tripled_difference
+    answers.function = function.__name__
+    torch._dynamo.reset()
+    with (
+        answers.watched(),
+        torch._inductor.config.patch(
+            post_grad_custom_pre_pass=near_misses.apply_own,
+            post_grad_custom_post_pass=stop,
+            fx_graph_cache=False,
+        ),
+        pytest.raises(Exception, match="StoppedError"),
+    ):
+        torch.compile(function)(*near_misses.two_squares())
+    bare = {(node, cut(text)) for _, node, text in answers.found}
+    recorded = {
+        (near.row.name, near.row.torch_says)
+        for near in of(session, function)
+        if near.row.torch_says
+    }
+    assert recorded
+    assert not recorded - bare
+    assert {node for node, _ in bare} <= {near.row.name for near in of(session, function)}
+
+
+@in_exhaustive_runs
 def test_torch_says_the_same_in_a_bare_process(session: SessionReader) -> None:
     """Each failure of torch's matcher that is told in the session is one of a bare process, at the
     same node and in the same words; and each node of the bare process has a row, except those that
     another pattern replaced.
     """
-    assert not failures(session)
     run = subprocess.run(
         [sys.executable, bare_matches.__file__], capture_output=True, text=True, check=True
     )
@@ -234,7 +275,7 @@ REPLACED = {("attention", "view_5")}
 
 
 def cut(text: str) -> str:
-    most = capturing.MOST_CHARACTERS
+    most = near_match_rows.MOST_CHARACTERS
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

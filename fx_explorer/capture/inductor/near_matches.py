@@ -1,7 +1,7 @@
-"""This module records the patterns of Inductor's passes that did not match, and the check that
-failed, where that was asked for (``record_patterns``).
+"""This module watches torch's matching, to record the patterns of Inductor's passes that did not
+match, and the check that failed, where that was asked for (``record_patterns``).
 
-Torch's own matching is watched (torch/_inductor/pattern_matcher.py): ``PatternMatcherPass.apply``
+The matching is in torch/_inductor/pattern_matcher.py: ``PatternMatcherPass.apply``
 tries each pattern at each node that calls its last operator. ``MatchContext.match`` is called for
 each part of a pattern, so what matched until a check failed is known. After the pattern itself, its
 ``extra_check`` is asked. That of a traced pattern matches the pattern once more, with the shapes
@@ -13,32 +13,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from fx_explorer.capture.inductor import pass_changes
-from fx_explorer.capture.inductor.alike_nodes import alike_count
 from fx_explorer.capture.inductor.failed_matches import (
     Failure,
     MatchLog,
     forget_patterns,
-    is_operator,
-    operator_of,
-    operators_in,
-    operators_of,
-    parts_of,
-    torch_says,
 )
+from fx_explorer.capture.inductor.near_match_rows import Attempt, cut, rows_of_attempts
 from fx_explorer.capture.inductor.pattern_entries import (
-    is_of_user,
-    pattern_name,
     plain_function,
-    written_at,
     written_check,
 )
+from fx_explorer.capture.inductor.patterns_without_last import without_last_operator
 from fx_explorer.capture.inductor.refused_checks import CheckTrace, explain_refusal
 from fx_explorer.capture.recording.graphs import qualified_name
 from fx_explorer.capture.recording.state import Recording
@@ -47,43 +39,14 @@ from fx_explorer.capture.torch_compat.private_names import inductor_patterns
 from fx_explorer.model import NearMatch
 from fx_explorer.model.rows.passes import UNNAMED
 
-MOST_OF_NODE = 40
-"""Maximum number of rows that are kept of one node in one pass, those that matched most."""
-
-COMPARED = 3
-"""Maximum number of patterns that failed alike of which it is counted how much is there: the
-smallest, of different sizes.
-"""
-
-MOST_CHARACTERS = 300
-"""Maximum number of characters of torch's own text."""
-
-
-@dataclass(eq=False)
-class _Attempt:
-    """One pattern that was tried at one node."""
-
-    entry: Any
-    node: torch.fx.Node
-    log: MatchLog
-    match: Any = None
-    """Torch's Match; None where the pattern did not match."""
-    was_checked: bool = False
-    was_applied: bool = False
-    has_replaced: bool = False
-    """Whether nothing uses the node since. The function of a pattern may leave the graph as it is.
-    """
-    failure: Failure | None = None
-    """Why it is not applied; None where it is."""
-
 
 @dataclass(eq=False)
 class _Application:
     """A ``PatternMatcherPass`` that is applied to a graph."""
 
     matcher: Any
-    attempts: list[_Attempt] = field(default_factory=list)
-    checking: _Attempt | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    checking: Attempt | None = None
     """The one whose ``extra_check`` runs."""
     inner: MatchLog | None = None
     """How the pattern matched with the shapes of the program, while it is checked."""
@@ -148,7 +111,7 @@ def _watched_pass(recording: Recording, original: Callable[..., Any]) -> Callabl
         finally:
             _here.applications.remove(application)
             with recording.noting("patterns that did not match", "post_grad"):
-                rows += _rows(application.attempts)
+                rows += rows_of_attempts(application.attempts)
                 # Torch begins a pass of its own for each matcher; patterns may begin more in it.
                 for each in stage.passes[begun:]:
                     if not each.name.startswith(UNNAMED):
@@ -178,7 +141,7 @@ def _watched_pattern(recording: Recording, original: Callable[..., Any]) -> Call
                 entry = _entry_tried(application, pattern, node)
                 if entry is not None:
                     match = result if log.has_matched else None
-                    application.attempts.append(_Attempt(entry, node, log, match))
+                    application.attempts.append(Attempt(entry, node, log, match))
         return result
 
     return match
@@ -300,13 +263,13 @@ class _WatchedCheck:
                 attempt.failure = self._why(application, attempt, trace)
         return result
 
-    def _why(self, application: _Application, attempt: _Attempt, trace: CheckTrace) -> Failure:
+    def _why(self, application: _Application, attempt: Attempt, trace: CheckTrace) -> Failure:
         """Return why it said no: the pattern did not match with the shapes of the program, could
         not be traced with them, or the check that somebody wrote said no.
         """
         matched = tuple(node.name for node in attempt.match.nodes)
         if application.trace_error:
-            error = _cut(application.trace_error)
+            error = cut(application.trace_error)
             return Failure("traced", matched, found=error, is_specific=True)
         if application.inner is not None:
             failure = application.inner.failure(is_specific=True)
@@ -324,144 +287,3 @@ class _WatchedCheck:
             check_file=refusal.file,
             check_line=refusal.line,
         )
-
-
-# Patterns of which all is there but the last operator, which is where torch begins.
-
-
-def without_last_operator(matcher: Any, graph: torch.fx.Graph) -> list[NearMatch]:
-    """Return a row for each pattern of which all but the last operator is in a graph, and is not
-    used by such an operator: torch does not try those. Of a pattern of the user's that torch tries
-    nowhere, and that is not there without its last operator, return a row without a node.
-    """
-    nodes: dict[Any, list[torch.fx.Node]] = {}
-    for node in graph.nodes:
-        if node.op == "call_function":
-            nodes.setdefault(node.target, []).append(node)
-    entries = {id(entry): entry for of_key in matcher.patterns.values() for entry in of_key}
-    rows: list[NearMatch] = []
-    for entry in entries.values():
-        rows_of_entry = list(_without_last(entry, nodes))
-        is_tried = any(nodes.get(target) for target in getattr(entry.pattern, "fns", ()))
-        if not rows_of_entry and not is_tried and is_of_user(written_at(entry)[0]):
-            whole = _first_operator(entry.pattern)
-            if whole is not None:
-                failure = Failure("last operator", (), expected=operators_of(whole))
-                rows_of_entry.append(near_match(entry, failure, "", 0))
-        rows += rows_of_entry
-    return rows
-
-
-def _first_operator(pattern: Any) -> Any:
-    operators = operators_in(pattern)
-    return operators[0] if operators else None
-
-
-def _without_last(entry: Any, nodes: dict[Any, list[torch.fx.Node]]) -> Iterator[NearMatch]:
-    whole = _first_operator(entry.pattern)
-    if whole is None:
-        return
-    size = len(operators_in(entry.pattern))
-    least = 1 if is_of_user(written_at(entry)[0]) else 2
-    for part in parts_of(whole):
-        if not is_operator(part):
-            continue
-        matching = len(operators_in(part))
-        if matching < least or matching * 2 < size:
-            continue
-        for node in [node for target in part.fns_set for node in nodes.get(target, ())]:
-            if any(user.target in whole.fns_set for user in node.users):
-                continue
-            match = part.match(node)
-            if match:
-                matched = tuple(node.name for node in match.nodes)
-                users = ", ".join(operator_of(user) for user in node.users) or "nothing"
-                failure = Failure(
-                    "last operator", matched, node.name, "", operators_of(whole), users
-                )
-                yield near_match(entry, failure, node.name, matching)
-
-
-# The rows.
-
-
-def _rows(attempts: Iterable[_Attempt]) -> list[NearMatch]:
-    """Return a row for each node and failure, with the patterns that failed so."""
-    by_node: dict[torch.fx.Node, dict[Failure, list[_Attempt]]] = {}
-    replaced: set[torch.fx.Node] = set()
-    for attempt in attempts:
-        failure = _failure_of(attempt)
-        if attempt.has_replaced:
-            replaced.add(attempt.node)
-        if failure is not None and attempt.node not in replaced:
-            by_node.setdefault(attempt.node, {}).setdefault(failure, []).append(attempt)
-    rows: list[NearMatch] = []
-    for node, groups in by_node.items():
-        of_node = [_row(node, failure, group) for failure, group in groups.items()]
-        of_node.sort(key=lambda row: (-row.alike / row.size, -row.size))
-        rows += of_node[:MOST_OF_NODE]
-    return rows
-
-
-def _row(node: torch.fx.Node, failure: Failure, group: list[_Attempt]) -> NearMatch:
-    """Return the row of patterns that failed alike: that of the nearest, with all names."""
-    entries = {len(operators_in(attempt.entry.pattern)): attempt.entry for attempt in group}
-    rows = []
-    for size in sorted(entries)[:COMPARED]:
-        alike = len(failure.matched)
-        if failure.is_of_structure:
-            alike = max(alike, alike_count(entries[size].pattern, node))
-        rows.append(near_match(entries[size], failure, node.name, alike))
-    nearest = max(rows, key=lambda row: (row.alike / row.size, row.size))
-    names = dict.fromkeys([*nearest.patterns, *(pattern_name(each.entry) for each in group)])
-    return replace(nearest, patterns=tuple(names))
-
-
-def _failure_of(attempt: _Attempt) -> Failure | None:
-    """Return why a pattern was not applied at a node; None where it was."""
-    if attempt.was_applied:
-        return None
-    if attempt.failure is not None:
-        return attempt.failure
-    if attempt.match is None:
-        return attempt.log.failure()
-    matched = tuple(node.name for node in attempt.match.nodes)
-    if attempt.was_checked:
-        # It answered with a symbolic truth value that torch does not take for a yes.
-        name = qualified_name(plain_function(written_check(attempt.entry)))
-        return Failure("check", matched, expected=name, found="not known while compiling")
-    regions = {node.meta.get("mutation_region_id") for node in attempt.match.nodes}
-    return Failure("mutation" if len(regions) > 1 else "stream", matched)
-
-
-def near_match(entry: Any, failure: Failure, node: str, alike: int) -> NearMatch:
-    """Return the row of a pattern that failed at a node; the graph and the pass are filled in when
-    they are stored.
-    """
-    file, line = written_at(entry)
-    return NearMatch(
-        id=0,
-        graph=0,
-        graph_pass=0,
-        name=node,
-        patterns=(pattern_name(entry),),
-        is_users=is_of_user(file),
-        file=file,
-        line=line,
-        matched=failure.matched,
-        alike=alike,
-        size=max(1, len(operators_in(entry.pattern))),
-        check=failure.check,
-        is_specific=failure.is_specific,
-        at=failure.at,
-        input_of=failure.input_of,
-        expected=failure.expected,
-        found=failure.found,
-        check_file=failure.check_file,
-        check_line=failure.check_line,
-        torch_says=_cut(torch_says(failure.failed)),
-    )
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

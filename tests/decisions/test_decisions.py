@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from fx_explorer.instruments.decisions.reasons import order
 from fx_explorer.instruments.decisions.view import NOT_IN_LOG, decisions_table, explain
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.inspect import entries
+from tests.capture.recorded import record
 from tests.decisions.expected import CPU, GPU
 from tests.exhaustive import in_exhaustive_runs
 
@@ -69,6 +71,29 @@ def test_a_copy_names_the_value_its_bytes_and_who_asks(captured, reader) -> None
     text = sentence(session, "", "convolved", "copied")
     assert text.startswith("image (200.7 kB) is copied by cpp_fused_convolution_0")
     assert "from contiguous to channels_last: aten.convolution asks for it" in text
+
+
+def test_a_copy_has_the_line_of_its_value_and_names_every_asker(tmp_path: Path) -> None:
+    convolution = torch.nn.Conv2d(8, 16, 3, padding=1).to(memory_format=torch.channels_last)
+    norm, linear = torch.nn.BatchNorm2d(16), torch.nn.Linear(16, 16)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = norm(convolution(x)).relu()
+        z = y.flatten(2).transpose(1, 2).contiguous()
+        return (linear(z) + z).sum()
+
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        compile_it(step)(torch.randn(2, 8, 16, 16)).backward()
+
+    first = step.__code__.co_firstlineno
+    with record(tmp_path / "s.fxs", program) as session:
+        copies = [e for e in explained_decisions(session) if e.decision.outcome == "copied"]
+        texts = {e.reason.text.partition(" (")[0]: e for e in copies}
+        given, transposed = texts["x"], texts["The result of aten.permute"]
+    assert given.reason.text.endswith("; aten.convolution asks for it as well.")
+    assert "given to the backward in this order; aten.addmm asks for it" in transposed.reason.text
+    assert transposed.line is not None
+    assert transposed.line[1] == first + 2
 
 
 def test_a_reduction_has_its_numbers(captured, reader) -> None:

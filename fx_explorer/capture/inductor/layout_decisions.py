@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from fx_explorer.capture.inductor.decisions import (
     Decision,
     add,
     condition_of,
+    decisions_of,
     hint,
     hints,
     inductor_frames,
@@ -61,6 +64,7 @@ def layout_hook(recording: Recording) -> Iterator[None]:
     with (
         patched(kernel, "require_strides", functools.partial(_require, recording)),
         patched(kernel, "copy_input", functools.partial(_copy, recording)),
+        patched(kernel, "realize_input", functools.partial(_realize, recording)),
         patched(buffer, "freeze_layout_with_stride_order", freeze),
         patched(buffer, "freeze_layout_with_exact_strides", freeze),
     ):
@@ -80,8 +84,21 @@ def _require(recording: Recording, original: Callable[..., Any]) -> Callable[...
                 with recording.noting("why a value is copied", "schedule"):
                     for copied, copy, asker in copies:
                         _add_copy(copied, copy, asker)
+            elif not _requiring.depth:
+                with recording.noting("who else asks for a copy", "schedule"):
+                    _note_also_asking(value, *args, **kwargs)
 
     return require_strides
+
+
+def _realize(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def realize_input(value: Any) -> Any:
+        with recording.noting("who else asks for a copy", "schedule"):
+            _note_also_reading(value)
+        return original(value)
+
+    return realize_input
 
 
 def _copy(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,7 +159,10 @@ class _Value:
         if inductor_ir.is_storage_and_layout(value):
             strides = hints(value.get_stride())
         view = type(inner).__name__ if is_view else ""
-        return cls(_node_of(base), hints(value.get_size()), strides, is_in_memory, view)
+        name = _node_of(base)
+        if is_view:
+            name = _viewed_node(name)
+        return cls(name, hints(value.get_size()), strides, is_in_memory, view)
 
 
 def _node_of(value: Any) -> str:
@@ -159,6 +179,27 @@ def _node_of(value: Any) -> str:
         return str(name)
     origin = inner.get_origin_node()
     return origin.name if origin is not None else ""
+
+
+_RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
+
+
+def _viewed_node(base: str) -> str:
+    """Return the node whose value a view of ``base`` is, at the node that is being lowered: the
+    latest that is more than a reshape of another. An input keeps its own name.
+    """
+    here = V.current_node
+    if not base or not isinstance(here, torch.fx.Node):
+        return base
+    for start in (here, *here.all_input_nodes):
+        node, latest = start, ""
+        while node.name != base and node.all_input_nodes:
+            if not latest and str(node.target) not in _RESHAPES:
+                latest = node.name
+            node = node.all_input_nodes[0]
+        if node.name == base and latest != here.name:
+            return base if node.op == "placeholder" else latest or base
+    return base
 
 
 def _placeholder(name: str) -> str:
@@ -218,6 +259,54 @@ def _add_copy(copied: _Value, copy: Any, asker: _Asker) -> None:
     if elements >= 0:
         numbers["bytes"] = elements * copy.get_dtype().itemsize
     _add(outcome, copy, copied.name, asker, texts, numbers)
+
+
+def _copies_of(value: Any) -> Iterator[Decision]:
+    """Yield the copy that a value is, if it was copied for its layout at an earlier node."""
+    if not inductor_ir.is_storage_and_layout(value):
+        return
+    name = value.get_name()
+    for decision in decisions_of(V.graph):
+        if decision.outcome == "copied" and name in decision.buffers:
+            yield decision
+
+
+def _note_also_asking(value: Any, order: Any = None, exact_strides: Any = None, **_: Any) -> None:
+    """Note an operation that asks for the layout which a copy got already, and which the copied
+    value did not have.
+    """
+    for decision in _copies_of(value):
+        before = _strides(decision.texts["from"])
+        if order is not None:
+            is_met = bool(before) and inductor_ir.get_stride_order(before) == list(order)
+        else:
+            is_met = _strides(hints(exact_strides or ())) == before
+        if not is_met:
+            _note_asker(decision)
+
+
+def _note_also_reading(value: Any) -> None:
+    """Note an operation that reads a copy from memory, where strides cannot describe the view."""
+    for decision in _copies_of(value):
+        if decision.texts.get("view") and not decision.texts["from"]:
+            _note_asker(decision)
+
+
+def _note_asker(decision: Decision) -> None:
+    here = V.current_node
+    asker = _asker()
+    if not isinstance(here, torch.fx.Node) or here.op == "output" or asker.reason or asker.node:
+        return
+    if here.name == decision.node and not decision.reason:
+        return
+    operator = str(here.target).removesuffix(".default")
+    known = [name for name in decision.texts.get("also", "").split(", ") if name]
+    if operator not in known:
+        decision.texts["also"] = ", ".join([*known, operator])
+
+
+def _strides(text: str) -> list[int]:
+    return [int(part) for part in text.split(", ") if part]
 
 
 def _add_frozen(buffer: Any, before: list[Any]) -> None:

@@ -13,6 +13,7 @@ from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import in_use
 from fx_explorer.instruments.decisions.reasons import Named, Reason, is_worth_saying, reason_of
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.kernels import lines_of_nodes, nodes_of_calls
 from fx_explorer.session.reader import answered_once
@@ -30,7 +31,7 @@ class Explained:
     """The kernel that is as it is because of it."""
     reason: Reason
     line: Line | None
-    """The user's line of the operation; None where it has none."""
+    """The user's line of the operation, for a layout that of the value; None where it has none."""
     is_elsewhere: bool = False
     """Whether it is about the kernel that writes what this one, a library call, asks for."""
     count: int = 1
@@ -66,8 +67,12 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
     lines = _lines(reader, calls, rows)
     for row in rows:
         copies = calls.kernels.get(row.call)
+        operator = _operator(nodes[row.node]) if row.node in nodes else ""
+        of_asker, of_value = lines.get(row.node), lines.get(row.about)
+        if row.kind == "layout" and of_asker and of_value and of_asker != of_value:
+            operator += f" ({in_file(*of_asker)})"
         named = Named(
-            node=_operator(nodes[row.node]) if row.node in nodes else "",
+            node=operator,
             about=names.get(row.about, ""),
             is_input=row.about in nodes and nodes[row.about].op == "placeholder",
             kernel=copies.name if copies else "",
@@ -75,7 +80,7 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
         reason = reason_of(row, named)
         for call in _calls_of(row, calls):
             kernel = calls.kernels[call]
-            line = lines.get(row.node) or lines.get(-call)
+            line = of_value or of_asker or lines.get(-call)
             key = kernel.id, row.kind, row.outcome, reason.text, line
             is_elsewhere = row.kind == "layout" and call != row.call
             found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere))
@@ -127,7 +132,7 @@ def _lines(
 ) -> dict[int, Line]:
     """Return node → the user's line, and a negative call → the line of most of its nodes."""
     wanted = {row.call for row in rows if row.call in calls.nodes}
-    nodes = {row.node for row in rows if row.node}
+    nodes = {node for row in rows for node in (row.node, row.about) if node}
     for call in wanted:
         nodes.update(calls.nodes[call])
     numbers = lines_of_nodes(reader, nodes)

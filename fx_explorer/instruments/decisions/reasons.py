@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.words import counted, size
+from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.model.rows.decisions import DecisionKind
 
 
@@ -200,6 +200,10 @@ def _layout(decision: model.KernelDecision, named: Named) -> Words:
     else:
         text = f"{value} is written in the order {to}, not {before}"
     asks, change = _who_asks(decision, named)
+    also = texts.get("also")
+    if also:
+        names = also.split(", ")
+        asks += f"; {listed(names, 4)} {'asks' if len(names) == 1 else 'ask'} for it as well"
     if decision.outcome != "copied":
         change = ""
     return f"{text}: {asks}.", change

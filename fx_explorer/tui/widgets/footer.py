@@ -20,6 +20,7 @@ from textual.widgets import Input
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.tui.commands import GOES_ON, OF_VIEW, VIEWS, AppCommand, Keymap, by_id, of_scope
+from fx_explorer.tui.commands.view_commands import MORE_VIEWS
 from fx_explorer.tui.keys import bindings_of, first_key
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import Cached, OneLine
@@ -89,6 +90,9 @@ class FooterLine(Cached):
         tabs = tabs_content(self._view, self._keymap, " ")
         if tabs.cell_length > width:
             tabs = tabs_content(self._view, self._keymap, "", SHORT_LABELS)
+        more = more_views_content(self._keymap)
+        if tabs.cell_length + more.cell_length <= width:
+            tabs += more
         keys = [
             key_content(command, self._keymap)
             for command in footer_commands(self._first, self._part or self._view, self._without)
@@ -145,6 +149,17 @@ def tabs_content(
         tab = number + Content.styled(labels.get(name, label), style)
         parts.append(_clickable(tab, command))
     return Content(" ").join(parts)
+
+
+def more_views_content(keymap: Keymap) -> Content:
+    """Return `` v more``: the key that all views without a digit begin with; empty where they have
+    no such key.
+    """
+    view = MORE_VIEWS[0][0]
+    first, _, rest = first_key(by_id(f"view.{view}"), keymap).partition(" ")
+    if not rest:
+        return Content("")
+    return Content(" ") + Content.styled(first, "bold $text-accent") + Content(" more")
 
 
 def key_content(command: AppCommand, keymap: Keymap) -> Content:

@@ -312,7 +312,7 @@ def test_the_view_lists_them_below_their_graph(session: SessionReader) -> None:
     heading = ("patterns that nearly matched", "1 time", "", "", "")
     assert any(row[0] == heading[0] for row in rows)
     (row,) = [row for row in table.rows if row.cells[3] == "wide_sine" and row.cells[0] == "sin"]
-    assert row.cells[1] == "matched its node"
+    assert row.cells[1] == "1 of 1 there"
     assert row.detail is not None
     assert "near_misses.py:" in row.detail().text
     assert row.find_place is not None

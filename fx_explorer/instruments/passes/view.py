@@ -29,7 +29,6 @@ from fx_explorer.instruments.passes.near_matches import (
     Near,
     describe_check,
     describe_near,
-    matched_text,
     nearest,
 )
 from fx_explorer.session import SessionReader
@@ -190,7 +189,8 @@ class _Lines:
             row = each.row
             node = self._users_names.get(row.name, row.name) or "no node"
             texts = describe_check(row) if row.name else f"no node calls {row.expected}"
-            cells = (node, f"matched {matched_text(row)}", texts, listed(row.patterns, 3), "")
+            there = f"{max(row.alike, len(row.matched))} of {row.size} there"
+            cells = (node, there, texts, listed(row.patterns, 3), "")
             self._add(
                 TableRow(
                     cells,

@@ -267,7 +267,7 @@ def explained(row: ModuleRow) -> list[str]:
     texts = _describe_own(row.own)
     if not texts:
         return [f"{what}: all of it is in its modules."]
-    return [f"{what}: {listed(texts, limit=4)} of these are its own, the rest is in its modules."]
+    return [f"{what}: {listed(texts, limit=4)} belong to no single module in it, the rest does."]
 
 
 def _describe_own(own: ModuleFigures) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.words import size
 from fx_explorer.drawing.view_table import Detail, TableRow, shown_name
 from fx_explorer.instruments.fusion.loop_nests import (
@@ -15,6 +17,9 @@ from fx_explorer.instruments.fusion.loop_nests import (
 from fx_explorer.instruments.fusion.pair_words import known_from, shared_buffers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+
+_UNNAMED_SIZE = re.compile(r"(?<![\w.\[/])(?:s|u|zf|zuf|zs)\d+\b(?!/)")
+"""Matches a symbol of torch's for a size that no expression of the user's is known for."""
 
 
 def nest_row(reader: SessionReader, pair: NestPair, *, has_times: bool) -> TableRow:
@@ -46,15 +51,18 @@ def _nest_detail(reader: SessionReader, pair: NestPair) -> Detail:
 def explain_nests(reader: SessionReader, pair: NestPair) -> list[str]:
     """Return the lines that say all about two loop nests of one kernel."""
     row = pair.pair
-    sentences = [pair.cause.text]
+    compilation = pair.first.kernel.compilation
+    sizes = SizeNames(reader, [compilation])
+    text = sizes.in_text(compilation, pair.cause.text)
+    sentences = [_UNNAMED_SIZE.sub("a size", text)]
     if pair.cause.change:
         sentences.append(f"What may change it: {pair.cause.change}")
-    saved = f"Merged they would read and write {size(row.saved_bytes)} less"
-    sentences.append(f"{saved} ({shared_buffers(row)}).")
+    nests = nests_by_kernel(reader).get(pair.first.kernel.id, [])
+    sentences.append(f"Merged they would read and write {size(row.saved_bytes)} less.")
+    sentences.append(f"{pair.first.kernel.name} has {describe_nests(nests)}.")
+    sentences.append(f"torch's own names: {shared_buffers(row)}.")
     if row.state == "outer loop":
         sentences.append(f"Inductor's check {row.check} lets it fuse their outer loops alone.")
     else:
         sentences.append(known_from(row))
-    nests = nests_by_kernel(reader).get(pair.first.kernel.id, [])
-    sentences.append(f"{pair.first.kernel.name} has {describe_nests(nests)}.")
     return sentences

@@ -136,7 +136,7 @@ def of_breaks(reader: SessionReader) -> Answer:
 
 
 def _tried_remedies(reader: SessionReader) -> list[str]:
-    """Return what was tried against graph breaks, and what came of it: breaks and graphs left."""
+    """Return what was tried against graph breaks, with the breaks and graphs that were left."""
     tried = []
     for finding in findings(reader):
         if finding.topic == "breaks":

@@ -38,7 +38,7 @@ from fx_explorer.instruments.values.collectives import (
 from fx_explorer.instruments.values.figures import values_by_node
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
-from fx_explorer.session.queries.joined import Origin, origins_of_joined
+from fx_explorer.session.queries.joined import NodeLine, origins_of_joined
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.session.queries.nodes import nodes_beginning
 
@@ -201,7 +201,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
 def _lines(reader: SessionReader, node: model.Node) -> list[str]:
     """Return the user's lines that a node is from: several where a pass joined nodes to it."""
     paths = source_paths(reader)
-    own = (Origin(node.file, node.line, node.module),) if node.file else ()
+    own = (NodeLine(node.file, node.line, node.module),) if node.file else ()
     origins = origins_of_joined(reader).get(node.id, own)
     return [f"{paths[origin.file]}:{origin.line}" for origin in origins]
 

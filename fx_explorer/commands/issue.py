@@ -221,15 +221,15 @@ def _versions(python: str, form: Form) -> str:
     """Return what the project's own command says of the machine. Where that does not run, return
     why not, and what PyTorch's says.
     """
-    said, why = _say_versions(python, VERSIONS[form])
+    versions, why = _run_versions(python, VERSIONS[form])
     if why and form != "pytorch":
-        said, torchs_why = _say_versions(python, OF_TORCH)
-        return "\n".join(filter(None, [why, torchs_why, said]))
-    return why or said
+        versions, torchs_why = _run_versions(python, OF_TORCH)
+        return "\n".join(filter(None, [why, torchs_why, versions]))
+    return why or versions
 
 
-def _say_versions(python: str, command: tuple[str, ...]) -> tuple[str, str]:
-    """Return what a command says, and why it says nothing."""
+def _run_versions(python: str, command: tuple[str, ...]) -> tuple[str, str]:
+    """Return what a command prints, and why it prints nothing."""
     executable = shutil.which(python) or python
     words = f"python -m {' '.join(command)}"
     # Without it, transformers looks for a newer release over the network.

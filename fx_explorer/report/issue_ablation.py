@@ -25,7 +25,7 @@ Result = Literal["passes", "fails", "differs", "timed out", "not tried"]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Variation:
     """One way to run the program."""
 
     name: str
@@ -35,27 +35,29 @@ class Attempt:
     """Of a backend: the component that it adds to the backend before it."""
 
 
-BACKENDS: tuple[Attempt, ...] = (
-    Attempt('backend="eager"', {"compile.backend": "eager"}, "Dynamo"),
-    Attempt('backend="aot_eager"', {"compile.backend": "aot_eager"}, "AOTAutograd"),
-    Attempt(
+BACKENDS: tuple[Variation, ...] = (
+    Variation('backend="eager"', {"compile.backend": "eager"}, "Dynamo"),
+    Variation('backend="aot_eager"', {"compile.backend": "aot_eager"}, "AOTAutograd"),
+    Variation(
         'backend="aot_eager_decomp_partition"',
         {"compile.backend": "aot_eager_decomp_partition"},
         "decompositions or the partitioner",
     ),
-    Attempt('backend="inductor"', {"compile.backend": "inductor"}, "Inductor"),
+    Variation('backend="inductor"', {"compile.backend": "inductor"}, "Inductor"),
 )
 """Each adds a component to the one before, so the first that fails has the fault."""
 
-PARTS: tuple[Attempt, ...] = (
-    Attempt("dynamic=True", {"compile.dynamic": True}),
-    Attempt("dynamic=False", {"compile.dynamic": False}),
-    Attempt("inductor.pattern_matcher = False", {"inductor.pattern_matcher": False}),
-    Attempt("inductor.max_fusion_size = 1", {"inductor.max_fusion_size": 1}),
-    Attempt("inductor.emulate_precision_casts = True", {"inductor.emulate_precision_casts": True}),
-    Attempt("inductor.fallback_random = True", {"inductor.fallback_random": True}),
-    Attempt("inductor.layout_optimization = False", {"inductor.layout_optimization": False}),
-    Attempt("inductor.split_reductions = False", {"inductor.split_reductions": False}),
+PARTS: tuple[Variation, ...] = (
+    Variation("dynamic=True", {"compile.dynamic": True}),
+    Variation("dynamic=False", {"compile.dynamic": False}),
+    Variation("inductor.pattern_matcher = False", {"inductor.pattern_matcher": False}),
+    Variation("inductor.max_fusion_size = 1", {"inductor.max_fusion_size": 1}),
+    Variation(
+        "inductor.emulate_precision_casts = True", {"inductor.emulate_precision_casts": True}
+    ),
+    Variation("inductor.fallback_random = True", {"inductor.fallback_random": True}),
+    Variation("inductor.layout_optimization = False", {"inductor.layout_optimization": False}),
+    Variation("inductor.split_reductions = False", {"inductor.split_reductions": False}),
 )
 """Settings of the program's own backend, one at a time."""
 
@@ -66,7 +68,7 @@ WITHOUT = "without torch.compile"
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What an attempt did."""
+    """What an variation did."""
 
     name: str
     result: Result
@@ -78,7 +80,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """What all attempts did."""
+    """What all variations did."""
 
     tried: tuple[Tried, ...]
     error: str = ""
@@ -116,7 +118,7 @@ class Ablation:
         """Return the settings with which the program passes."""
         if not self.is_reproduced:
             return []
-        names = {attempt.name for attempt in PARTS}
+        names = {variation.name for variation in PARTS}
         return [
             tried.name for tried in self.tried if tried.name in names and tried.result == "passes"
         ]
@@ -124,7 +126,7 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the session of an attempt shows."""
+    """What the session of an variation shows."""
 
     run: ProgramRun | None
     verification: model.Verification | None
@@ -152,22 +154,24 @@ async def ablate(
     second = await _seen(plain, worker)
     tried = [_without(first, second)]
     error, unsteady = "", frozenset[str]()
-    for attempt in (Attempt(AS_IT_IS, {}), *BACKENDS, *PARTS):
+    for variation in (Variation(AS_IT_IS, {}), *BACKENDS, *PARTS):
         if time.monotonic() > ends_at:
-            tried.append(Tried(attempt.name, "not tried", "--budget is used up", 0, attempt.stage))
+            tried.append(
+                Tried(variation.name, "not tried", "--budget is used up", 0, variation.stage)
+            )
             continue
-        how = attempt.name if attempt.name == AS_IT_IS else f"with {attempt.name}"
+        how = variation.name if variation.name == AS_IT_IS else f"with {variation.name}"
         tell(f"running the program {how}")
-        settings = {**built.settings, **attempt.settings}
+        settings = {**built.settings, **variation.settings}
         changed = straight_through(built, settings=settings, verify=not is_script)
-        is_traced = trace is not None and attempt.name == AS_IT_IS
+        is_traced = trace is not None and variation.name == AS_IT_IS
         seen = await _seen(changed, worker, {"TORCH_TRACE": str(trace)} if is_traced else None)
-        if attempt.name == AS_IT_IS:
+        if variation.name == AS_IT_IS:
             error = seen[1].error
             if list(_printed(seen[1], first[1], second[1])):
                 again = await _seen(changed, worker)
                 unsteady = _unsteady(seen[1], again[1], first[1], second[1])
-        tried.append(_judged(attempt, seen, first, second, unsteady))
+        tried.append(_judged(variation, seen, first, second, unsteady))
     return Ablation(tuple(tried), error, is_script)
 
 
@@ -203,7 +207,7 @@ def _without(first: _Outcome, second: _Outcome) -> Tried:
 
 
 def _judged(
-    attempt: Attempt,
+    variation: Variation,
     seen: _Outcome,
     first: _Outcome,
     second: _Outcome,
@@ -211,13 +215,13 @@ def _judged(
 ) -> Tried:
     outcome, found, took_s = seen
     if outcome.kind == "timed_out":
-        return Tried(attempt.name, "timed out", outcome.message, took_s, attempt.stage)
+        return Tried(variation.name, "timed out", outcome.message, took_s, variation.stage)
     if not outcome.went_well:
         message = first_line(outcome.message) or outcome.kind
-        return Tried(attempt.name, "fails", message, took_s, attempt.stage)
+        return Tried(variation.name, "fails", message, took_s, variation.stage)
     difference = next(_differences(found, first[1], second[1], unsteady), "")
     result: Result = "differs" if difference else "passes"
-    return Tried(attempt.name, result, difference, took_s, attempt.stage)
+    return Tried(variation.name, result, difference, took_s, variation.stage)
 
 
 def _differences(
@@ -248,9 +252,9 @@ def _unsteady(seen: _Seen, again: _Seen, first: _Seen, second: _Seen) -> frozens
 
 
 def rows_of(tried: Sequence[Tried]) -> list[list[str]]:
-    """Return the rows of a table: attempt, result, message, seconds."""
+    """Return the rows of a table: variation, result, message, seconds."""
     rows = []
-    for attempt in tried:
-        took = f"{attempt.took_s:.0f} s" if attempt.took_s else ""
-        rows.append([attempt.name, attempt.result, attempt.message, took])
+    for variation in tried:
+        took = f"{variation.took_s:.0f} s" if variation.took_s else ""
+        rows.append([variation.name, variation.result, variation.message, took])
     return rows

@@ -101,21 +101,21 @@ async def minify(
     if not launchers:
         return Minified(why=_NO_LAUNCHER)
     launcher = launchers[0].read_text(encoding="utf-8")
-    said = ""
+    last_line = ""
     for mode in TRACING_MODES:
         tell("torch's minifier makes the graph smaller")
         command = [str(launchers[0]), "minify", "--tracing-mode", mode]
-        _, said = await _run(worker.python, command, folder, ends_at)
+        _, last_line = await _run(worker.python, command, folder, ends_at)
         repro = folder / REPRO
         if not repro.is_file():
             continue
         program = without_folders(repro.read_text(encoding="utf-8"), mode)
         repro.write_text(program, encoding="utf-8")
-        status, said = await _run(worker.python, [REPRO], folder, ends_at)
+        status, last_line = await _run(worker.python, [REPRO], folder, ends_at)
         if status > 0:
             return Minified(program, operations_of(program), operations_of(launcher))
         repro.unlink()
-    return Minified(why=said or "--budget is used up")
+    return Minified(why=last_line or "--budget is used up")
 
 
 def _is_about_results(ablation: Ablation) -> bool:

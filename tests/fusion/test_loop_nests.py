@@ -101,9 +101,9 @@ def test_the_reasons_are_those_that_torch_logs(both: Both) -> None:
     assert not unfused_pairs(session)
     pairs = unmerged_pairs(session)
     logged = last_reasons(lines)
-    said = {pair.pair.names: pair.pair.reason for pair in pairs if pair.pair.reason}
-    assert said
-    assert said.items() <= logged.items()
+    reasons = {pair.pair.names: pair.pair.reason for pair in pairs if pair.pair.reason}
+    assert reasons
+    assert reasons.items() <= logged.items()
     (sharing,) = [pair for pair in pairs if pair.pair.state == "outer loop"]
     assert (sharing.first.name, sharing.second.name) == ("op1", "op2")
     assert "the first reduces over what the second loops over" in sharing.cause.text

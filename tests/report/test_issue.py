@@ -168,9 +168,9 @@ def test_the_draft_has_torchs_log_and_the_smallest_graph(
     draft = tmp_path / "draft"
     command = ["issue", str(tmp_path / "flipped.py"), "-o", str(draft), "--minify"]
     assert main([*command, "--budget", "3000"]) == 0
-    said = capsys.readouterr().out
-    assert "adds Inductor" in said
-    assert "torch's minifier left" in said
+    printed = capsys.readouterr().out
+    assert "adds Inductor" in printed
+    assert "torch's minifier left" in printed
     assert list((draft / "torch_trace").glob("*.log"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["draft", "flipped.py"]
     ran = subprocess.run([sys.executable, "minified.py"], cwd=draft, capture_output=True, text=True)

@@ -35,7 +35,7 @@ MOST_CHARACTERS = 300
 
 
 @dataclass(eq=False)
-class Attempt:
+class MatchAttempt:
     """One pattern that was tried at one node."""
 
     entry: Any
@@ -52,9 +52,9 @@ class Attempt:
     """Why it is not applied; None where it is."""
 
 
-def rows_of_attempts(attempts: Iterable[Attempt]) -> list[NearMatch]:
+def rows_of_attempts(attempts: Iterable[MatchAttempt]) -> list[NearMatch]:
     """Return a row for each node and failure, with the patterns that failed so."""
-    by_node: dict[torch.fx.Node, dict[Failure, list[Attempt]]] = {}
+    by_node: dict[torch.fx.Node, dict[Failure, list[MatchAttempt]]] = {}
     replaced: set[torch.fx.Node] = set()
     for attempt in attempts:
         failure = _failure_of(attempt)
@@ -72,7 +72,7 @@ def rows_of_attempts(attempts: Iterable[Attempt]) -> list[NearMatch]:
 
 
 def _row(
-    node: torch.fx.Node, failure: Failure, group: list[Attempt], alike_nodes: AlikeNodes
+    node: torch.fx.Node, failure: Failure, group: list[MatchAttempt], alike_nodes: AlikeNodes
 ) -> NearMatch:
     """Return the row of patterns that failed alike: that of the nearest, with all names."""
     entries = {len(operators_in(attempt.entry.pattern)): attempt.entry for attempt in group}
@@ -87,7 +87,7 @@ def _row(
     return replace(nearest, patterns=tuple(names))
 
 
-def _failure_of(attempt: Attempt) -> Failure | None:
+def _failure_of(attempt: MatchAttempt) -> Failure | None:
     """Return why a pattern was not applied at a node; None where it was."""
     if attempt.was_applied:
         return None

@@ -25,7 +25,7 @@ from fx_explorer.capture.inductor.failed_matches import (
     MatchLog,
     forget_patterns,
 )
-from fx_explorer.capture.inductor.near_match_rows import Attempt, cut, rows_of_attempts
+from fx_explorer.capture.inductor.near_match_rows import MatchAttempt, cut, rows_of_attempts
 from fx_explorer.capture.inductor.pattern_entries import (
     plain_function,
     written_check,
@@ -45,8 +45,8 @@ class _Application:
     """A ``PatternMatcherPass`` that is applied to a graph."""
 
     matcher: Any
-    attempts: list[Attempt] = field(default_factory=list)
-    checking: Attempt | None = None
+    attempts: list[MatchAttempt] = field(default_factory=list)
+    checking: MatchAttempt | None = None
     """The one whose ``extra_check`` runs."""
     inner: MatchLog | None = None
     """How the pattern matched with the shapes of the program, while it is checked."""
@@ -82,11 +82,7 @@ def near_match_hook(recording: Recording) -> Iterator[None]:
         whole = functools.partial(_watched_pattern, recording)
         for pattern in (inductor_patterns.PatternExpr, inductor_patterns.MultiOutputPattern):
             stack.enter_context(patched(pattern, "match", whole))
-        for entry in (
-            inductor_patterns.LoweringPatternEntry,
-            inductor_patterns.GraphPatternEntry,
-            inductor_patterns.ReplacementPatternEntry,
-        ):
+        for entry in pass_changes.pattern_entries():
             stack.enter_context(patched(entry, "apply", _watched_replacement))
         stack.enter_context(patched(inductor_patterns, "log_trace_failure", _watched_trace_failure))
         stack.callback(forget_patterns)
@@ -141,7 +137,7 @@ def _watched_pattern(recording: Recording, original: Callable[..., Any]) -> Call
                 entry = _entry_tried(application, pattern, node)
                 if entry is not None:
                     match = result if log.has_matched else None
-                    application.attempts.append(Attempt(entry, node, log, match))
+                    application.attempts.append(MatchAttempt(entry, node, log, match))
         return result
 
     return match
@@ -263,7 +259,7 @@ class _WatchedCheck:
                 attempt.failure = self._why(application, attempt, trace)
         return result
 
-    def _why(self, application: _Application, attempt: Attempt, trace: CheckTrace) -> Failure:
+    def _why(self, application: _Application, attempt: MatchAttempt, trace: CheckTrace) -> Failure:
         """Return why it said no: the pattern did not match with the shapes of the program, could
         not be traced with them, or the check that somebody wrote said no.
         """

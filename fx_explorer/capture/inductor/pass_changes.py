@@ -39,6 +39,15 @@ _ORIGINS = ("stack_trace", "seq_nr", "from_node")
 """Keys of a node's meta that say where it is from."""
 
 
+def pattern_entries() -> tuple[type, ...]:
+    """Return torch's classes of patterns with what takes the place of a match."""
+    return (
+        inductor_patterns.LoweringPatternEntry,
+        inductor_patterns.GraphPatternEntry,
+        inductor_patterns.ReplacementPatternEntry,
+    )
+
+
 @dataclass(eq=False)
 class _Pass:
     """A pass that runs, or has run."""
@@ -358,11 +367,7 @@ def pass_change_hook(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(GraphTransformObserver, "__enter__", make_enter))
         stack.enter_context(patched(GraphTransformObserver, "__exit__", make_exit))
-        for entry in (
-            inductor_patterns.LoweringPatternEntry,
-            inductor_patterns.GraphPatternEntry,
-            inductor_patterns.ReplacementPatternEntry,
-        ):
+        for entry in pattern_entries():
             stack.enter_context(patched(entry, "apply", make_apply))
         yield
 

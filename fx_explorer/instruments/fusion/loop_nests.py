@@ -2,7 +2,7 @@
 each, and says of any two that access the same memory why Inductor did not merge them.
 
 One kernel is no proof of fusion in C++: what Inductor's scheduler left apart is written into one
-function as long as no library call lies between, and each loop nest reads and writes memory anew.
+function as long as no library call lies between, and each loop nest reads and writes memory again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This module says what came of fusions that were asked for: the variants of a session tell which
+"""This module tells the outcome of fusions that were asked for. The variants of a session say which
 kernels were to be one, whether Inductor fused them, and why it did not.
 """
 
@@ -17,7 +17,7 @@ Asked = tuple[model.Compilation, model.FusionChange]
 
 
 def describe_tried(reader: SessionReader, pair: Unfused) -> str:
-    """Return what came of having Inductor fuse this pair, or kernels with the same buffers, the
+    """Return the outcome of having Inductor fuse this pair, or kernels with the same buffers, the
     last time that it was asked; empty where it was not.
     """
     (own,) = reader.by_ids(model.Compilation, [pair.first.kernel.compilation])

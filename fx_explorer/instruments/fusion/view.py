@@ -168,7 +168,7 @@ def _detail(reader: SessionReader, pair: Unfused, count: int) -> Detail:
 
 def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[str]:
     """Return the lines that say all about a pair: why it is apart, by whom that is said, what one
-    kernel would save, what would change it, and what came of it when that was tried.
+    kernel would save, what would change it, and the outcome where that was tried.
     """
     row = pair.pair
     sentences = [pair.cause.text]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fx_explorer.session.reader import SessionReader, answered_once
 
 
-class Origin(NamedTuple):
+class NodeLine(NamedTuple):
     """Where a node is from: SourceFile, line from 1, and module."""
 
     file: int
@@ -29,7 +29,7 @@ _MOVED = (
 
 
 @answered_once
-def origins_of_joined(reader: SessionReader) -> dict[int, tuple[Origin, ...]]:
+def origins_of_joined(reader: SessionReader) -> dict[int, tuple[NodeLine, ...]]:
     """Return node → the lines it is from, in the order of the earlier graph, for the nodes whose
     own row does not name them. A node that came of a pass's node has the same.
     """
@@ -41,9 +41,9 @@ def origins_of_joined(reader: SessionReader) -> dict[int, tuple[Origin, ...]]:
         "JOIN link ON link.child = down.id JOIN node ON node.id = link.parent WHERE "
         f"{_COPIES} OR link.how = 'replaced' ORDER BY 1, 2"
     )
-    origins: dict[int, tuple[Origin, ...]] = {}
+    origins: dict[int, tuple[NodeLine, ...]] = {}
     for child, parent, how, file, line, module in rows:  # parents before children
-        own = (Origin(file, line, module),) if file and line else ()
+        own = (NodeLine(file, line, module),) if file and line else ()
         of_parent = origins.get(parent, own)
         if how == "replaced":
             of_parent = (*origins.get(child, ()), *of_parent)

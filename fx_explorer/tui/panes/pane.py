@@ -321,6 +321,15 @@ class Pane(TellsUnreadable, Vertical):
         reader, document = self._reader, self.document
         if reader is None or document is None or self.body is not self._rows:
             return
+        self._show_rows_again(reader, document)
+        if self.place:
+            self.post_message(self.Moved(self, self.place))
+        if self._folding.is_asked and (answer := self._folding.answer(reader, document)):
+            self._folding.is_asked, self._folding.is_on = False, self.modules is not None
+            self.notify(printable(answer))
+
+    def _show_rows_again(self, reader: SessionReader, document: Document) -> None:
+        """Show the rows of the graph in its own order, with the cursor at the same node."""
         line, lit = self._line_of(self.body.cursor), self._lit
         self._times.stop()
         self._shown = self._lines_shown(reader, document)
@@ -329,11 +338,6 @@ class Pane(TellsUnreadable, Vertical):
         self._load_rows(reader, document, self._shown.row_of(line))
         self.show_links(lit)
         self._show_title()
-        if self.place:
-            self.post_message(self.Moved(self, self.place))
-        if self._folding.is_asked and (answer := self._folding.answer(reader, document)):
-            self._folding.is_asked, self._folding.is_on = False, self.modules is not None
-            self.notify(printable(answer))
 
     def _open_or_close(self, row: int) -> None:
         """Open a row of a folded graph, or close it, with the cursor on it."""
@@ -390,14 +394,7 @@ class Pane(TellsUnreadable, Vertical):
         if not self._times.is_sorted:
             self._sort()
             return True
-        line, lit = self._line_of(self.body.cursor), self._lit
-        self._times.stop()
-        self._shown = self._lines_shown(reader, document)
-        if self.modules is None:
-            self._shown = self._shown.opened_at(line)
-        self._load_rows(reader, document, self._shown.row_of(line))
-        self.show_links(lit)
-        self._show_title()
+        self._show_rows_again(reader, document)
         return True
 
     def _sort(self, line: int | None = None) -> None:

@@ -294,9 +294,9 @@ class PageLayout:
         them.
         """
         if not is_open:
-            found = {fact.topic for fact in facts if is_finding(fact)}
+            left_out = {"pause", *(fact.topic for fact in facts if is_finding(fact))}
             topics = dict.fromkeys(facts[at].topic for at in fine)
-            labels = [TOPIC_LABELS[topic] for topic in topics if topic not in found]
+            labels = [TOPIC_LABELS[topic] for topic in topics if topic not in left_out]
             text = f"fine: {' · '.join(labels)}" if labels else f"{len(fine)} more facts"
             return [FactLine((("✓ ", "good"), (fitted(text, self._width - 3), "muted")), fine[0])]
         lines: list[FactLine] = []

@@ -27,6 +27,7 @@ from fx_explorer.capture.inductor.failed_matches import (
 )
 from fx_explorer.capture.inductor.near_match_rows import MatchAttempt, cut, rows_of_attempts
 from fx_explorer.capture.inductor.pattern_entries import (
+    entry_classes,
     plain_function,
     written_check,
 )
@@ -82,7 +83,7 @@ def near_match_hook(recording: Recording) -> Iterator[None]:
         whole = functools.partial(_watched_pattern, recording)
         for pattern in (inductor_patterns.PatternExpr, inductor_patterns.MultiOutputPattern):
             stack.enter_context(patched(pattern, "match", whole))
-        for entry in pass_changes.pattern_entries():
+        for entry in entry_classes():
             stack.enter_context(patched(entry, "apply", _watched_replacement))
         stack.enter_context(patched(inductor_patterns, "log_trace_failure", _watched_trace_failure))
         stack.callback(forget_patterns)

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.inductor.pattern_entries import pattern_name
+from fx_explorer.capture.inductor.pattern_entries import entry_classes, pattern_name
 from fx_explorer.capture.node_links import mark_replacement, replaced_by
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.graph_states import (
@@ -32,20 +32,11 @@ from fx_explorer.capture.recording.graph_states import (
 )
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.private_names import GraphTransformObserver, inductor_patterns
+from fx_explorer.capture.torch_compat.private_names import GraphTransformObserver
 from fx_explorer.model.rows.passes import UNNAMED, GraphPass, NearMatch, NodeChange, PassChange
 
 _ORIGINS = ("stack_trace", "seq_nr", "from_node")
 """Keys of a node's meta that say where it is from."""
-
-
-def pattern_entries() -> tuple[type, ...]:
-    """Return torch's classes of patterns with what takes the place of a match."""
-    return (
-        inductor_patterns.LoweringPatternEntry,
-        inductor_patterns.GraphPatternEntry,
-        inductor_patterns.ReplacementPatternEntry,
-    )
 
 
 @dataclass(eq=False)
@@ -367,7 +358,7 @@ def pass_change_hook(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(GraphTransformObserver, "__enter__", make_enter))
         stack.enter_context(patched(GraphTransformObserver, "__exit__", make_exit))
-        for entry in pattern_entries():
+        for entry in entry_classes():
             stack.enter_context(patched(entry, "apply", make_apply))
         yield
 

@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.torch_compat.private_names import inductor_patterns
+
 TORCH = os.path.dirname(torch.__file__) + os.sep
+
+
+def entry_classes() -> tuple[type, ...]:
+    """Return torch's classes of patterns with what takes the place of a match."""
+    return (
+        inductor_patterns.LoweringPatternEntry,
+        inductor_patterns.GraphPatternEntry,
+        inductor_patterns.ReplacementPatternEntry,
+    )
 
 
 def pattern_name(entry: Any) -> str:

@@ -38,6 +38,15 @@ OpenedReader = Callable[[str | Path], SessionReader]
 count_frozen = gc.get_freeze_count
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The package has a pytest plugin, so pytest would parse each of its modules to rewrite their
+    ``assert``. The app imports modules in a thread, and Python 3.11 sometimes fails to parse in two
+    threads at once: "AST constructor recursion depth mismatch".
+    """
+    rewritten: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    rewritten.discard("fx_explorer")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported and collected is no garbage: to look for it took an eighth of the time."""

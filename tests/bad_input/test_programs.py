@@ -267,6 +267,6 @@ async def test_an_interpreter_without_torch_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_missing_file_is_answered_at_once(tmp_path: Path) -> None:
-    ended = await capture(tmp_path / "absent.py")
+    ended = await capture(tmp_path / "absent.py", backend="eager")
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("not_started", 2)
     assert "there is no file" in ended.outcome.message

@@ -15,7 +15,11 @@ import torch
 
 from fx_explorer.capture.inductor.refused_checks import value_text
 from fx_explorer.capture.recording.graphs import qualified_name
-from fx_explorer.capture.torch_compat.private_names import OpOverload, inductor_patterns
+from fx_explorer.capture.torch_compat.private_names import (
+    OpOverload,
+    OpOverloadPacket,
+    inductor_patterns,
+)
 from fx_explorer.model import FailedCheck
 
 Part = tuple[Any, Any, Any]
@@ -219,7 +223,7 @@ _NO_CALLS = {
 @functools.cache
 def operators_of(pattern: Any) -> str:
     """Return ``aten.mul.Tensor or aten.div.Tensor``: what the node of a part may call."""
-    packets = [target for target in pattern.fns if isinstance(target, torch._ops.OpOverloadPacket)]
+    packets = [target for target in pattern.fns if isinstance(target, OpOverloadPacket)]
     targets = packets or pattern.fns
     return " or ".join(dict.fromkeys(_target_name(target) for target in targets))
 
@@ -227,7 +231,7 @@ def operators_of(pattern: Any) -> str:
 def _target_name(target: Any) -> str:
     if isinstance(target, str):
         return target
-    if isinstance(target, OpOverload | torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverload | OpOverloadPacket):
         return str(target)
     return qualified_name(target)
 

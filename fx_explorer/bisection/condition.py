@@ -42,7 +42,7 @@ OF_TIME = ("max-compile-seconds", "baseline-compile-s")
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of one step."""
+    """The outcome of one step."""
 
     verdict: Verdict
     why: str

@@ -58,7 +58,7 @@ class HistoryRow:
 
 
 def history_row(capture: KeptCapture) -> HistoryRow:
-    """Read what came out of a capture from its session."""
+    """Read the outcome of a capture from its session."""
     target = PurePath(capture.target).name or "unknown"
     target = target[:MOST_CHARACTERS]
     try:

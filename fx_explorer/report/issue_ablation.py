@@ -68,7 +68,7 @@ WITHOUT = "without torch.compile"
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What an variation did."""
+    """What a variation did."""
 
     name: str
     result: Result
@@ -126,7 +126,7 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the session of an variation shows."""
+    """What the session of a variation shows."""
 
     run: ProgramRun | None
     verification: model.Verification | None

@@ -255,7 +255,7 @@ def _compilations(reader: SessionReader) -> int:
     return totals(reader).compilations
 
 
-# What came of trying each way.
+# The outcome of each way that was tried.
 
 
 COLUMNS = (

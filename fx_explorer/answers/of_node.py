@@ -185,7 +185,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "takes": _names(reader, reader.producers(node.id)),
         "used_by": _names(reader, reader.users(node.id)),
         "stack": _stack(reader, node),
-        "passes": history_of_node(reader, node),
+        "passes": [event.sentence for event in history_of_node(reader, node)],
         "saved": describe_saved_node(reader, node),
         "value_facts": [value.text for value in values_by_node(reader).get(node.id, ())],
         "collective": _collective(reader, node),

@@ -103,6 +103,14 @@ class Folding:
     def fold(self, tree: Tree, at: int, is_folded: bool) -> None:
         self._wishes[tree.keys[at]] = is_folded
 
+    def reveal(self, tree: Tree, at: int) -> None:
+        """Unfold all rows around a row."""
+        around = _rows_around(tree)
+        outer = around[at]
+        while outer >= 0:
+            self.fold(tree, outer, is_folded=False)
+            outer = around[outer]
+
     def visible(self, tree: Tree, order: Sequence[int]) -> list[int]:
         """Return the rows that are not inside a folded row, in this order."""
         shown: list[int] = []
@@ -259,6 +267,10 @@ class TableRow:
     """The region to which enter narrows every view, instead of leading to a place; None for most
     rows.
     """
+    key: str = ""
+    """Identity of the row, also when the table is made again, where something leads to it; empty
+    for most rows. Rows of a tree have theirs in the tree.
+    """
 
 
 MOST_NAME_CELLS = 40
@@ -319,3 +331,12 @@ class ViewTable:
     """The rows to which it is narrowed; None for all."""
     first: int = 0
     """The row that the cursor is on at first: the one that the ``answer`` names."""
+
+    def row_with(self, keys: Sequence[str]) -> int | None:
+        """Return the row with the first of these keys that the table has; None without any."""
+        of_rows = self.tree.keys if self.tree else [row.key for row in self.rows]
+        positions = {key: at for at, key in enumerate(of_rows)}
+        for key in keys:
+            if key in positions:
+                return positions[key]
+        return None

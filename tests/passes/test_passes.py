@@ -287,7 +287,7 @@ def history(session: SessionReader, stage: str, name: str, direction: str = "") 
         if graph.stage == stage and direction in ("", graph.direction)
     }
     nodes = [node for node in session.rows(model.Node, name=name) if node.graph in graphs]
-    return history_of_node(session, nodes[0])
+    return [event.sentence for event in history_of_node(session, nodes[0])]
 
 
 def test_the_sum_with_zeros_is_removed(session: SessionReader) -> None:

@@ -116,8 +116,22 @@ def distinct_pairs(pairs: Iterable[Unfused]) -> list[tuple[Unfused, int]]:
     """Return the pairs of repeated layers once, with how often they occur: the same two kernels, or
     lines, for the same reason.
     """
-    first_of: dict[tuple[object, ...], Unfused] = {}
-    counts: Counter[tuple[object, ...]] = Counter()
+    return [(group[0], len(group)) for group in _pairs_alike(pairs)]
+
+
+def distinct_pairs_of_kernel(reader: SessionReader, kernel: int) -> list[tuple[Unfused, int]]:
+    """Return those of ``distinct_pairs`` that stand for a pair with a call of this kernel."""
+    groups = _pairs_alike(unfused_pairs(reader))
+    return [(group[0], len(group)) for group in groups if _has_kernel(group, kernel)]
+
+
+def _has_kernel(pairs: Iterable[Unfused], kernel: int) -> bool:
+    return any(kernel in (pair.first.kernel.id, pair.second.kernel.id) for pair in pairs)
+
+
+def _pairs_alike(pairs: Iterable[Unfused]) -> list[list[Unfused]]:
+    """Return the pairs in groups: those of a group differ only in the layer."""
+    groups: dict[tuple[object, ...], list[Unfused]] = {}
     for pair in pairs:
         key = (
             pair.first.kernel.direction,
@@ -128,9 +142,8 @@ def distinct_pairs(pairs: Iterable[Unfused]) -> list[tuple[Unfused, int]]:
             pair.cause.kind,
             pair.pair.saved_bytes,
         )
-        first_of.setdefault(key, pair)
-        counts[key] += 1
-    return [(pair, counts[key]) for key, pair in first_of.items()]
+        groups.setdefault(key, []).append(pair)
+    return list(groups.values())
 
 
 def _calls(reader: SessionReader, rows: list[model.UnfusedPair]) -> dict[int, CallOfKernel]:

@@ -14,7 +14,7 @@ from fx_explorer.instruments.fusion.loop_nests import (
     describe_nests,
     nests_by_kernel,
 )
-from fx_explorer.instruments.fusion.pair_words import known_from, shared_buffers
+from fx_explorer.instruments.fusion.pair_words import known_from, row_key, shared_buffers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -41,6 +41,7 @@ def nest_row(reader: SessionReader, pair: NestPair, *, has_times: bool) -> Table
         detail=partial(_nest_detail, reader, pair),
         values={"saves": float(pair.pair.saved_bytes), "times": 1.0},
         find_place=partial(place_of_kernel, reader, pair.second.kernel),
+        key=row_key(pair.pair),
     )
 
 

@@ -24,3 +24,8 @@ def known_from(row: model.UnfusedPair) -> str:
     if not row.is_exact:
         sentence += " It was asked about parts of them, before those were fused with others."
     return sentence
+
+
+def row_key(row: model.UnfusedPair) -> str:
+    """Return the key of the row of view v y that is about a pair."""
+    return f"pair {row.id}"

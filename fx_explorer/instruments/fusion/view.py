@@ -19,12 +19,13 @@ from fx_explorer.instruments.fusion.figures import (
     unfused_pairs,
 )
 from fx_explorer.instruments.fusion.loop_nests import (
+    NestPair,
     describe_nests,
     nests_by_kernel,
     unmerged_pairs,
 )
 from fx_explorer.instruments.fusion.nest_rows import nest_row
-from fx_explorer.instruments.fusion.pair_words import known_from, shared_buffers
+from fx_explorer.instruments.fusion.pair_words import known_from, row_key, shared_buffers
 from fx_explorer.instruments.fusion.printed import PRINTED, printed_fusion
 from fx_explorer.instruments.fusion.printed_table import printed_table
 from fx_explorer.instruments.fusion.tried import describe_tried
@@ -134,6 +135,23 @@ def describe_pair(pair: Unfused) -> str:
     return f"{_name(pair.first)} and {_name(pair.second)}"
 
 
+def describe_missed(pair: Unfused, kernel: int, count: int) -> str:
+    """Return ``saves 32.8 kB, other order, with #5 triton_red_fused_sum_1``, which describes a pair
+    to someone who looks at this kernel of it.
+    """
+    other = pair.second if pair.first.kernel.id == kernel else pair.first
+    time = f", {microseconds(pair.saved_s)}" if pair.saved_s else ""
+    in_all = f", {count} times" if count > 1 else ""
+    saved = size(pair.pair.saved_bytes)
+    return f"saves {saved}{time}, {pair.cause.kind}, with {_name(other)}{in_all}"
+
+
+def describe_missed_nests(pair: NestPair) -> str:
+    """Return ``saves 8.2 kB, sizes differ, loop nests op0 and op3 of this kernel``."""
+    nests = f"loop nests {pair.first.name} and {pair.second.name} of this kernel"
+    return f"saves {size(pair.pair.saved_bytes)}, {pair.cause.kind}, {nests}"
+
+
 def _name(call: CallOfKernel) -> str:
     return f"#{call.kernel.id} {shown_name(call.kernel.name)}"
 
@@ -159,6 +177,7 @@ def _row(reader: SessionReader, pair: Unfused, count: int, *, has_times: bool) -
         detail=partial(_detail, reader, pair, count),
         values=values,
         find_place=partial(place_of_kernel, reader, pair.second.kernel),
+        key=row_key(pair.pair),
     )
 
 

@@ -146,22 +146,30 @@ def _operator(text: str) -> str:
     return text.partition("(")[0]
 
 
-def history_of_node(reader: SessionReader, node: model.Node) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """What happened to a node: the decomposition that made it, or a pass."""
+
+    sentence: str
+    change: model.PassChange | None = None
+    """What the pass did; None for a decomposition."""
+
+
+def history_of_node(reader: SessionReader, node: model.Node) -> list[NodeEvent]:
     """Return which operator a node is a part of, and what passes did with it, from the first to
-    the last, a sentence each; empty where it is the operator that was called, and no pass touched
-    it.
+    the last; empty where it is the operator that was called, and no pass touched it.
     """
     graph = reader.get(model.Graph, node.graph)
     graphs = reader.rows(model.Graph, compilation=graph.compilation)
-    sentences = []
+    events = []
     decomposed = decomposition_of(reader, node)
     if decomposed is not None:
-        sentences.append(_describe_decomposition(decomposed))
+        events.append(NodeEvent(_describe_decomposition(decomposed)))
     for changed in graphs:
         if _is_on_the_way(changed, graph):
             changes = reader.rows(model.PassChange, name=node.name, graph=changed.id)
-            sentences += [_sentence(reader, changed, change) for change in changes]
-    return sentences
+            events += [NodeEvent(_sentence(reader, changed, change), change) for change in changes]
+    return events
 
 
 def decomposition_of(reader: SessionReader, node: model.Node) -> model.Decomposed | None:

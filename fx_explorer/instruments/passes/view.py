@@ -143,6 +143,32 @@ def _title(reader: SessionReader, graph: model.Graph) -> str:
     return document_of(reader, "graph", graph.id).full_title
 
 
+def keys_of_change(change: model.PassChange) -> tuple[str, str]:
+    """Return the keys of the row about a node that a pass changed, and of the row about the pass,
+    which stands for nodes that have no row of their own.
+    """
+    return _key_of_node(change), _key_of_pass(change.graph, change.graph_pass)
+
+
+def keys_of_near(near: Near) -> tuple[str, str]:
+    """Return the keys of the row about a pattern that nearly matched, and of the row about all of
+    the graph, which stands for those that have no row of their own.
+    """
+    return f"near {near.row.id}", _key_of_all_near(near.graph)
+
+
+def _key_of_all_near(graph: model.Graph) -> str:
+    return f"{graph.id} near"
+
+
+def _key_of_pass(graph: int, position: int) -> str:
+    return f"pass {graph} {position}"
+
+
+def _key_of_node(change: model.PassChange) -> str:
+    return f"node {change.id}"
+
+
 class _Lines:
     """The rows of the table, and their places in the tree."""
 
@@ -182,9 +208,8 @@ class _Lines:
         if not near:
             return
         name = "patterns that nearly matched"
-        self._add(
-            TableRow((name, counted(len(near), "time"), "", "", "")), 1, f"{graph.id} near", name
-        )
+        row_of_all = TableRow((name, counted(len(near), "time"), "", "", ""))
+        self._add(row_of_all, 1, _key_of_all_near(graph), name)
         for each in near[:MOST_NODES]:
             row = each.row
             node = self._users_names.get(row.name, row.name) or "no node"
@@ -198,7 +223,7 @@ class _Lines:
                     find_place=partial(self._near_place, each) if row.name else None,
                 ),
                 2,
-                f"near {row.id}",
+                keys_of_near(each)[0],
                 node,
             )
 
@@ -237,7 +262,7 @@ class _Lines:
 
     def _add_step(self, graph: model.Graph, step: PassStep) -> None:
         row = step.row
-        key = f"pass {graph.id} {row.position}"
+        key = _key_of_pass(graph.id, row.position)
         cells = (row.name, describe_counts(step), "", "", seconds(row.duration_s))
         self._add(TableRow(cells), 1 + step.depth, key, row.name)
         replaced = replaced_nodes(step.changes)
@@ -269,8 +294,7 @@ class _Lines:
             detail=partial(Detail, "\n→ ".join(texts)),
             find_place=partial(self._place, change) if change.node else None,
         )
-        key = f"node {change.id}"
-        self._add(row, 2 + step.depth, key, name)
+        self._add(row, 2 + step.depth, _key_of_node(change), name)
 
     def _place(self, change: model.PassChange) -> Place | None:
         return place_of_node(self._reader, self._reader.get(model.Node, change.node))

@@ -64,6 +64,16 @@ class History(Generic[StopT]):
 
 
 @dataclass(frozen=True, slots=True)
+class RowOfView:
+    """A row of a view that is a table, which a line of the inspector leads to."""
+
+    view: str
+    """Name of the view, such as ``fusion``."""
+    keys: tuple[str, ...]
+    """Keys of rows (``ViewTable.row_with``): the cursor goes to the first that the table has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One line of the full inspector."""
 
@@ -74,3 +84,10 @@ class Entry:
     note: str = ""
     """The evidence for the entry, such as the kind of link."""
     is_certain: bool = True
+    row: RowOfView | None = None
+    """Row of a view that Enter leads to, where that is not a place; None for most entries."""
+
+    @property
+    def target(self) -> Place | RowOfView | None:
+        """Return what Enter leads to; None for an entry that leads nowhere."""
+        return self.place or self.row

@@ -17,6 +17,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import kernel_of, triton_place
+from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.link_explanations import Explanation, explain
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.naming import plain_function
@@ -36,6 +37,7 @@ from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.instruments.memory.saved_readers import describe_saved_node, saved_read_by
 from fx_explorer.instruments.passes.figures import history_of_node
 from fx_explorer.instruments.passes.near_matches import describe_near, near_at
+from fx_explorer.instruments.passes.view import keys_of_change, keys_of_near
 from fx_explorer.instruments.values.collectives import (
     collectives,
     describe_collective,
@@ -47,8 +49,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graphs import callers_of_nested_graph
 from fx_explorer.session.queries.links import ancestors
-from fx_explorer.tui.content.destinations import Entry
-from fx_explorer.tui.content.inspect_decisions import why_entries
+from fx_explorer.tui.content.destinations import Entry, RowOfView
+from fx_explorer.tui.content.inspect_decisions import fusion_entries, why_entries
 from fx_explorer.tui.content.place_summary import line_summary, users_name
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
 
         facts += kernel_entries(reader, place)
     facts += why_entries(reader, place, node)
+    facts += fusion_entries(reader, place)
     facts += _saved_entries(reader, place)
     facts += _link_entries(reader, explain(reader, place))
     if node:
@@ -144,12 +147,22 @@ def _node_entries(
         yield Entry("profile", f"{time.description} in the profile", note=time.meaning)
     yield from _optional_entries(reader, node)
     yield from _left_out_entries(reader, node)
-    for sentence in history_of_node(reader, node):
-        yield Entry("passes", sentence)
+    yield from _pass_entries(reader, node)
     yield from _pattern_entries(reader, node)
     yield from _value_entries(reader, node)
     yield from _stack_entries(reader, node)
     yield from _meta_entries(reader, node)
+
+
+def _pass_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    """Yield what passes did with a node; each leads to the pass, where the view lists it."""
+    used = graphs_in_use(reader)
+    for event in history_of_node(reader, node):
+        change = event.change
+        row = None
+        if change is not None and (used is None or change.graph in used):
+            row = RowOfView("passes", keys_of_change(change))
+        yield Entry("passes", event.sentence, row=row)
 
 
 MOST_PATTERNS = 4
@@ -160,7 +173,8 @@ def _pattern_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]
     """Yield the patterns that did not match at a node, the nearest first."""
     near = near_at(reader, node)
     for each in near[:MOST_PATTERNS]:
-        yield Entry("patterns", describe_near(reader, each))
+        row = RowOfView("passes", keys_of_near(each))
+        yield Entry("patterns", describe_near(reader, each), row=row)
     if len(near) > MOST_PATTERNS:
         yield Entry(
             "patterns", f"{len(near) - MOST_PATTERNS:,} more did not match (ask … patterns)"

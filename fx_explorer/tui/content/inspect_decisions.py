@@ -1,8 +1,10 @@
 """This module gives the inspector what Inductor decided about a kernel, a library call, or the
-kernels of a node or a line.
+kernels of a node or a line, and which kernels it did not fuse with one.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_kernel
@@ -12,10 +14,15 @@ from fx_explorer.instruments.decisions.figures import (
     decisions_of_kernel,
     explained_decisions,
 )
+from fx_explorer.instruments.fusion.figures import distinct_pairs_of_kernel
+from fx_explorer.instruments.fusion.loop_nests import pairs_in_kernel
+from fx_explorer.instruments.fusion.pair_words import row_key
+from fx_explorer.instruments.fusion.reasons import Cause
+from fx_explorer.instruments.fusion.view import describe_missed, describe_missed_nests
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_called_on_line
 from fx_explorer.session.queries.links import descendants
-from fx_explorer.tui.content.destinations import Entry
+from fx_explorer.tui.content.destinations import Entry, RowOfView
 from fx_explorer.tui.widgets.text_layout import wrapped
 
 ROW_CELLS = 56
@@ -34,8 +41,49 @@ def why_entries(reader: SessionReader, place: Place, node: model.Node | None) ->
     for explained in decisions[:MOST]:
         entries += _entries(reader, explained, place)
     if len(decisions) > MOST:
-        entries.append(Entry("", f"{len(decisions) - MOST} more: v z lists all"))
+        more = f"{len(decisions) - MOST} more: v z lists all"
+        entries.append(Entry("why so", more, row=RowOfView("decisions", ())))
     return entries
+
+
+MOST_FUSIONS = 6
+"""Maximum number of missed fusions that are listed for a kernel."""
+
+
+def fusion_entries(reader: SessionReader, place: Place) -> list[Entry]:
+    """Return the missed fusions of the kernels at a place, those first that would save most. Each
+    leads to its row in the view of missed fusions.
+    """
+    if not reader.has(model.UnfusedPair):
+        return []
+    entries = []
+    for kernel in _kernels_at(reader, place):
+        for pair, count in distinct_pairs_of_kernel(reader, kernel):
+            text = describe_missed(pair, kernel, count)
+            entries.append(_fusion_entry(text, pair.cause, pair.pair))
+        entries += [
+            _fusion_entry(describe_missed_nests(nests), nests.cause, nests.pair)
+            for nests in pairs_in_kernel(reader, kernel)
+        ]
+    shown = entries[:MOST_FUSIONS]
+    if len(entries) > MOST_FUSIONS:
+        more = f"{len(entries) - MOST_FUSIONS} more: v y lists all"
+        shown.append(replace(entries[MOST_FUSIONS], text=more, note=""))
+    return shown
+
+
+def _fusion_entry(text: str, cause: Cause, row: model.UnfusedPair) -> Entry:
+    return Entry("not fused", text, note=cause.text, row=RowOfView("fusion", (row_key(row),)))
+
+
+def _kernels_at(reader: SessionReader, place: Place) -> list[int]:
+    """Return the kernel that a place is in, or those that its line of the generated code calls."""
+    if place.document.stage == "kernel":
+        kernel = kernel_of(reader, place.document)
+        return [kernel.id] if kernel else []
+    if place.document.stage == "output_code":
+        return list(kernels_called_on_line(reader, place.document.id, place.line + 1))
+    return []
 
 
 def _decisions(reader: SessionReader, place: Place, node: model.Node | None) -> list[Explained]:
@@ -43,15 +91,10 @@ def _decisions(reader: SessionReader, place: Place, node: model.Node | None) -> 
         return []
     if node is not None:
         return _of_node(reader, node)
-    if place.document.stage == "kernel":
-        kernel = kernel_of(reader, place.document)
-        return decisions_of_kernel(reader, kernel.id) if kernel else []
-    if place.document.stage == "output_code":
-        decisions = []
-        for number in kernels_called_on_line(reader, place.document.id, place.line + 1):
-            decisions += decisions_of_kernel(reader, number)
-        return decisions
-    return []
+    decisions = []
+    for kernel in _kernels_at(reader, place):
+        decisions += decisions_of_kernel(reader, kernel)
+    return decisions
 
 
 def _of_node(reader: SessionReader, node: model.Node) -> list[Explained]:

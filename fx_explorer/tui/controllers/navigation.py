@@ -177,7 +177,9 @@ class Navigation:
 
     @conversation("inspect", "show all facts of the selection")
     async def show_facts(self) -> None:
-        """Show all facts of the selection, and go to the place that the user chooses among them."""
+        """Show all facts of the selection, and go to the place, or the row of a view, that the user
+        chooses among them.
+        """
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         table = self._explorer.views.table
         about_view = table.description if table else []
@@ -188,7 +190,7 @@ class Navigation:
             )
             return
         from fx_explorer.tui.content import inspect  # not needed for the first paint, all three
-        from fx_explorer.tui.content.destinations import Entry
+        from fx_explorer.tui.content.destinations import Entry, RowOfView
         from fx_explorer.tui.screens.inspector import Inspector
 
         entries: list[Entry] = []
@@ -199,7 +201,9 @@ class Navigation:
         if is_first_page:
             entries += inspect.search_entries(reader)
         chosen = await ask(self.app, Inspector(entries))
-        if chosen:
+        if isinstance(chosen, RowOfView):
+            await self._explorer.show_row(chosen)
+        elif chosen:
             await self._explorer.go(chosen)
 
     def edit_line(self) -> None:

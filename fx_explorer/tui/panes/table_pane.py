@@ -107,6 +107,8 @@ class TablePane(TellsUnreadable, Vertical):
         """The tables from which this one was opened, the outermost first, each with the line of the
         cursor.
         """
+        self._wanted: Sequence[str] = ()
+        """Keys of the row that the cursor goes to when the table is shown; empty for none."""
         self._missed: SessionReader | None = None
         """The session, when it has grown while a part of the table was open; None otherwise."""
         self.narrowed_to = ""
@@ -328,6 +330,32 @@ class TablePane(TellsUnreadable, Vertical):
             self.sort = next_sort(self._table, self.sort, column)
             self._show_table(0)
 
+    def go_to(self, keys: Sequence[str]) -> None:
+        """Move the cursor to the first of these rows that the table has, with what is around it
+        unfolded; where the table is still being made, as soon as it is shown.
+        """
+        while self.leave_row():
+            pass
+        self._wanted = keys
+        self.narrow("")
+        self._go_to_wanted()
+
+    def hides(self, keys: Sequence[str]) -> bool:
+        """Return whether the table has one of these rows, and does not show it."""
+        at = self._table.row_with(keys) if self._table else None
+        return at is not None and at not in self._order
+
+    def _go_to_wanted(self) -> None:
+        table = self._table
+        at = table.row_with(self._wanted) if table and self._wanted else None
+        if table is None or at is None or at not in self._arranged:
+            return
+        self._wanted = ()
+        if table.tree is not None:
+            self._folding.reveal(table.tree, at)
+            self._show_rows(table, Arrangement(self._arranged, self._sums), 0)
+        self.rows.user_moves_to(self._order.index(at), center=True)
+
     def fold_here(self, is_folding: bool | None = None) -> bool:
         """Fold or unfold the row under the cursor; None toggles it. If there is nothing to fold,
         the cursor moves to the enclosing row. Returns whether the table is a tree.
@@ -408,6 +436,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._totals.show(Content(printable(arrangement.totals)))
         self._totals.display = bool(table.rows)
         self._detail.renew()
+        self._go_to_wanted()
 
     @property
     def svg(self) -> Callable[[], str] | None:
@@ -473,6 +502,7 @@ class TablePane(TellsUnreadable, Vertical):
     def on_line_view_moved(self, event: LineView.Moved) -> None:
         event.stop()
         if event.view is self.rows:
+            self._wanted = ()
             self._chart.point_at(self.position)
             self._detail.renew()
             self.post_message(self.Moved(self.place))

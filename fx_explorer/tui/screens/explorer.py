@@ -27,7 +27,7 @@ from fx_explorer.overview.own_file import OwnPlace
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_commands
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.content.destinations import History, Stop
+from fx_explorer.tui.content.destinations import History, RowOfView, Stop
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.conversation import BelowWanted, DifferenceWanted, TurnLock, ViewShown, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
@@ -277,6 +277,20 @@ class Explorer(TellsUnreadable, Screen[None]):
         pane = await self.linked_selection.go(place)
         if pane:
             self.linked.activate(pane)
+        self.remember()
+        self.show_inspector()
+
+    @in_turn
+    async def show_row(self, row: RowOfView) -> None:
+        """Show a view with the cursor at one of its rows, and remember where we were. A region that
+        hides the row is left.
+        """
+        self.remember()
+        await self.show_view(row.view)
+        if self.table:
+            self.table.go_to(row.keys)
+            if self.table.hides(row.keys) and self.linked_selection.region:
+                self.narrow(None)
         self.remember()
         self.show_inspector()
 

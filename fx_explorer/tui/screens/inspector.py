@@ -16,7 +16,7 @@ from textual.widgets import Static
 from fx_explorer.analysis.documents import Place
 from fx_explorer.cut_text import cut_cells
 from fx_explorer.highlight import printable
-from fx_explorer.tui.content.destinations import Entry
+from fx_explorer.tui.content.destinations import Entry, RowOfView
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import closing_bindings
@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-class Inspector(TellsUnreadable, Dialog[Place | None]):
+class Inspector(TellsUnreadable, Dialog[Place | RowOfView | None]):
     """Shows label, value, and how it is known. Enter goes where the line leads; escape closes."""
 
     DEFAULT_CSS = """
@@ -79,14 +79,14 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
         self._whole.update(Content(text))
         self._hint.show(
             Content(printable(entry.note) or "⏎ goes where a line with → leads"),
-            Content("esc closes"),
+            Content("⏎ goes there  esc closes" if entry.target else "esc closes"),
         )
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
-        place = self._entries[event.line].place
-        if place:
-            self.dismiss(place)
+        target = self._entries[event.line].target
+        if target:
+            self.dismiss(target)
         else:
             self.app.bell()
 
@@ -95,6 +95,6 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
 
 
 def entry_row(entry: Entry) -> Row:
-    text = (f"→ {entry.text}", "link") if entry.place else (entry.text, "text")
+    text = (f"→ {entry.text}", "link") if entry.target else (entry.text, "text")
     note = (entry.note, "muted") if entry.is_certain else (f"? {entry.note}", "warning")
     return entry.label, text, note

@@ -27,7 +27,6 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.plugin_loading import PluginFault, telling_faults
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
-from fx_explorer.tui.availability import absent_commands
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.content.shown_levels import BuildWanted, CandidatesWanted
@@ -365,8 +364,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
     def action_help(self) -> None:
         from fx_explorer.tui.screens.help import Help  # not needed for the first paint
 
-        reader = self.explorer.reader
-        absent = absent_commands(reader) if reader else ()
+        absent = self.explorer.absent_commands()
         self.push_screen(Help(self.explorer.help_topic(), self.config.keys, absent))
 
     def action_toggle_theme(self) -> None:

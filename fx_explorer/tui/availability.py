@@ -11,6 +11,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import NO_PROGRAM, NOT_BELOW, is_log
 from fx_explorer.session import SessionReader, answered_once
+from fx_explorer.session.queries.compilations import other_variants
 from fx_explorer.session.queries.kernels import may_have_language
 
 Compiler = Literal["none", "works", "pauses", "rests"]
@@ -27,10 +28,8 @@ class Situation:
     compiler: Compiler
     can_run: bool
     """Whether the program can be captured again."""
-    has_gpu: bool
-    """Whether it was captured for a GPU that is not present."""
-    can_build: bool
-    """Whether it can be captured again with its kernels built."""
+    ways_to_capture: frozenset[str]
+    """Those of ``CAPTURES_OTHERWISE`` for which the program can be captured again."""
     panes: int
     """Number of linked panes on screen; 0 in another view."""
     shows_graph: bool
@@ -44,8 +43,18 @@ KERNELS_LOOKED_AT = 2_000
 command in a menu.
 """
 
-NEEDS_PAUSE = ("step.next", "step.run_to", "step.skip", "step.pass")
-NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
+NEEDS_PAUSE = ("step.next", "step.run_to", "step.skip")
+NEEDS_COMPILER = (
+    "step.again",
+    "step.pass",
+    "step.fusion",
+    "step.what_if",
+    "step.mark",
+    "step.measure",
+)
+STEPPING = (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort")
+"""Commands for a worker that is there: it waits at a pause, or has compiled everything."""
+
 NEEDS_PROGRAM = (
     "capture.run",
     "capture.watch",
@@ -54,6 +63,21 @@ NEEDS_PROGRAM = (
     "step.record_trace",
     "step.record_patterns",
 )
+CAPTURES_OTHERWISE = {
+    "capture.without_weights": (
+        "Only for a capture with --gpu that feeds the program real tensors, and whose target is "
+        "available."
+    ),
+    "capture.built": "The kernels are built already, or are for a GPU that is not here.",
+    "step.record_trace": (
+        "Only for a program that can be captured again, and without --record-trace so far."
+    ),
+    "step.record_patterns": (
+        "Only for a program that can be captured again, and without --record-patterns so far."
+    ),
+}
+"""Commands that capture the program again in another way → why that is not possible."""
+
 NEEDS_REQUEST = (
     "step.measure",
     "sizes.try",
@@ -69,11 +93,9 @@ NEEDS_BUILDS = ("preset.below", "pane.machine", "kernel.passes")
 """Commands that need the compiled levels of a Triton kernel (TTIR to SASS)."""
 
 OF_A_LIVE_PROGRAM = (
-    *NEEDS_PAUSE,
-    *NEEDS_COMPILER,
+    *STEPPING,
     *NEEDS_PROGRAM,
     *NEEDS_REQUEST,
-    "step.abort",
     "step.bytecode",
     "step.option",
     "step.export",
@@ -94,6 +116,10 @@ NEEDS_NO_SESSION = (
 NO_COMPILER = (
     "There is no compiler to step through: this is a saved session, or the worker has ended."
 )
+NO_RECORD = (
+    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or open the "
+    "target itself, and press this key when its program has run."
+)
 NO_REQUEST = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 WORKS = "The compiler is working: it listens at its next pause."
 RESTS = "Everything is compiled; nothing is paused."
@@ -103,16 +129,14 @@ def why_not(command_id: str, now: Situation) -> str:
     """Return why a command is unavailable now; empty if it is, or may be, available."""
     if now.reader and (of_log := why_not_of_a_log(command_id, now.reader)):
         return of_log
-    if command_id in (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort"):
-        return _why_not_stepping(command_id, now.compiler)
+    if command_id in STEPPING and (not_stepping := _why_not_stepping(command_id, now.compiler)):
+        return not_stepping
     if command_id.startswith("tour.") or command_id == "capture.history":
         return _why_not_in_tour(command_id, is_tour=now.is_tour)
     if command_id in NEEDS_PROGRAM and not now.can_run and now.compiler == "none":
         return "This is a saved session: there is no program to run."
-    if command_id == "capture.without_weights" and not now.has_gpu:
-        return "Only for a program that is captured with --gpu."
-    if command_id == "capture.built" and not now.can_build:
-        return "The kernels are built already, or are for a GPU that is not here."
+    if command_id in CAPTURES_OTHERWISE and command_id not in now.ways_to_capture:
+        return CAPTURES_OTHERWISE[command_id]
     if now.reader is None:
         if command_id in NEEDS_NO_SESSION or command_id.startswith("view."):
             return ""
@@ -121,6 +145,8 @@ def why_not(command_id: str, now: Situation) -> str:
         return NO_REQUEST
     if needs_the_rest(command_id, now):
         return ""
+    if now.compiler == "none" and command_id in _OF_A_RECORD:
+        return _OF_A_RECORD[command_id](now.reader)
     check = _OF_SESSION.get(command_id)
     if check:
         return check(now.reader)
@@ -139,13 +165,18 @@ def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
 
 
 @answered_once
-def absent_commands(reader: SessionReader) -> tuple[str, ...]:
-    """Return the commands that footer and help leave out: those that a log cannot carry out, and
-    the backward graph where there is none.
+def absent_commands(reader: SessionReader, *, is_saved: bool) -> tuple[str, ...]:
+    """Return the commands that footer and help leave out: those that a log cannot carry out, the
+    backward graph where there is none, and with ``is_saved``, where no worker is there, what steps
+    through the compiler and what is not recorded.
     """
-    if reader.has(model.Graph, stage="backward"):
-        return absent_from_log(reader)
-    return (*absent_from_log(reader), "preset.backward")
+    absent = list(absent_from_log(reader))
+    if not reader.has(model.Graph, stage="backward"):
+        absent.append("preset.backward")
+    if is_saved:
+        absent += STEPPING
+        absent += [command for command, check in _OF_A_RECORD.items() if check(reader)]
+    return tuple(dict.fromkeys(absent))
 
 
 def absent_from_log(reader: SessionReader) -> tuple[str, ...]:
@@ -230,6 +261,7 @@ LACKS: dict[str, Callable[[SessionReader], bool]] = {
     "kernel.passes": _lacks_kernels,
     "kernel.bench": _lacks_kernels,
     "copy.kernel": _lacks_kernels,
+    "step.fusion": _lacks_kernels,
     "breaks.fix": _has_not_ended,
     "breaks.try_all": _has_not_ended,
 }
@@ -283,7 +315,40 @@ def _no_other(reader: SessionReader) -> str:
     return ""
 
 
+def _no_bytecode_record(reader: SessionReader) -> str:
+    return "" if reader.has(model.BytecodeStep) else NO_RECORD
+
+
+def _no_trace(reader: SessionReader) -> str:
+    if reader.has(model.TraceStep):
+        return ""
+    from fx_explorer.instruments.trace.view import why_empty  # not needed for the first paint
+
+    return why_empty(reader)
+
+
+@answered_once
+def _no_marks(reader: SessionReader) -> str:
+    """Return why there are no marks. Each was put on a graph that waited, or began a variant."""
+    if reader.has(model.Intervention, kind="mark") or other_variants(reader):
+        from fx_explorer.analysis.hand_marks import hand_marks  # not needed for the first paint
+
+        if hand_marks(reader):
+            return ""
+    return "Nothing was marked by hand."
+
+
+_OF_A_RECORD: dict[str, Callable[[SessionReader], str]] = {
+    "step.bytecode": _no_bytecode_record,
+    "step.trace": _no_trace,
+    "step.export": _no_marks,
+}
+"""Commands that show what the session has, and that a worker could add to it → why a session
+without a worker has nothing to show.
+"""
+
 _OF_SESSION: dict[str, Callable[[SessionReader], str]] = {
+    "step.fusion": _no_kernel,
     "view.candidates": _no_kernel,
     "kernel.bench": _no_kernel,
     "kernel.passes": _no_triton,

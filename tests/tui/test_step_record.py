@@ -12,8 +12,8 @@ import pytest
 from fx_explorer import model
 from fx_explorer.model import Command, Notice
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.availability import NO_RECORD
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers.stepping import NO_RECORD
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.step_record_screen import StepScreen
 from tests.exhaustive import in_exhaustive_runs, with_others

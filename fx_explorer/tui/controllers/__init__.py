@@ -146,13 +146,11 @@ class CommandRuns:
         panes = len(explorer.linked.panes) if explorer.view == "source" else 0
         active = explorer.linked.active
         shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
-        has_gpu = self._capturing.make_without_weights is not None
         return Situation(
             explorer.reader,
             self._compiler(),
             captures.can_run,
-            has_gpu,
-            self._capturing.make_built is not None,
+            self._capturing.ways_to_capture,
             panes,
             shows_graph,
             self._tour.is_going_on,
@@ -160,8 +158,9 @@ class CommandRuns:
 
     def _compiler(self) -> Compiler:
         """Return the present state of the compiler."""
-        live, waiting = self._services.captures.live, self._services.captures.waiting
-        if live is None or live.is_over:
+        captures = self._services.captures
+        waiting = captures.waiting
+        if not captures.has_worker:
             return "none"
         if not waiting:
             return "works"

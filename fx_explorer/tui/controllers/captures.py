@@ -84,6 +84,11 @@ class Captures:
             self.live.look_at(compilation)
 
     @property
+    def has_worker(self) -> bool:
+        """Return whether a worker is there, busy or waiting."""
+        return self.live is not None and not self.live.is_over
+
+    @property
     def is_running(self) -> bool:
         """Return whether something continues, or waits at a gate in the middle. It does not when
         the program has ended and the worker stayed.

@@ -18,6 +18,7 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.overview.ending import NO_COMPILER_HERE, RAISED_INSPECTING
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.availability import CAPTURES_OTHERWISE
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.live import LiveCapture, Waiting
 from fx_explorer.tui.controllers.captures import MakeBuilt, MakeCapture
@@ -181,15 +182,22 @@ class Capturing:
         else:
             self.begin()
 
+    @property
+    def ways_to_capture(self) -> frozenset[str]:
+        """Return the commands that can capture the program again in another way."""
+        makers = {
+            "capture.without_weights": self.make_without_weights,
+            "capture.built": self.make_built,
+            "step.record_trace": self.make_traced,
+            "step.record_patterns": self.make_with_patterns,
+        }
+        return frozenset(command for command, make in makers.items() if make is not None)
+
     def capture_without_weights(self) -> None:
         """Capture again with tensors that have no content (``--no-weights``)."""
         captures = self._services.captures
         if self.make_without_weights is None:
-            message = (
-                "Only for a capture with --gpu that feeds the program real tensors, and whose "
-                "target is available."
-            )
-            self._services.notify(message)
+            self._services.notify(CAPTURES_OTHERWISE["capture.without_weights"])
         elif captures.is_running and not captures.waiting:
             self._services.notify(RUNNING)
         else:
@@ -200,9 +208,7 @@ class Capturing:
     def capture_trace(self) -> None:
         """Capture again with every instruction that Dynamo traces."""
         if self.make_traced is None:
-            self._services.notify(
-                "Only for a program that is available, and whose trace has only lines so far."
-            )
+            self._services.notify(CAPTURES_OTHERWISE["step.record_trace"])
         elif self._works:
             self._services.notify(RUNNING)
         else:
@@ -213,9 +219,7 @@ class Capturing:
     def capture_patterns(self) -> None:
         """Capture again with the patterns that do not match."""
         if self.make_with_patterns is None:
-            self._services.notify(
-                "Only for a program that is available, and whose patterns are not recorded yet."
-            )
+            self._services.notify(CAPTURES_OTHERWISE["step.record_patterns"])
         elif self._works:
             self._services.notify(RUNNING)
         else:

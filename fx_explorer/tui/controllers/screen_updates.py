@@ -121,6 +121,7 @@ class ScreenUpdates:
             capturing.is_watching,
             waiting,
             explorer.old,
+            self._services.captures.has_worker,
             is_measuring,
         )
         if is_working:
@@ -134,6 +135,7 @@ class ScreenUpdates:
             explorer.facts.show_why_empty(printable(capturing.problem))
             offered = ("capture.built",) if capturing.raised_inspecting else ()
             explorer.footer.show_first((*offered, *self._stepping.first_commands()))
+            explorer.is_saved = not captures.has_worker
             explorer.show_waiting(waiting)
             if reader:
                 self._look_into(reader, version)

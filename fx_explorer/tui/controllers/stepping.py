@@ -12,6 +12,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.stage_work import works_at
 from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Direction, Gate
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.availability import NO_RECORD
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap, by_id
 from fx_explorer.tui.content.live import LiveCapture, Waiting
 from fx_explorer.tui.controllers.services import Services
@@ -40,11 +41,6 @@ SAVED = (
     "Open its target with fx-explorer TARGET to step."
 )
 GONE = "The worker has ended. r captures again."
-
-NO_RECORD = (
-    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or open the "
-    "target itself, and press this key when its program has run."
-)
 
 RECORD_LOOK_S = 0.1
 """Seconds between two looks at the session while the worker records bytecode steps."""

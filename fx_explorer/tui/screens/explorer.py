@@ -112,6 +112,8 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.footer = FooterLine(keymap)
         self.old = OldFiles()
         """Which files have changed since they were captured."""
+        self.is_saved = False
+        """Whether the session has no worker, as a saved one."""
         self._progress = ""
         """Progress of compiling a kernel's configurations, in words."""
 
@@ -409,12 +411,18 @@ class Explorer(TellsUnreadable, Screen[None]):
         """Describe what the cursor is on, and the keys for it."""
         if self.header.only != self.linked_selection.region:
             self.header.narrow(self.linked_selection.region)
-        absent = absent_commands(self.reader) if self.reader else ()
+        absent = self.absent_commands()
         self.footer.show_view(self.view, (*self.cursor.idle_commands(), *absent), self.cursor.part)
         if self.reader is not None:
             self._inspector.show_cursor(
                 self.place, self.outline, self.views, self.linked, self.linked_selection
             )
+
+    def absent_commands(self) -> tuple[str, ...]:
+        """Return the commands that footer and help leave out."""
+        if self.reader is None:
+            return ()
+        return absent_commands(self.reader, is_saved=self.is_saved)
 
     def help_topic(self) -> HelpTopic:
         """Return the topic that help is about right now."""

@@ -36,7 +36,13 @@ from fx_explorer.instruments.guards.kinds import (
 from fx_explorer.instruments.recompiles.guard_changes import change_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import check_count, compilation_names, filtered
+from fx_explorer.session.queries.compilations import (
+    asked_count,
+    check_count,
+    compilation_names,
+    filtered,
+    guards_without_tree,
+)
 
 COLUMNS = (
     TableColumn("frame", "annotation", priority=4),
@@ -58,8 +64,7 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
     """Make the table. Only checks whose description has all words of ``search`` are shown."""
     documents = _documents(reader)
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
-    if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
-        rows = _guard_rows(reader, documents)  # a log, or a torch whose tree cannot be walked
+    rows += _guard_rows(reader, documents, search)
     if search:
         empty = f"No check has all of these words: {search}"
     else:
@@ -254,15 +259,26 @@ def _answer_row(
     )
 
 
-# sessions without checks
+# compilations whose checks are not known
 
 
-def _guard_rows(reader: SessionReader, documents: dict[str, Document]) -> list[TableRow]:
+def _guard_rows(
+    reader: SessionReader, documents: dict[str, Document], search: str
+) -> list[TableRow]:
+    """Return the guards of compilations whose tree of checks is not known: those of a log, or of a
+    torch whose tree cannot be walked.
+    """
+    numbers = guards_without_tree(reader)
+    if not numbers:
+        return []
     names = compilation_names(reader)
-    return [
-        _guard_row(guard, names.get(guard.compilation, ""), documents)
-        for guard in reader.rows(model.Guard)
-    ]
+    rows = []
+    for guard in reader.by_ids(model.Guard, numbers):
+        row = _guard_row(guard, names.get(guard.compilation, ""), documents)
+        text = " ".join((*row.cells, _guard_text(guard))).lower()
+        if all(word in text for word in search.lower().split()):
+            rows.append(row)
+    return rows
 
 
 def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -> TableRow:
@@ -318,7 +334,11 @@ def _notice(reader: SessionReader, search: str) -> str:
     owner = slowest.compilation if slowest else None
     groups = guard_groups(reader, owner)
     expensive = most_expensive(check for group in groups for check in group.checks)
-    sentences = [f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.", dropped]
+    made = f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}"
+    asked = asked_count(reader)
+    if asked != guards:
+        made += f": torch's checks of {counted(asked, 'guard')} that Dynamo asked for"
+    sentences = [f"{made}.", dropped]
     if expensive:
         sentences.append(f"Most expensive: {expensive}.")
     return " ".join(filter(None, sentences))

@@ -31,6 +31,7 @@ from fx_explorer.instruments.trace.figures import (
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import check_count
 
 COLUMNS = (
     TableColumn("function, line", "strong", min_width=24, max_width=64),
@@ -67,7 +68,7 @@ def trace_table(reader: SessionReader) -> ViewTable:
         rows=lines.rows,
         empty=why_empty(reader),
         tree=lines.tree(),
-        answer=_answer(traced),
+        answer=_answer(reader, traced),
     )
 
 
@@ -88,14 +89,15 @@ def why_empty(reader: SessionReader) -> str:
     return missing_hook(reader) or NOTHING_TRACED
 
 
-def _answer(traced: Sequence[TracedCompilation]) -> str:
+def _answer(reader: SessionReader, traced: Sequence[TracedCompilation]) -> str:
     if not traced:
         return ""
-    functions = calls = nodes = again = 0
+    functions = calls = nodes = guards = again = 0
     for compilation in traced:
         functions += 1
         again += len(compilation.attempts) - 1
         nodes += compilation.attempts[-1].nodes
+        guards += compilation.attempts[-1].guards
         if compilation.root:
             rows = walk(compilation.root)
             calls += sum(row.times for _, row, _ in rows if isinstance(row, TracedFunction))
@@ -103,6 +105,9 @@ def _answer(traced: Sequence[TracedCompilation]) -> str:
         f"Dynamo traced {counted(functions, 'function')}, inlined {counted(calls, 'call')} and "
         f"made {counted(nodes, 'node')}"
     )
+    checks = check_count(reader)
+    if guards and checks:
+        text += f"; it asked for {counted(guards, 'guard')}, which torch checks as {checks:,} (5)"
     if again:
         return f"{text}; it started over {counted(again, 'time')}."
     return f"{text}."

@@ -169,20 +169,32 @@ def chains_of_breaks(reader: SessionReader) -> list[int]:
 _LEFT = "SELECT * FROM guard WHERE dropped_by = ''"
 """SQL query for the guards that no filter dropped."""
 
+_WITHOUT_TREE = f"{_LEFT} AND compilation NOT IN (SELECT compilation FROM guard_check)"
+"""SQL query for the guards of compilations whose guard tree is not known."""
+
 
 def check_count(reader: SessionReader, compilation: int | None = None) -> int:
-    """Return how many checks torch runs for compiled code: the leaves of its guard trees, each
-    once. A guard may have several, or none of its own; if the tree is not known (in old sessions),
-    the guards are counted.
+    """Return how many checks torch runs for compiled code: the parts of the leaves of its guard
+    trees, also two that are alike, as torch evaluates both. A guard that Dynamo asked for may have
+    several, or none of its own. Of a compilation whose tree is not known, as in a log, the guards
+    are counted.
     """
     condition, values = _of(compilation)
-    checks = (
-        "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check"
-        + condition
-        + ")"
-    )
-    left = f"SELECT count(*) FROM ({_LEFT}){condition}"
-    return reader.number(checks, *values) or reader.number(left, *values)
+    checks = reader.number(f"SELECT count(*) FROM guard_check{condition}", *values)
+    without_tree = f"SELECT count(*) FROM ({_WITHOUT_TREE}){condition}"
+    return checks + reader.number(without_tree, *values)
+
+
+def asked_count(reader: SessionReader) -> int:
+    """Return how many guards Dynamo asked for that no filter dropped. torch makes its checks of
+    them.
+    """
+    return reader.number(f"SELECT count(*) FROM ({_LEFT})")
+
+
+def guards_without_tree(reader: SessionReader) -> list[int]:
+    """Return the ids of the guards of compilations whose guard tree is not known."""
+    return reader.column(f"SELECT id FROM ({_WITHOUT_TREE}) ORDER BY id")
 
 
 def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> dict[str, int]:

@@ -3,6 +3,7 @@ tree.
 """
 
 import re
+import sqlite3
 from pathlib import Path
 
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 from fx_explorer import model
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.instruments.guards.view import guards_table
+from fx_explorer.instruments.trace.view import trace_table
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
@@ -71,3 +73,65 @@ def test_of_several_compilations_each_has_guards_of_its_own(tmp_path: Path) -> N
     assert check_count(reader) == sum(each)
     (said,) = (fact.text for fact in overview(reader) if "its guards hold" in fact.text)
     assert f"{sum(each)} in total over all compilations" in said
+
+
+class Scaled(nn.Module):
+    """It has a number that becomes dynamic, and that is a key: its guard has two parts alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = 1.0
+        self.by_base = {1.0: 2, 2.0: 3}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.by_base[self.base] + self.base
+
+
+def test_what_torch_evaluates_twice_counts_twice_in_every_place(tmp_path: Path) -> None:
+    net = Scaled()
+
+    def program(compile_: Compile) -> None:
+        compiled = compile_(net)
+        for base in (1.0, 2.0):
+            net.base = base
+            compiled(torch.ones(4))
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    codes = [(row.compilation, row.code) for row in reader.rows(model.GuardCheck)]
+    assert len(codes) > len(set(codes))
+    table = guards_table(reader)
+    checks = [row for row in table.rows if not row.cells[1].startswith("▾")]
+    assert check_count(reader) == len(checks)
+    assert table.notice.startswith(f"{len(checks)} guards,")
+
+
+def test_the_views_of_guards_and_of_the_trace_say_what_each_counts(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        compile_(Net())(torch.ones(4, 4))
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    checks, asked = check_count(reader), reader.count(model.Guard)
+    assert checks != asked
+    words = f"torch's checks of {asked} guards that Dynamo asked for."
+    assert words in guards_table(reader).notice
+    assert (
+        f"asked for {asked} guards, which torch checks as {checks} (5)"
+        in trace_table(reader).answer
+    )
+
+
+def test_of_a_compilation_without_a_tree_the_guards_count_and_are_listed(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(lambda x: x * 2)
+        for size in (4, 6):
+            compiled(torch.ones(size))
+
+    record(tmp_path / "s.fxs", program, backend="eager").close()
+    with sqlite3.connect(tmp_path / "s.fxs") as file:
+        file.execute("DELETE FROM guard_check WHERE compilation = 1")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        of_first = reader.count(model.Guard, compilation=1)
+        assert check_count(reader, 1) == of_first
+        assert check_count(reader) == of_first + reader.count(model.GuardCheck)
+        rows = [row for row in guards_table(reader).rows if not row.cells[1].startswith("▾")]
+        assert len(rows) == check_count(reader)

@@ -73,6 +73,14 @@ KERNEL: Json = {
     "code_lines": COUNT,
 }
 
+OPTION: Json = {
+    "value": {
+        "description": "in force; a list of those in force one after the other; for an option "
+        "without in_force that when the capture began"
+    },
+    "is_changed": described(FLAG, "whether it is not the default; absent: not recorded"),
+}
+
 NODE: Json = {
     "name": TEXT,
     "user_name": described(TEXT, "the user's name of an input or parameter"),
@@ -233,6 +241,23 @@ ROWS: dict[str, Json] = {
         "count": COUNT,
         "nodes": TEXTS,
     },
+    "lines": {
+        "at": AT,
+        "function": described(TEXT, "qualified name of the function that has the line"),
+        "code": described(TEXT, "the statement; of if, for and with what heads it"),
+        "runs": described(
+            TEXT,
+            "in graphs; eager; in graphs and eager; while compiling: Dynamo evaluated it, without "
+            "an operation; not traced; not recorded",
+        ),
+        "operations": described(
+            COUNT, "of Dynamo's graphs whose stack passes through the line, in all compilations"
+        ),
+        "targets": described(OBJECT, "what they call → how often"),
+        "graphs": described(TEXTS, "Dynamo's graphs that have them"),
+        "kernels": described(TEXTS, "those that compute something of them, forward and backward"),
+        "why": described(TEXT, "why it is eager, in no graph, or in no kernel"),
+    },
     "kernels": KERNEL,
     "kernel": {
         **KERNEL,
@@ -295,6 +320,7 @@ ROWS: dict[str, Json] = {
     },
     "why": {
         "kernel": TEXT,
+        "node": described(TEXT, "the post-grad node that was lowered"),
         "direction": TEXT,
         "line": AT,
         "about": described(
@@ -582,6 +608,8 @@ def _rows(name: str, report: Json) -> Json:
         if name == "recompiles":
             refused = described(FLAG, "at the recompile limit: it was not compiled")
             row["properties"]["is_refused"] = refused
+        if name == "options":
+            row["properties"] |= OPTION
         return row
     if name == "cuda_graphs":
         return _of_list(report["properties"][name]["properties"]["graphs"]["items"])

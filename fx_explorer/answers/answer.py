@@ -59,6 +59,10 @@ class Answer:
     text: str
     """The answer in a sentence or two."""
     rows: Sequence[Json] = ()
+    matched: Sequence[Json] = ()
+    """The rows that ``--match`` chooses from, where they are more; those with the words in their
+    name come first.
+    """
     known_from: str = ""
     """What recorded or computed the rows."""
     fields: Sequence[str] = ()
@@ -91,7 +95,7 @@ def answer_text(
     """Return the answer as JSON, a row a line. ``about`` says which session it is of. Raises
     UsageError for a field that no row has.
     """
-    rows, count = _selected(answer.rows, selection)
+    rows, count = _selected(answer, selection)
     every_field = _fields_of(rows)
     _check_fields(answer, rows, selection.fields)
     fields = _chosen_fields(answer, selection, every_field)
@@ -111,13 +115,15 @@ def answer_text(
     return _fitted(content, selection)
 
 
-def _selected(rows: Sequence[Json], selection: Selection) -> tuple[list[Json], int]:
+def _selected(answer: Answer, selection: Selection) -> tuple[list[Json], int]:
     """Return the rows that are asked for, and how many there are to choose from."""
     first, end = selection.skip, selection.skip + selection.limit
     if not selection.match:
-        return list(rows[first:end]), len(rows)
+        return list(answer.rows[first:end]), len(answer.rows)
     words = selection.match.casefold().split()
-    matching = [row for row in rows if _has_words(row, words)]
+    matching = [row for row in answer.matched or answer.rows if _has_words(row, words)]
+    if answer.matched:
+        matching.sort(key=lambda row: not _has_words({"name": row["name"]}, words))
     return matching[first:end], len(matching)
 
 

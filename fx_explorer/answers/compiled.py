@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from fx_explorer import model
 from fx_explorer.analysis.compiled_calls import calls_of_compilations, failed_guards_of
@@ -25,6 +26,7 @@ from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
 from fx_explorer.instruments.guards.symbols import symbols
 from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
+from fx_explorer.overview.compiled_lines import why_in_eager_mode
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.compilation_entries import total_figures
 from fx_explorer.report.heading import answer as first_line_of_report
@@ -145,20 +147,37 @@ def _tried_remedies(reader: SessionReader) -> list[str]:
 
 
 def of_eager_functions(reader: SessionReader) -> Answer:
-    functions = distinct_fallbacks(reader)
-    if functions:
-        text = f"{counted(len(functions), 'function')} left to eager mode as a whole."
+    rows = [fallback(distinct) for distinct in distinct_fallbacks(reader)]
+    places = {(row["file"], row["line"]) for row in rows}
+    for call in chain.from_iterable(tree.walk() for tree in call_trees(reader)):
+        if call.runs_in_eager and (call.file, call.line) not in places:
+            rows += [_given_up(call)]
+    if rows:
+        text = f"{counted(len(rows), 'function')} left to eager mode as a whole."
     else:
         text = (
             "Dynamo skipped no function as a whole. A function that is called at a graph break, "
-            "or disabled, is named by breaks."
+            "or disabled, is named by breaks; lines says it line by line."
         )
     return Answer(
         text=text,
-        rows=[fallback(distinct) for distinct in functions],
-        known_from="Dynamo's own records of frames that it skipped",
-        next=["breaks", "calls"],
+        rows=rows,
+        known_from="Dynamo's own records of frames that it skipped, and the status of each compile",
+        next=["lines", "breaks", "calls"],
     )
+
+
+def _given_up(call: FunctionCall) -> Json:
+    """Return the row of a function that Dynamo traced, and of which nothing was compiled."""
+    return {
+        "kind": call.compilations[-1].status,
+        "function": call.function,
+        "file": call.file,
+        "line": call.line,
+        "reason": why_in_eager_mode(call),
+        "count": len(call.compilations),
+        "nothing_to_compile": False,
+    }
 
 
 def of_calls(reader: SessionReader) -> Answer:

@@ -11,7 +11,7 @@ from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.decisions.figures import explained_decisions
+from fx_explorer.instruments.decisions.figures import decisions_about, explained_decisions
 from fx_explorer.instruments.decisions.report import (
     decisions_of_report,
     timed_choices_of_report,
@@ -152,16 +152,21 @@ def _longest_to_compile(rows: list[Json]) -> Json | None:
 
 
 def of_decisions(reader: SessionReader, name: str) -> Answer:
-    """Return what Inductor decided about kernels; with a name, about those with it in theirs."""
+    """Return what Inductor decided about kernels; with a name, about a kernel, node or line with it
+    in theirs. Raises UsageError where none has it.
+    """
     decisions = explained_decisions(reader)
     text = section_of(reader, "decisions").answer
     if name:
-        wanted = name.casefold()
-        of_name = [e for e in decisions if wanted in e.kernel.name.casefold()]
-        if decisions and not of_name:
-            raise UsageError(f"nothing was decided about {name!r}: ask why for all kernels")
-        decisions = of_name
-        text = " ".join(dict.fromkeys(e.reason.text for e in decisions))
+        about = decisions_about(reader, name)
+        if decisions and not about:
+            raise UsageError(
+                f"nothing was decided about a kernel, node or line called {name!r}: ask why for "
+                "all of them"
+            )
+        decisions = sorted(about, key=lambda explained: explained.decision.kind != "library call")
+        sentences = dict.fromkeys(explained.reason.text for explained in decisions)
+        text = " ".join(list(sentences)[:MOST_SENTENCES])
     else:
         decisions = [e for e in decisions if not e.is_elsewhere]
     timed = timed_choices_of_report(reader, name)
@@ -173,7 +178,7 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
         rows=rows,
         known_from="Inductor's own checks, their answers and numbers, while it lowered the graph "
         "and wrote the kernels; nothing was tried",
-        fields=("kernel", "line", "about", "why", "sentence", "may_change_it", "times"),
+        fields=("kernel", "node", "line", "about", "why", "sentence", "may_change_it", "times"),
         next=[f"kernel {rows[0]['kernel']}"] if rows else ["kernels"],
     )
 

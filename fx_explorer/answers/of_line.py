@@ -67,10 +67,10 @@ def source_place(reader: SessionReader, where: str) -> Place:
     if match is None or match["first"] is None:
         raise UsageError(f"a line is given as FILE:NUMBER, for example model.py:12, not {where!r}")
     number = int(match["first"])
-    sources = _sources(reader)
-    fitting = [document for document in sources if is_file(reader, document, match["name"])]
+    files = sources(reader)
+    fitting = [document for document in files if is_file(reader, document, match["name"])]
     if not fitting:
-        names = ", ".join(dict.fromkeys(document.title for document in sources[:SUGGESTED]))
+        names = ", ".join(dict.fromkeys(document.title for document in files[:SUGGESTED]))
         raise UsageError(
             f"the session has no source file {match['name']!r}; it has: {names or 'none'}"
         )
@@ -82,7 +82,7 @@ def source_place(reader: SessionReader, where: str) -> Place:
     raise UsageError(f"{title} has {counted(count, 'line')}, so there is no line {number}")
 
 
-def _sources(reader: SessionReader) -> list[Document]:
+def sources(reader: SessionReader) -> list[Document]:
     """Return the source files, the user's own first; also those whose text was not recorded."""
     files = reader.rows(model.SourceFile)
     files.sort(key=lambda file: (not file.text, not file.is_user))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
@@ -28,7 +29,7 @@ from fx_explorer.instruments.compile_time.caches_off import (
 from fx_explorer.instruments.compile_time.timing import compile_time
 from fx_explorer.instruments.memory.snapshot_figures import figures_of
 from fx_explorer.instruments.memory.snapshot_report import snapshot_object
-from fx_explorer.instruments.options.explained_options import OTHERS, all_options
+from fx_explorer.instruments.options.explained_options import OTHERS, ExplainedOption, all_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.side_effects import side_effect_json
 from fx_explorer.instruments.values.report import collectives_json, values_json
@@ -49,29 +50,60 @@ from fx_explorer.session import SessionReader
 
 
 def of_options(reader: SessionReader) -> Answer:
-    options = [each for each in all_options(reader) if each.group != OTHERS or each.in_force]
-    rows = [compile_option(option) for option in options]
+    """Return the options that are explained, changed, or have a value in force of their own;
+    ``--match`` chooses from every option of torch.
+    """
+    every_option = all_options(reader)
+    options = [each for each in every_option if each.group != OTHERS or each.in_force]
+    rows = [_option_row(option) for option in options]
     texts = [each for each in documents(reader) if _has_options(each)]
+    changed = [option.name for option in options if option.is_changed]
     if rows and is_log(reader):
         text = (
             f"{counted(len(rows), 'option')} with the values in force when torch compiled. A log "
             "does not say the defaults, who set an option, or the arguments of torch.compile."
         )
     elif rows:
-        text = f"{counted(len(rows), 'option')} of torch.compile in force in this capture."
+        more = len(every_option) - len(options)
+        text = (
+            f"{counted(len(changed), 'option')} changed: {listed(changed, 6) or 'none'}. Listed "
+            f"are {counted(len(rows), 'option')} of torch.compile in force"
+        )
+        text += f"; {more} more have their defaults: --match NAME finds them." if more else "."
     elif texts:
         text = "No option is listed by itself; the text of the settings was recorded: see next."
     else:
         text = "No option was recorded."
+    rows.sort(key=lambda row: not row["is_changed"])
     return Answer(
         text=text,
         rows=rows,
-        known_from="torch's configuration when the graphs were compiled",
-        fields=("name", "in_force", "default", "does"),
+        matched=[_option_row(option) for option in every_option],
+        known_from="torch's configuration when the graphs were compiled; of an option without "
+        "in_force, when the capture began",
+        fields=("name", "value", "default", "is_changed", "does"),
         next=["options --match NAME --fields all"]
         if rows
         else code_questions(texts, "--match NAME"),
     )
+
+
+def _option_row(option: ExplainedOption) -> Json:
+    """Return an option with its value: several where it was changed in between."""
+    values = [_in_words(json.loads(value)) for value in option.values]
+    row = compile_option(option)
+    if option.has_default:
+        row["default"] = _in_words(row["default"])
+    return {
+        **row,
+        "value": values[0] if len(values) == 1 else values,
+        "is_changed": option.is_changed if option.has_default else None,
+    }
+
+
+def _in_words(value: object) -> object:
+    """Return the value; that of None by name, since an answer leaves out fields without a value."""
+    return "None" if value is None else value
 
 
 def of_side_effects(reader: SessionReader) -> Answer:
@@ -323,7 +355,13 @@ def of_section(reader: SessionReader, name: str) -> Answer:
         rows.append(cells)
     has_details = len(rows) == 1
     fields = () if has_details else ("depth", *titles, "at")
-    return Answer(section.answer, rows, section.origin, fields, next=_NEXT.get(name, ()))
+    return Answer(
+        text=section.answer,
+        rows=rows,
+        known_from=section.origin,
+        fields=fields,
+        next=_NEXT.get(name, ()),
+    )
 
 
 _NEXT = {

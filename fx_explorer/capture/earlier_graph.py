@@ -98,13 +98,23 @@ class EarlierGraph:
         return tuple(rows[first : first + MOST_OF_A_LINE])
 
     @cached_property
-    def by_seq_nr(self) -> dict[int, list[int]]:
+    def _by_seq_nr(self) -> dict[int, list[int]]:
         def seq_nr(node: torch.fx.Node) -> Any:
             if node.op not in CALLS:
                 return None
             return node.meta.get("seq_nr")
 
         return self._grouped(seq_nr)
+
+    def of_one_call(self, number: int) -> Rows:
+        """Return the calls with this sequence number of autograd's; empty where they are from
+        several lines. Autograd counts only what it records: without gradients, all operations have
+        one number.
+        """
+        rows = self._by_seq_nr.get(number, [])
+        if len({_line(self.nodes[row]) for row in rows}) > 1:
+            return ()
+        return tuple(rows)
 
     @cached_property
     def _by_kernel_call(self) -> dict[Any, list[int]]:

@@ -102,9 +102,9 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     made_from = earlier.made_from(node)
     if made_from:
         return made_from, "from_node"
-    same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
+    same_call = earlier.of_one_call(node.meta.get("seq_nr", -1))
     if same_call:
-        return tuple(same_call), "seq_nr"
+        return same_call, "seq_nr"
     # Lazy, as few lines have so many rows that it is asked for.
     near = itertools.chain.from_iterable(map(earlier.copied_as, node.all_input_nodes))
     return earlier.on_line(node.meta.get("stack_trace") or "", near), "stack_trace"

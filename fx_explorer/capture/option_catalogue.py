@@ -45,7 +45,13 @@ from fx_explorer.capture.torch_compat.versions import (
     stances,
 )
 from fx_explorer.model import CACHE_OPTIONS, CONSOLE, STANCE, CaptureRequest, Setting, SettingGroup
-from fx_explorer.model.setting_values import choices_of, fits, is_plain, plain_type
+from fx_explorer.model.setting_values import (
+    choices_of,
+    first_sentence,
+    fits,
+    is_plain,
+    plain_type,
+)
 from fx_explorer.session import SessionWriter
 
 _written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
@@ -77,39 +83,48 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
 
 
 def options_of_console(request: CaptureRequest) -> tuple[str, ...]:
-    """Return the options that a capture records by themselves: those of the caches only where it
-    leaves the caches as the program has them.
+    """Return the options that a capture documents, and whose values it records for each compile:
+    those of the caches only where it leaves the caches as the program has them.
     """
     return CONSOLE + CACHE_OPTIONS if request.use_caches else CONSOLE
 
 
 def list_settings(
-    values: Mapping[str, object] | None = None, only: Collection[str] | None = None
+    values: Mapping[str, object] | None = None,
+    only: Collection[str] | None = None,
+    with_help: Collection[str] | None = None,
 ) -> list[Setting]:
     """List every option, with its value in ``values`` (by full name), else its present value;
-    ``only`` limits the list to these. The first call reads the sources of the config modules, and
-    makes torch load its backends if no compile has done so (0.2 s).
+    ``only`` limits the list to these. Those in ``with_help`` have the whole of torch's
+    documentation, others the first sentence; None: all have it. The first call reads the sources of
+    the config modules (0.07 s), and makes torch load its backends if no compile has done so
+    (0.2 s).
     """
     now = {**in_force(), **(values or {})}
     settings = _compile_settings(now)
     for group in MODULES:
         for name in names(group):
-            if only is None or f"{group}.{name}" in only:
-                settings.append(_setting(group, name, now))
+            full_name = f"{group}.{name}"
+            if only is not None and full_name not in only:
+                continue
+            setting = _setting(group, name, now)
+            if with_help is not None and full_name not in with_help:
+                setting = replace(setting, help=first_sentence(setting.help), choices=())
+            settings.append(setting)
     return settings
 
 
 def add_catalogue(
     writer: SessionWriter,
     values: Mapping[str, object] | None = None,
-    only: Collection[str] | None = None,
+    with_help: Collection[str] | None = None,
 ) -> None:
     """Write the catalogue of options, once for each session. ``values`` are those in force when the
-    capture began; ``only`` limits the catalogue to these options.
+    capture began; see ``list_settings`` for ``with_help``.
     """
     if writer not in _written:
         _written.add(writer)
-        writer.add_all(list_settings(values, only))
+        writer.add_all(list_settings(values, with_help=with_help))
 
 
 def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Setting:

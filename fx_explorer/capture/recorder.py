@@ -410,7 +410,7 @@ def record(
         try:
             with recording(writer, request, lambda notice: None) as state:
                 with state.noting("the options of the compiler"):
-                    add_catalogue(writer, before, only=options_of_console(request))
+                    add_catalogue(writer, before, with_help=options_of_console(request))
                 yield path
         except BaseException as error:
             outcome = Outcome("raised", f"{type(error).__name__}: {error}", 1)

@@ -146,8 +146,9 @@ class CaptureRequest:
     beginning, so that no model is too large.
     """
     all_settings: bool = False
-    """Whether all settings of torch's compiler are listed (Setting), as in a capture that pauses.
-    Otherwise those of CONSOLE are listed: the others take 50 ms and 180 kB.
+    """Whether all settings of torch's compiler are listed (Setting) with the whole of torch's
+    documentation, as in a capture that pauses. Otherwise those other than CONSOLE have its first
+    sentence and no choices.
     """
 
     @property

@@ -456,3 +456,9 @@ def _as_python(value: str) -> str:
         return python_text(json.loads(value))
     except (ValueError, RecursionError):  # the file may be anybody's
         return value
+
+
+def first_sentence(help_text: str) -> str:
+    """Return the first sentence of torch's documentation of an option, without its period."""
+    paragraph = " ".join(help_text.split("\n\n")[0].split())
+    return paragraph.split(". ")[0].rstrip(".")

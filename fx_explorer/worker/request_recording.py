@@ -106,8 +106,9 @@ class RequestRecording:
             if stepper:
                 self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
         with state.noting("the options of the compiler"):
-            only = None if gates or request.all_settings else options_of_console(request)
-            add_catalogue(writer, options, only=only)
+            is_whole = gates or request.all_settings
+            with_help = None if is_whole else options_of_console(request)
+            add_catalogue(writer, options, with_help)
 
     def stop(self) -> None:
         """Stop recording compilations."""

@@ -138,7 +138,7 @@ def test_ask_why_answers_about_one_kernel(captured, reader) -> None:
     assert "bessel_j0 has no vector form" in answer.text
     of_kernel = ask(session, "kernel", "bessel", None)  # type: ignore[arg-type]
     assert [row["about"] for row in of_kernel.rows[0]["why"]] == ["vectors", "threads"]
-    with pytest.raises(UsageError, match="nothing was decided about 'nowhere'"):
+    with pytest.raises(UsageError, match="nothing was decided about a kernel, node or line called"):
         ask(session, "why", "nowhere", None)  # type: ignore[arg-type]
 
 

@@ -62,7 +62,19 @@ def decisions_of(lowering: Any) -> tuple[Decision, ...]:
 def node_here() -> str:
     """Return the name of the post-grad node that is being lowered; empty outside of one."""
     node = V.current_node
-    return node.name if isinstance(node, torch.fx.Node) else ""
+    if not isinstance(node, torch.fx.Node):
+        return ""
+    whole = getattr(getattr(V.graph, "module", None), "graph", None)
+    if node.graph is whole:
+        return node.name
+    # A graph of a node, such as control_deps, is lowered in its place (process_subgraph_nodes).
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        outer = frame.f_locals.get("n") if frame.f_code.co_name == "run_node" else None
+        if isinstance(outer, torch.fx.Node) and outer.graph is whole:
+            return outer.name
+        frame = frame.f_back
+    return node.name
 
 
 def hint(size: Any) -> int:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fx_explorer.capture.inductor.deciding_options import deciding_options
 from fx_explorer.capture.inductor.decisions import (
     Decision,
     add,
@@ -33,6 +34,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (
     V,
     inductor_config,
+    inductor_decomposition,
     inductor_graph,
     inductor_ir,
     inductor_lowering,
@@ -82,6 +84,14 @@ _AUTOTUNES = "max_autotune"
 
 _OF_ATEN = "ATEN"
 """The backend of library calls, which is no template's."""
+
+
+_RANDOM = "torch._inductor.config.fallback_random"
+"""The option that leaves out the decompositions of random operators
+(``select_decomp_table``, torch/_inductor/decomposition.py).
+"""
+
+_BY_DEFAULT = "torch._inductor.config.fallback_by_default"
 
 
 class _Answer(NamedTuple):
@@ -278,7 +288,10 @@ def _add(kernel: Any) -> None:
     if not node:
         return
     asked = _state.here()
-    decision = Decision("library call", "", node=node, texts={"kernel": type(kernel).__name__})
+    texts = {"kernel": type(kernel).__name__}
+    if V.current_node.name != node:  # one of a graph that is lowered in the node's place
+        texts["operator"] = str(V.current_node.target)
+    decision = Decision("library call", "", node=node, texts=texts)
     frames = list(inductor_frames())
     by_selector = any(frame.f_code.co_name == "autotune_select_algorithm" for frame in frames)
     asker = next((frame for frame in frames if frame.f_code.co_name not in _HANDLERS), None)
@@ -350,9 +363,17 @@ def _of_target(decision: Decision, asked: _Asked, frames: list[types.FrameType])
         texts = {**decision.texts, "dtype": asked.unsupported}
         return replace(decision, outcome="unsupported type", texts=texts)
     check = place_of(at) if at else ""
+    if is_of_node and inductor_config.fallback_by_default:
+        texts = {**decision.texts, "options": f"{_BY_DEFAULT} = True"}
+        return replace(decision, outcome="asked for", check=check, texts=texts)
     if is_of_node or _was_told(at):
         return replace(decision, outcome="asked for", check=check)
-    return replace(decision, outcome="no lowering", reason=asked.implicit, check=check)
+    texts = dict(decision.texts)
+    node = V.current_node
+    is_random = node is not None and node.target in inductor_decomposition.extra_random_decomps
+    if is_random and inductor_config.fallback_random:
+        texts["options"] = f"{_RANDOM} = True"
+    return replace(decision, outcome="no lowering", reason=asked.implicit, check=check, texts=texts)
 
 
 def _was_told(frame: types.FrameType | None) -> bool:
@@ -362,12 +383,29 @@ def _was_told(frame: types.FrameType | None) -> bool:
     return "should_fallback" in meta or "fallback_to_eager" in meta.get("custom", {})
 
 
+def _from(asker: types.FrameType, frames: list[types.FrameType]) -> Iterator[types.FrameType]:
+    """Yield the frame that asks for a library call, then those of the lowerings that called it."""
+    for frame in frames[frames.index(asker) :]:
+        if frame.f_code.co_name in _BY_TARGET:
+            return
+        yield frame
+
+
 def _of_lowering(
     decision: Decision, asked: _Asked, asker: types.FrameType, frames: list[types.FrameType]
 ) -> Decision:
     """Return why the lowering of an operator makes a library call."""
     is_fallback = any(frame.f_code.co_name == "handler" for frame in frames)
     outcome = "lowering gives up" if is_fallback else "library only"
-    condition = condition_of(asker) if is_fallback else ""
+    condition, options = condition_of(asker), {}
+    for frame in _from(asker, frames):
+        options = deciding_options(condition_of(frame), frame)
+        if options:
+            condition = condition_of(frame)
+            break
     texts = {**decision.texts, "lacks": ", ".join(dict.fromkeys(asked.lacks))}
+    if options:
+        texts["options"] = ", ".join(f"{name} = {value}" for name, value in options.items())
+    if not is_fallback and not options:
+        condition = ""
     return replace(decision, outcome=outcome, check=place_of(asker), reason=condition, texts=texts)

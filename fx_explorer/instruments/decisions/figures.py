@@ -34,6 +34,8 @@ class Explained:
     """The user's line of the operation, for a layout that of the value; None where it has none."""
     is_elsewhere: bool = False
     """Whether it is about the kernel that writes what this one, a library call, asks for."""
+    node: str = ""
+    """Name of the post-grad node that was lowered; empty where a whole kernel was written."""
     count: int = 1
     """How often the same was decided: in repeated layers, for one."""
 
@@ -67,7 +69,8 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
     lines = _lines(reader, calls, rows)
     for row in rows:
         copies = calls.kernels.get(row.call)
-        operator = _operator(nodes[row.node]) if row.node in nodes else ""
+        node = nodes.get(row.node)
+        operator = _operator(row.texts.get("operator") or node.target) if node else ""
         of_asker, of_value = lines.get(row.node), lines.get(row.about)
         if row.kind == "layout" and of_asker and of_value and of_asker != of_value:
             operator += f" ({in_file(*of_asker)})"
@@ -83,7 +86,8 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
             line = of_value or of_asker or lines.get(-call)
             key = kernel.id, row.kind, row.outcome, reason.text, line
             is_elsewhere = row.kind == "layout" and call != row.call
-            found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere))
+            name = node.name if node else ""
+            found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere, name))
             counts[key] += 1
     explained = [replace(explained, count=counts[key]) for key, explained in found.items()]
     explained.sort(key=lambda e: (e.kernel.compilation, e.kernel.id, e.decision.id))
@@ -92,6 +96,20 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
 
 def decisions_of_kernel(reader: SessionReader, kernel: int) -> list[Explained]:
     return [e for e in explained_decisions(reader) if e.kernel.id == kernel]
+
+
+def decisions_about(reader: SessionReader, name: str) -> list[Explained]:
+    """Return the decisions with this text in the name of the kernel or node, in the sentence or in
+    the line.
+    """
+    wanted = name.casefold()
+    about = []
+    for explained in explained_decisions(reader):
+        line = f"{explained.line[0]}:{explained.line[1]}" if explained.line else ""
+        texts = (explained.kernel.name, explained.node, explained.reason.text, line)
+        if any(wanted in text.casefold() for text in texts):
+            about.append(explained)
+    return about
 
 
 def _calls_of(row: model.KernelDecision, calls: _Calls) -> list[int]:
@@ -151,7 +169,7 @@ def _names(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]
     names: dict[int, str] = {}
     placeholders = []
     for node in nodes:
-        names[node.id] = f"The result of {_operator(node)}"
+        names[node.id] = f"The result of {_operator(node.target)}"
         if node.op == "placeholder":
             placeholders.append(node)
     for number, name in InputNames(reader).of(placeholders).items():
@@ -159,8 +177,8 @@ def _names(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]
     return names
 
 
-def _operator(node: model.Node) -> str:
+def _operator(target: str) -> str:
     """Return ``aten.mm`` for ``aten.mm.default``."""
-    target = node.target.removeprefix("torch.ops.")
+    target = target.removeprefix("torch.ops.")
     parts = target.split(".")
     return ".".join(parts[:2]) if len(parts) > 2 else target

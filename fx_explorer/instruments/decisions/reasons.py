@@ -104,26 +104,58 @@ def _library_call(decision: model.KernelDecision, named: Named) -> Words:
                 _AS_TRITON,
             )
         case "no lowering":
-            change = _FLEX if "scaled_dot_product" in operator else ""
+            change = _FLEX if "scaled_dot_product" in operator else _other_value(decision)
             return (
-                f"Inductor has no lowering for {operator}: it calls PyTorch's own kernel.",
+                f"Inductor has no lowering for {operator}{_for_options(decision)}: it calls "
+                "PyTorch's own kernel.",
                 change,
             )
         case "unsupported type":
             dtype = texts.get("dtype", "this type")
             change = _AS_REAL if dtype.startswith("complex") else ""
             return f"Inductor writes no code for {dtype}: it calls {operator}.", change
+        case "asked for" if texts.get("options"):
+            return f"{operator} is called as it is{_for_options(decision)}.", _other_value(decision)
         case "asked for":
             return f"{operator} is marked to be called as it is.", ""
         case "lowering gives up":
-            return _gives_up(decision, operator), ""
+            return _gives_up(decision, operator), _other_value(decision)
         case "library only":
-            return f"Inductor's lowering of {operator} is a library call.", ""
+            sentence = f"Inductor's lowering of {operator} is a library call"
+            return f"{sentence}{_for_options(decision)}.", _other_value(decision)
     return _no_template(decision, operator)
+
+
+def _for_options(decision: model.KernelDecision) -> str:
+    """Return ``, because torch._inductor.config.x = True``; empty where no option is behind it."""
+    options = decision.texts.get("options")
+    return f", because {options}" if options else ""
+
+
+def _other_value(decision: model.KernelDecision) -> str:
+    """Return what the options behind a library call would have to be."""
+    others = []
+    for option in filter(None, decision.texts.get("options", "").split(", ")):
+        name, _, value = option.partition(" = ")
+        if name == _DETERMINISTIC:
+            others.append("torch.use_deterministic_algorithms(False)")
+        else:
+            others.append(f"{name} = {value != 'True'}")
+    if not others:
+        return ""
+    return (
+        f"{' or '.join(others)}: asked with that value, Inductor's own check does not call the "
+        "library. Not tried."
+    )
+
+
+_DETERMINISTIC = "torch.are_deterministic_algorithms_enabled()"
 
 
 def _gives_up(decision: model.KernelDecision, operator: str) -> str:
     sentence = f"Inductor can write code for {operator}, but leaves this one to PyTorch's kernel"
+    if decision.texts.get("options"):
+        return f"{sentence}{_for_options(decision)}."
     lacks = decision.texts.get("lacks")
     if lacks:
         return f"{sentence}: its code for this device has no {lacks.lower().replace('_', ' ')}."

@@ -34,6 +34,7 @@ def timed_choices_of_report(reader: SessionReader, name: str = "") -> list[dict[
         rows.append(
             {
                 "kernel": " or ".join(kernels) or choice.best,
+                "node": "",
                 "direction": "",
                 "line": "",
                 "about": "candidates",
@@ -60,6 +61,7 @@ def _decision(explained: Explained) -> dict[str, object]:
     line = explained.line
     return {
         "kernel": explained.kernel.name,
+        "node": explained.node,
         "direction": explained.kernel.direction,
         "line": f"{line[0]}:{line[1]}" if line else "",
         "about": row.kind,

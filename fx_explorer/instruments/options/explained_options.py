@@ -20,7 +20,7 @@ from fx_explorer.analysis.other_variants import VariantStart, variant_starts
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.options.option_words import GROUPS, WORDS, OptionWords
 from fx_explorer.model import Gate, OptionInForce, Setting, SettingGroup
-from fx_explorer.model.setting_values import as_python, plain_type, python_text
+from fx_explorer.model.setting_values import as_python, first_sentence, plain_type, python_text
 from fx_explorer.session import SessionReader
 
 OTHERS = "all other options of torch"
@@ -211,12 +211,7 @@ def _relative(file: str, folder: Path | None) -> str:
 
 def explained(setting: Setting) -> OptionWords:
     """Return our words for an option; outside the console, the first sentence of torch's words."""
-    return WORDS.get(setting.full_name) or OptionWords(_first_sentence(setting.help))
-
-
-def _first_sentence(text: str) -> str:
-    paragraph = " ".join(text.split("\n\n")[0].split())
-    return paragraph.split(". ")[0].rstrip(".")
+    return WORDS.get(setting.full_name) or OptionWords(first_sentence(setting.help))
 
 
 def order_of(settings: Iterable[Setting]) -> list[Setting]:

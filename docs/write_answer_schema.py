@@ -57,12 +57,22 @@ KERNEL: Json = {
     "kernel": TEXT,
     "compilation": described(TEXT, "torch's name of the compilation: frame/recompile"),
     "direction": described(TEXT, "forward, backward, inference; absent where it has none"),
-    "in_graph": described(TEXT, "the branch, loop or region it belongs to; absent for none"),
-    "language": described(TEXT, "triton, cpp, …; library call for a call of a library"),
+    "in_graph": described(
+        TEXT, "the branch, loop or region it belongs to, with torch's name; absent for none"
+    ),
+    "language": described(
+        TEXT, "triton, cpp, …; library call; conditional, loop or call of a region"
+    ),
     "lines": described(TEXTS, "file:line of the user's source, most frequent first"),
     "modules": TEXTS,
     "computes": described(TEXTS, "the post-grad nodes that it computes"),
     "calls": described(COUNT, "how often the output code calls it"),
+    "runs": described(
+        COUNT,
+        "how often it runs in one call: calls times those of the graph it is in; absent in "
+        "branches and loops, where the data decides",
+    ),
+    "runs_graphs": described(TEXT, "of a conditional, loop or call of a region: what it runs"),
     "bytes": described(COUNT, "bytes that all of its calls read and write, by Inductor's count"),
     "seconds": described(NUMBER, "of all of its calls"),
     "seconds_are": described(TEXT, "in a profile, in a call, alone or estimated"),
@@ -258,6 +268,26 @@ ROWS: dict[str, Json] = {
         "kernels": described(TEXTS, "those that compute something of them, forward and backward"),
         "why": described(TEXT, "why it is eager, in no graph, or in no kernel"),
     },
+    "nested": {
+        "name": described(TEXT, "the function of a region, else torch's name of the graph"),
+        "run_by": described(TEXT, "invoke_subgraph, cond, while_loop, …"),
+        "compilation": TEXT,
+        "direction": TEXT,
+        "called_from": described(TEXTS, "file:line of the calls"),
+        "calls": described(COUNT, "nodes that run it in the graph around it"),
+        "runs": described(TEXT, "how often it runs in one call of the compiled code"),
+        "calls_of_compiled_code": described(COUNT, "how often the program called that"),
+        "operations": COUNT,
+        "lines": described(TEXTS, "file:line of its operations"),
+        "kernels": described(TEXTS, "of the forward; also where torch put it into another graph"),
+        "backward_kernels": TEXTS,
+        "graph_numbers": {"type": "array", "items": COUNT, "description": "as graph takes them"},
+        "traced": described(COUNT, "calls of a region for which Dynamo traced it"),
+        "reused": described(COUNT, "calls for which an earlier trace was used"),
+        "compiled": described(COUNT, "graphs that were compiled for it"),
+        "inlined": described(COUNT, "calls that torch replaced by its operations"),
+        "remark": described(TEXT, "the same in a sentence, and why it was traced again"),
+    },
     "kernels": KERNEL,
     "kernel": {
         **KERNEL,
@@ -301,7 +331,7 @@ ROWS: dict[str, Json] = {
         "lines": COUNT,
     },
     "find": {
-        "what": described(TEXT, "break, kernel, node, line or input"),
+        "what": described(TEXT, "break, kernel, node, line, input or graph"),
         "text": TEXT,
         "detail": TEXT,
         "at": AT,
@@ -608,6 +638,9 @@ def _rows(name: str, report: Json) -> Json:
         if name == "recompiles":
             refused = described(FLAG, "at the recompile limit: it was not compiled")
             row["properties"]["is_refused"] = refused
+            row["properties"]["torch_named"] = described(
+                TEXTS, "torch's own list for the call: version and guard, the newest version first"
+            )
         if name == "options":
             row["properties"] |= OPTION
         return row

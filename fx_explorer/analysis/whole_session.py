@@ -11,7 +11,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
-from fx_explorer.analysis.words import listed
+from fx_explorer.analysis.words import first_line, listed
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.compilations import (
     break_count,
@@ -45,6 +45,44 @@ WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance", "memory_snapsh
 def is_log(reader: SessionReader) -> bool:
     """Return whether the session was made from a TORCH_TRACE log, and not by a run."""
     return (reader.meta("target") or {}).get("kind") == "log"
+
+
+_NOT_SAID = "a log does not say how the program ended, or whether it is complete"
+
+
+@answered_once
+def end_of_log(reader: SessionReader) -> str:
+    """Return what a log says at its end: how its last compile ended. A log says nothing of the
+    program.
+    """
+    compilations = reader.rows(model.Compilation, variant_of="")
+    if not compilations:
+        return f"not recorded: {_NOT_SAID}"
+    last = compilations[-1]
+    if last.status == "failed":
+        error = first_line(last.error)
+        return f"the last compile in the log, [{last.name}], failed: {error}. {_capital(_NOT_SAID)}"
+    if is_text(reader):
+        errors = reader.rows(model.Failure, where="compiler")
+        if errors:
+            error = first_line(errors[-1].message)
+            return f"the text has an error of the compiler: {error}. {_capital(_NOT_SAID)}"
+    elif last.status == "running":
+        return (
+            f"the log ends while [{last.name}] is compiled: the process was ended, or the log is "
+            f"not complete. {_capital(_NOT_SAID)}"
+        )
+    return f"not recorded: {_NOT_SAID}"
+
+
+def is_cut_in_a_compile(reader: SessionReader) -> bool:
+    """Return whether a TORCH_TRACE log has the beginning of its last compile, and not the end."""
+    compilations = reader.rows(model.Compilation, variant_of="")
+    return not is_text(reader) and bool(compilations) and compilations[-1].status == "running"
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def is_debug_directory(reader: SessionReader) -> bool:

@@ -6,7 +6,7 @@ Where the JSON report has an object for a thing, it is the row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from fx_explorer import model
@@ -14,7 +14,7 @@ from fx_explorer.analysis.compiled_calls import calls_of_compilations, failed_gu
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming import function_of, plain_function
 from fx_explorer.analysis.whole_session import not_in_text
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import place_text
 from fx_explorer.answers.others import of_section
@@ -25,7 +25,11 @@ from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
 from fx_explorer.instruments.guards.symbols import symbols
-from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
+from fx_explorer.instruments.recompiles.causes import (
+    ExplainedRecompile,
+    limit_hits,
+    recompiles,
+)
 from fx_explorer.overview.compiled_lines import why_in_eager_mode
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.compilation_entries import total_figures
@@ -285,7 +289,9 @@ def of_recompiles(reader: SessionReader) -> Answer:
     refused = {hit.compilation for hit in hits}
     compiled = {explained.compilation for explained in every_recompile} - refused
     count = len(compiled)
+    named = _named_by_torch(every_recompile)
     for row in rows:
+        row["torch_named"] = named[str(row["compilation"])]
         row["is_refused"] = True if row["compilation"] in refused else None
         change = row["change"]
         if isinstance(change, dict) and change["old"] and not change["new"]:
@@ -294,7 +300,8 @@ def of_recompiles(reader: SessionReader) -> Answer:
         causes = len([explained for explained in every_recompile if explained.is_cause])
         text = (
             f"{counted(count, 'recompile')}. A row is a guard that failed: {causes} of "
-            f"{len(rows)} are the cause (the nearest earlier version), the others failed as well."
+            f"{len(rows)} are the cause (against the nearest earlier version), the others failed "
+            "as well. torch_named: what torch itself says of each version, the newest first."
         )
     else:
         text = "Nothing was compiled again."
@@ -311,6 +318,33 @@ def of_recompiles(reader: SessionReader) -> Answer:
         figures={"limits": limits},
         next=["guards --match NAME", "sizes", "findings"] if every_recompile else ["guards"],
     )
+
+
+def _named_by_torch(rows: Sequence[ExplainedRecompile]) -> dict[str, list[str]]:
+    """Return compilation → the version and guard of each failure that torch reported, the newest
+    version first, as its list is (``get_and_maybe_log_recompilation_reasons``).
+    """
+    by_compilation: dict[str, list[ExplainedRecompile]] = {}
+    for row in rows:
+        by_compilation.setdefault(row.compilation, []).append(row)
+    named = {}
+    for compilation, failed in by_compilation.items():
+        failed.sort(key=_version_in_reason, reverse=True)
+        named[compilation] = [_torchs_words(row) for row in failed]
+    return named
+
+
+def _version_in_reason(row: ExplainedRecompile) -> int:
+    """Return 2 for ``0/2: guard``: which of the versions torch's reason is about; -1 for none."""
+    number = row.reason.partition(":")[0].rpartition("/")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _torchs_words(row: ExplainedRecompile) -> str:
+    text = first_line(row.reason)
+    if row.times > 1:
+        text += f" (and in {counted(row.times - 1, 'earlier version')})"
+    return text
 
 
 def of_guards(reader: SessionReader) -> Answer:

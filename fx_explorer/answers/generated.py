@@ -17,12 +17,14 @@ from fx_explorer.instruments.decisions.report import (
     timed_choices_of_report,
 )
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs
+from fx_explorer.instruments.kernels.counts import describe_kind, describe_run
 from fx_explorer.instruments.kernels.launched import compile_seconds
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
 from fx_explorer.instruments.memory.saved_values import recomputed
 from fx_explorer.instruments.passes.figures import passes_by_graph
 from fx_explorer.instruments.passes.report import changes_of_report
+from fx_explorer.overview.nested_graphs import runs_of_kernels
 from fx_explorer.report.json_report import (
     stages_of_report,
 )
@@ -98,12 +100,14 @@ def kernel_row(reader: SessionReader, cost: KernelCost) -> Json:
         "kernel": kernel.name,
         "compilation": version.name if version else "",
         "direction": kernel.direction,
-        "in_graph": kernel.subgraph,
-        "language": "library call" if kernel.language == "extern" else kernel.language,
+        "in_graph": _graph_of(reader, kernel),
+        "language": describe_kind(kernel),
         "lines": [f"{file}:{line}" for file, line in cost.lines],
         "modules": figures["modules"],
         "computes": list(cost.use.nodes),
         "calls": figures["calls"],
+        "runs": runs_of_kernels(reader).get(kernel.id),
+        "runs_graphs": describe_run(reader, kernel) if kernel.runs else "",
         "bytes": figures["bytes"],
         "seconds": figures["seconds"],
         "seconds_are": figures["seconds_are"],
@@ -111,6 +115,16 @@ def kernel_row(reader: SessionReader, cost: KernelCost) -> Json:
         "version": version.description if version else "",
         "code_lines": cost.use.line_count or None,
     }
+
+
+def _graph_of(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Return the nested graph of a kernel: ``block (repeated_subgraph0)`` for a region."""
+    if not kernel.subgraph:
+        return ""
+    for graph in reader.rows(model.Graph, compilation=kernel.compilation, name=kernel.subgraph):
+        if graph.label:
+            return f"{graph.label} ({kernel.subgraph})"
+    return kernel.subgraph
 
 
 def of_kernels(reader: SessionReader) -> Answer:
@@ -126,7 +140,7 @@ def of_kernels(reader: SessionReader) -> Answer:
         known_from="Inductor's output code and scheduler; seconds_are says where a time is from",
         fields=(
             "kernel", "compilation", "direction", "in_graph", "language", "lines", "computes",
-            "calls", "bytes", "seconds", "seconds_are", "compile_seconds",
+            "calls", "runs", "bytes", "seconds", "seconds_are", "compile_seconds",
         ),
         figures={
             "kernels": len(rows),

@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import (
     Place,
     graph_document,
 )
-from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.whole_session import end_of_log, is_log
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 
@@ -43,9 +43,9 @@ def describe_session(reader: SessionReader, name: str) -> dict[str, str]:
 
 
 def _ending(reader: SessionReader) -> str:
-    """Return how the program ended; a log says nothing of it."""
+    """Return how the program ended; of a log, what it says at its end."""
     if is_log(reader):
-        return "not recorded: a log does not say how the program ended, or whether it is complete"
+        return end_of_log(reader)
     outcome = reader.meta("outcome") or {}
     return str(outcome.get("kind") or "not recorded")
 

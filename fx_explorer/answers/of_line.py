@@ -23,6 +23,7 @@ from fx_explorer.answers.naming import (
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
 from fx_explorer.instruments.kernels.costs import source_heat
+from fx_explorer.instruments.kernels.counts import describe_kind
 from fx_explorer.instruments.memory.report import saved_tensors
 from fx_explorer.overview.own_file import line_events
 from fx_explorer.session import SessionReader
@@ -115,13 +116,12 @@ def _kernels_of_line(reader: SessionReader, place: Place) -> list[Json]:
 
 
 def _kernel_row_of_line(kernel: model.Kernel) -> Json:
-    is_library_call = kernel.language == "extern"
     return {
         "what": "kernel",
         "name": kernel.name,
         "compilations": [],
         "direction": kernel.direction,
-        "language": "library call" if is_library_call else kernel.language,
+        "language": describe_kind(kernel),
         "computes_of_this_line": [],
     }
 

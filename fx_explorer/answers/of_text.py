@@ -38,6 +38,7 @@ from fx_explorer.instruments.fusion.loop_nests import nests_by_kernel, pairs_in_
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.saved_readers import saved_read_by
 from fx_explorer.overview.find import find
+from fx_explorer.overview.nested_graphs import nested_graphs
 from fx_explorer.report.compilation_entries import (
     kernel_configs,
     kernel_estimate,
@@ -247,13 +248,14 @@ def of_search(reader: SessionReader, typed: str) -> Answer:
         }
         for match in matches
     ]
-    rows = [*_inputs_called(reader, typed.casefold().split()), *rows][:MOST_FOUND]
+    words = typed.casefold().split()
+    rows = [*_graphs_called(reader, words), *_inputs_called(reader, words), *rows][:MOST_FOUND]
     how_many = counted(len(rows), "place")
     if len(rows) == MOST_FOUND:
         how_many = f"The first {MOST_FOUND:,} places"
     return Answer(
-        text=f"{how_many} with {typed!r}: inputs by your name, nodes and their arguments, kernels, "
-        "lines and breaks.",
+        text=f"{how_many} with {typed!r}: nested graphs, inputs by your name, nodes and their "
+        "arguments, kernels, lines and breaks.",
         rows=rows,
         known_from="names, arguments and lines of the session",
         next=_next_of_search(rows),
@@ -263,6 +265,7 @@ def of_search(reader: SessionReader, typed: str) -> Answer:
 _ASKED_ABOUT = {
     "node": "node",
     "input": "node",
+    "graph": "nested",
     "kernel": "kernel",
     "line": "line",
     "break": "line",
@@ -283,6 +286,19 @@ def _next_of_search(rows: Sequence[Json]) -> list[str]:
         if name:
             questions[row["what"]] = f"{question} {name}"
     return list(dict.fromkeys(questions.values()))
+
+
+def _graphs_called(reader: SessionReader, words: Sequence[str]) -> Iterator[Json]:
+    """Yield the graphs that others run whose name, or function, has all the words."""
+    for nested in nested_graphs(reader):
+        if all(word in nested.name.casefold() for word in words):
+            document = document_of(reader, "graph", nested.graphs[0].id)
+            yield {
+                "what": "graph",
+                "text": nested.name,
+                "detail": f"{nested.operator}: runs {nested.runs} · graph {document.id}",
+                "at": place_text(reader, Place(document, 0)),
+            }
 
 
 _MODULES = re.compile(r"\._modules\['(?P<name>[^']*)'\]")

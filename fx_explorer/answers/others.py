@@ -13,7 +13,7 @@ from fx_explorer.analysis.documents import (
     texts_titled,
 )
 from fx_explorer.analysis.other_variants import other_variants
-from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.whole_session import end_of_log, is_log
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import code_questions, place_text, text_number
@@ -256,6 +256,10 @@ _CUDA_GRAPHS = "torch's own checks and records of CUDA graphs"
 
 def of_failures(reader: SessionReader) -> Answer:
     failed = failures(reader)
+    if is_log(reader):
+        figures: Json = {"end_of_log": end_of_log(reader)}
+    else:
+        figures = {"outcome": reader.meta("outcome")}
     if failed:
         text = f"{counted(len(failed), 'failure')}."
     elif is_log(reader):
@@ -267,7 +271,7 @@ def of_failures(reader: SessionReader) -> Answer:
         rows=[failure(explained) for explained in failed],
         known_from="exceptions, as they were raised",
         fields=("compilation", "where", "stage", "kind", "message", "file", "line"),
-        figures={"outcome": reader.meta("outcome")},
+        figures=figures,
         next=["failures --fields all --limit 1", "console"] if failed else ["console"],
     )
 

@@ -49,6 +49,11 @@ QUESTIONS = (
         "each line of a function: its graphs, operations and kernels, or why it is eager",
         "[FILE[:FROM-TO] or FUNCTION]",
     ),
+    Question(
+        "nested",
+        "graphs that a graph runs (shared regions, branches, loops): calls, lines, kernels",
+        "[NAME]",
+    ),
     Question("kernels", "kernels and library calls: lines, operations, bytes, time"),
     Question("kernel", "one kernel: code, lines, configurations, registers, launches", "NAME"),
     Question("fusion", "kernels that were not fused: why, bytes and time it would save", "[NAME]"),
@@ -58,9 +63,7 @@ QUESTIONS = (
         "[NAME]",
     ),
     Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
-    Question(
-        "find", "nodes with their arguments, kernels, lines, breaks that have these words", "TEXT"
-    ),
+    Question("find", "nodes, nested graphs, kernels, lines, breaks that have these words", "TEXT"),
     Question("stages", "what each stage did to the operations"),
     Question(
         "trace",
@@ -132,6 +135,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         of_graph,
         of_line,
         of_lines,
+        of_nested,
         of_node,
         of_patterns,
         of_phases,
@@ -150,6 +154,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "node": of_node.of_node,
         "line": of_line.of_line,
         "lines": of_lines.of_lines,
+        "nested": of_nested.of_nested,
         "kernel": of_text.of_kernel,
         "code": of_text.of_code,
         "find": of_text.of_search,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.client.session_files import copy_session, session_file
-from fx_explorer.command_line.given_logs import followed_log, is_on_terminal
+from fx_explorer.command_line.given_logs import followed_log, is_on_terminal, only_log_in
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.hf_target import file_of, is_hf_target
 from fx_explorer.command_line.history_names import session_of
@@ -153,11 +153,17 @@ def _refuse_session(command: str, session: Path, name: str) -> None:
 def _of_directory(
     command: str, directory: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Return a session made of a directory of Inductor's or tlparse's; None for any other."""
+    """Return a session made of a directory of Inductor's or tlparse's, or of one with a single log,
+    as TORCH_TRACE names it; None for any other.
+    """
     if _is_debug(directory):
         return given_log(command, directory, arguments, until)
     if command not in SHOW_LOGS:
         return None
+    if only := only_log_in(directory):
+        if kind_of_file(only).kind == "log":
+            return given_log(command, only, arguments, until)
+        return only
     from fx_explorer.readers.tlparse_folder import is_tlparse_folder  # not for Python files
 
     if not is_tlparse_folder(directory):

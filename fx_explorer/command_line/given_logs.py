@@ -127,3 +127,24 @@ def is_of_ranks(target: str) -> bool:
     from fx_explorer.instruments.ranks.rank_files import has_logs  # not needed for Python files
 
     return has_logs(directory)
+
+
+def logs_in(target: str) -> list[Path]:
+    """Return the logs and sessions directly in a directory; none in a package of Python."""
+    if not is_of_ranks(target):
+        return []
+    from fx_explorer.instruments.ranks.rank_files import find_files
+
+    return [file.path for file in find_files([Path(target)]).found]
+
+
+def only_log_in(directory: Path) -> Path | None:
+    """Return the log or session of a directory that has no other of one rank; None otherwise. The
+    log that several ranks wrote to is that of no single one.
+    """
+    logs = logs_in(str(directory))
+    if len(logs) != 1:
+        return None
+    from fx_explorer.instruments.ranks.rank_files import is_of_several_ranks
+
+    return None if is_of_several_ranks(logs[0]) else logs[0]

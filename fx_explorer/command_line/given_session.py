@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from fx_explorer.analysis.words import listed
 from fx_explorer.client import Capture, session_files
 from fx_explorer.client.forked_workers import fork_server
 from fx_explorer.client.process_outcomes import exit_code
@@ -18,7 +19,7 @@ from fx_explorer.command_line.capture_options import (
     add_capture_arguments,
     request_from,
 )
-from fx_explorer.command_line.given_logs import is_of_ranks
+from fx_explorer.command_line.given_logs import logs_in
 from fx_explorer.command_line.narrated_capture import (
     built_after,
     interrupts,
@@ -53,6 +54,10 @@ __all__ = [
     "check_program",
     "check_trust",
 ]
+
+
+MOST_LOGS = 6
+"""Maximum number of logs of a directory that a message names."""
 
 
 def shown_name(arguments: argparse.Namespace, target: str = "") -> str:
@@ -134,10 +139,11 @@ def is_session(target: str) -> bool:
     if path.suffix.lower() == SUFFIX:
         return False
     if kind.kind == "directory":
-        if is_of_ranks(target):
-            ranks = f" Ranks are compared by: fx-explorer ranks {target}"
-        else:
-            ranks = ""
+        logs = logs_in(target)
+        ranks = ""
+        if logs:
+            names = listed((str(log) for log in logs), MOST_LOGS)
+            ranks = f" There are {names}. Ranks are compared by: fx-explorer ranks {target}"
         raise UsageError(
             f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in "
             f"it.{ranks}"

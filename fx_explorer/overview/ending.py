@@ -12,7 +12,7 @@ from typing import Any
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_source
 from fx_explorer.analysis.facts import Fact, Severity, View
-from fx_explorer.analysis.whole_session import damage, is_log, not_in_text
+from fx_explorer.analysis.whole_session import damage, is_cut_in_a_compile, is_log, not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.instruments.kernels.counts import built_kernels, saved_compilations
 from fx_explorer.session import SessionReader
@@ -85,6 +85,8 @@ def _innermost(traceback: str, user_files: Collection[str]) -> tuple[str, int]:
     return "", 0
 
 
+CUT = "The log ends while something is compiled: the process was ended, or the log is not complete."
+
 LOST_ITS_NAME = (
     "The log was removed, or another file has its name now: it was followed to its end. Follow it "
     "again to see what is written now."
@@ -140,6 +142,8 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         elif (reader.meta("log") or {}).get("lost_its_name"):
             yield Fact("run", "notice", LOST_ITS_NAME, view="time")
         yield from log_facts(reader)
+        if is_cut_in_a_compile(reader):
+            yield Fact("run", "problem", CUT, view="time")
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))
     for explained_failure in failures(reader):

@@ -17,7 +17,7 @@ from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.stage_data import FATES, StageWork
 from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
-from fx_explorer.analysis.whole_session import not_in_text
+from fx_explorer.analysis.whole_session import is_log, not_in_text
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.report import finding_object
 from fx_explorer.instruments.backends.amounts import summaries
@@ -102,6 +102,14 @@ def _reason(reason: Reason) -> dict[str, object]:
     return {"reason": reason.text, "file": reason.file or None, "line": reason.line or None}
 
 
+def _outcome(reader: SessionReader) -> object:
+    """Return how the program ended; None for a log that was read to its end: it does not say."""
+    outcome = reader.meta("outcome")
+    if outcome and is_log(reader) and model.Outcome.from_json(outcome).went_well:
+        return None
+    return outcome
+
+
 def environment(reader: SessionReader) -> dict[str, object]:
     """Return the recorded environment. ``gpu`` is the virtual GPU of the capture, null without one;
     ``gpu_present`` is the machine's own.
@@ -147,7 +155,7 @@ def json_report(reader: SessionReader) -> Json:
             "fx_explorer": reader.meta("fx_explorer", ""),
             "environment": environment(reader),
             "target": target(reader),
-            "outcome": reader.meta("outcome"),
+            "outcome": _outcome(reader),
             "totals": total_figures(reader),
             "not_in_text": not_in_text(reader),
             "compilations": [compilation(reader, row) for row in first_variants(reader)],

@@ -125,6 +125,54 @@ def test_a_log_does_not_say_how_the_program_ended(ask: Ask) -> None:
     assert ask(log, "overview")["ended"].startswith("not recorded: a log does not say")
 
 
+def log_of_a_failed_compile(text: str) -> str:
+    """Return the part of a log up to the middle of its last compile."""
+    lines = text.splitlines(keepends=True)
+    last = max(at for at, line in enumerate(lines) if '"dynamo_start"' in line)
+    end = next(at for at, line in enumerate(lines[last:], last) if '"dynamo_output_graph"' in line)
+    return "".join(lines[:end])
+
+
+def test_a_log_that_ends_in_a_compile_says_so(ask: Ask, tmp_path: Path) -> None:
+    packed = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    log = tmp_path / "cut.log"
+    log.write_text(log_of_a_failed_compile(gzip.decompress(packed.read_bytes()).decode()))
+    answer = ask(log, "failures")
+    assert re.match(r"the log ends while \[\d/\d\] is compiled", answer["ended"])
+    assert answer["figures"]["end_of_log"] == answer["ended"]
+    assert "finished" not in json.dumps(answer)
+    (fact,) = ask(log, "overview", "--match", "log ends while")["rows"]
+    assert fact["severity"] == "problem"
+
+
+def test_a_folder_with_one_log_is_that_log(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    (folder / packed.name).write_bytes(packed.read_bytes())
+    answer = ask(folder, "recompiles")
+    assert answer["rows"] == ask(packed, "recompiles")["rows"]
+    assert answer["rows"]
+    (folder / "rank_1.log.gz").write_bytes(packed.read_bytes())
+    assert main(["ask", str(folder)]) == 2
+    assert "rank_1.log.gz" in " ".join(capsys.readouterr().err.split())
+
+
+def test_all_versions_that_torch_named_are_listed_the_newest_first(ask: Ask) -> None:
+    """The raw log has ``recompile_reasons``: what torch says of each version."""
+    packed = DATA / "torch_trace" / "h200_recompiles.log.gz"
+    rows = ask(packed, "recompiles", "--fields", "all")["rows"]
+    text = gzip.decompress(packed.read_bytes()).decode()
+    for row in rows:
+        versions = [int(named.split(":")[0].split("/")[1]) for named in row["torch_named"]]
+        assert versions == sorted(versions, reverse=True)
+        for named in row["torch_named"]:
+            guard = named.split(" (and in")[0].split(": ", 1)[1]
+            assert guard.split("  ")[0] in text
+
+
 def test_options_of_a_log_have_values_and_say_what_the_log_lacks(
     ask: Ask, validator: jsonschema.Draft202012Validator
 ) -> None:
@@ -136,7 +184,7 @@ def test_options_of_a_log_have_values_and_say_what_the_log_lacks(
     assert row["in_force"] == [{"value": True, "set_by": "not recorded"}]
     assert "default" not in row
     (row,) = ask(log, "options", "--match", "compiler.force_disable_caches")["rows"]
-    assert row["in_force"][0]["value"] is True, "an option that we do not explain is listed too"
+    assert row["value"] is True, "an option that we do not explain is listed too"
 
 
 def test_guards_of_a_log_name_the_lines_that_torchs_remark_names(

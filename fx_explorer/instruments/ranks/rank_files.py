@@ -331,6 +331,22 @@ def split_by_rank(log: Path, folder: Path) -> SplitLogs:
     return SplitLogs(tuple(paths[rank] for rank in sorted(paths)), nobodys)
 
 
+def is_of_several_ranks(log: Path) -> bool:
+    """Return whether records of more than one rank are in a log. Raises SessionError for one that
+    cannot be read.
+    """
+    if kind_of_file(log).kind != "log":
+        return False
+    ranks: set[int | None] = set()
+    for line in _lines(log):
+        head = _HEAD.match(line)
+        if head:
+            ranks.add(_rank_of(head, line))
+        if len(ranks - {None}) > 1:
+            return True
+    return False
+
+
 def _lines(log: Path) -> Iterator[bytes]:
     with opened(log, Damage()) as opened_log:
         yield from lines_of(opened_log.blocks)

@@ -44,8 +44,9 @@ COLLECT_S = 120.0
 
 EPILOG = """\
 The program is run without torch.compile, as it is, by each backend (eager, aot_eager, inductor) and
-with parts of the compiler switched off, each in a process of its own. What passes, fails, differs
-or takes too long is a table, and the first backend that does not pass names the component.
+with the parts of the compiler switched off that the fault may be of, each in a process of its own.
+What passes, fails, differs or takes too long is a table, and the first backend with the fault names
+the component.
 
 FOLDER gets issue.md, the session, the page for the browser, torch's log (TORCH_TRACE) of the
 program as it is, your file, and attachments.zip with them. Read them before you send them: they
@@ -254,7 +255,7 @@ def _verdict(ablation: Ablation) -> str:
     if not ablation.is_reproduced:
         return f"it does the same with and without torch.compile. {compared(ablation)}"
     if ablation.component:
-        return f"the first backend that does not pass adds {ablation.component}"
+        return f"the first backend with the fault adds {ablation.component}"
     if ablation.not_tried:
         return (
             f"{counted(ablation.not_tried, 'run')} left out, as --budget is used up: which "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -238,9 +238,20 @@ def _is_alike(line: str, other: str) -> bool:
         return True
     if _without_numbers(line) != _without_numbers(other):
         return False
-    numbers = [float(text) for text in _NUMBER.findall(line)]
-    others = [float(text) for text in _NUMBER.findall(other)]
-    return _are_close(numbers, others)
+    return all(map(_is_same_number, _NUMBER.findall(line), _NUMBER.findall(other)))
+
+
+def _is_same_number(text: str, other: str) -> bool:
+    """Return whether two printed numbers are the same but for rounding, which whole numbers (sizes,
+    indices, integer tensors) do not have.
+    """
+    if _is_whole(text) and _is_whole(other):
+        return int(text) == int(other)
+    return _is_close(float(text), float(other))
+
+
+def _is_whole(text: str) -> bool:
+    return text.lstrip("+-").isdigit()
 
 
 FAR_OFF = 0.1
@@ -264,16 +275,12 @@ def is_far_off(line: str, other: str) -> bool:
 
 def has_no_fraction(line: str) -> bool:
     """Return whether a line has whole numbers only, such as a number of compilations."""
-    return all(number.lstrip("+-").isdigit() for number in _NUMBER.findall(line))
+    return all(map(_is_whole, _NUMBER.findall(line)))
 
 
 def _without_numbers(line: str) -> str:
     """Return a line without its numbers, and the spaces with which they are aligned."""
     return "".join(_NUMBER.sub("#", line).split())
-
-
-def _are_close(numbers: Sequence[float], others: Sequence[float]) -> bool:
-    return all(map(_is_close, numbers, others))
 
 
 def _is_close(number: float, other: float) -> bool:

@@ -145,6 +145,10 @@ class CaptureRequest:
     """With ``gpu``: whether all tensors of the program have shapes and no content from the
     beginning, so that no model is too large.
     """
+    seed: int | None = None
+    """The seed that every random number generator gets before the program runs; None: none gets
+    one. A comparison (``verify``) chooses its own.
+    """
     all_settings: bool = False
     """Whether all settings of torch's compiler are listed (Setting) with the whole of torch's
     documentation, as in a capture that pauses. Otherwise those other than CONSOLE have its first

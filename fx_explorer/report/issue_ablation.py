@@ -1,69 +1,47 @@
-"""The ablation of a program under torch.compile: the program runs by each backend and with parts of
-the compiler switched off, each in a process of its own. Where an error or a difference begins says
-which component it is of (https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/
-torch.compiler_troubleshooting.html, "Ablation").
+"""The ablation of a program under torch.compile: the program runs in each of the ways of
+``issue_variations``, in a process of its own each time. Where an error or a difference begins says
+which component it is of.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
-from fx_explorer import model
-from fx_explorer.analysis.words import first_line
-from fx_explorer.findings.compiled_results import printed_otherwise
-from fx_explorer.findings.without_compile import ProgramRun, run_of
 from fx_explorer.model import CaptureRequest
-from fx_explorer.overview.ending import failures
-from fx_explorer.session import SessionReader
+from fx_explorer.report import issue_variations
+from fx_explorer.report.issue_run import (
+    Eager,
+    ProgramEnd,
+    Result,
+    end_of,
+    judge,
+    result_of_eager,
+)
+from fx_explorer.report.issue_variations import (
+    AS_IT_IS,
+    BACKENDS,
+    FALLBACK_RANDOM,
+    STATIC,
+    Variation,
+)
 from fx_explorer.trials import Told, TrialWorker, recapture, straight_through
 
-Result = Literal["passes", "fails", "differs", "timed out", "not tried"]
-
-
-@dataclass(frozen=True, slots=True)
-class Variation:
-    """One way to run the program."""
-
-    name: str
-    """As a user writes it: ``backend="aot_eager"``."""
-    settings: dict[str, Any]
-    stage: str = ""
-    """Of a backend: the component that it adds to the backend before it."""
-
-
-BACKENDS: tuple[Variation, ...] = (
-    Variation('backend="eager"', {"compile.backend": "eager"}, "Dynamo"),
-    Variation('backend="aot_eager"', {"compile.backend": "aot_eager"}, "AOTAutograd"),
-    Variation(
-        'backend="aot_eager_decomp_partition"',
-        {"compile.backend": "aot_eager_decomp_partition"},
-        "decompositions or the partitioner",
-    ),
-    Variation('backend="inductor"', {"compile.backend": "inductor"}, "Inductor"),
-)
-"""Each adds a component to the one before, so the first that fails has the fault."""
-
-PARTS: tuple[Variation, ...] = (
-    Variation("dynamic=True", {"compile.dynamic": True}),
-    Variation("dynamic=False", {"compile.dynamic": False}),
-    Variation("inductor.pattern_matcher = False", {"inductor.pattern_matcher": False}),
-    Variation("inductor.max_fusion_size = 1", {"inductor.max_fusion_size": 1}),
-    Variation(
-        "inductor.emulate_precision_casts = True", {"inductor.emulate_precision_casts": True}
-    ),
-    Variation("inductor.fallback_random = True", {"inductor.fallback_random": True}),
-    Variation("inductor.layout_optimization = False", {"inductor.layout_optimization": False}),
-    Variation("inductor.split_reductions = False", {"inductor.split_reductions": False}),
-)
-"""Settings of the program's own backend, one at a time."""
-
-AS_IT_IS = "as it is"
-
 WITHOUT = "without torch.compile"
+
+FAULTS: tuple[Result, ...] = ("fails", "differs", "falls back", "timed out")
+"""Results that the program does not have without torch.compile."""
+
+SEED = 0
+
+_OWN_CHECK = "AssertionError"
+"""Begins the error of an assert, and of torch.testing.assert_close. One of torch's own asserts
+comes to the program as another error.
+"""
+
+USED_UP = "--budget is used up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +65,75 @@ class Ablation:
     """The traceback of the program as it is; empty where it raises none."""
     is_script: bool = False
     """Whether only what it prints was compared, and not its results."""
+    is_crash: bool = False
+    """Whether a signal ended the program as it is."""
+    is_seeded: bool = False
+    """Whether random numbers had a seed in every run, and were drawn as in eager mode, because the
+    program prints what it draws.
+    """
 
     def of(self, name: str) -> Tried | None:
         return next((tried for tried in self.tried if tried.name == name), None)
 
     @property
+    def as_it_is(self) -> Tried | None:
+        return self.of(AS_IT_IS.name)
+
+    @property
     def is_reproduced(self) -> bool:
-        """Return whether the program fails or differs with torch.compile, and not without it."""
-        as_it_is, without = self.of(AS_IT_IS), self.of(WITHOUT)
+        """Return whether the program does something else with torch.compile than without it."""
+        as_it_is, without = self.as_it_is, self.of(WITHOUT)
         if as_it_is is None or without is None:
             return False
-        return without.result == "passes" and as_it_is.result in ("fails", "differs", "timed out")
+        if without.result == "fails":
+            return as_it_is.result == "differs"
+        return without.result == "passes" and as_it_is.result in FAULTS
+
+    @property
+    def gives_other_results(self) -> bool:
+        """Return whether it is the results that are wrong: they differ, or a check of the
+        program's own fails.
+        """
+        as_it_is = self.as_it_is
+        if as_it_is is None or not self.is_reproduced:
+            return False
+        return as_it_is.result == "differs" or as_it_is.message.startswith(_OWN_CHECK)
 
     @property
     def component(self) -> str:
-        """Return the component that the first failing backend adds; empty where none fails."""
+        """Return the component that the first backend with the fault adds; empty where none has
+        it. A backend may fail in a way of its own before that: it counts where no other does.
+        """
+        faulty = self._faulty_backends
+        same = [tried for tried in faulty if self._is_same_fault(tried)]
+        return next((tried.stage for tried in [*same, *faulty]), "")
+
+    @property
+    def other_fault(self) -> Tried | None:
+        """Return the first backend that fails in another way than the program as it is, before the
+        one that fails as it does; None without one.
+        """
+        faulty = self._faulty_backends
+        if not faulty or faulty[0].stage == self.component:
+            return None
+        return faulty[0]
+
+    @property
+    def _faulty_backends(self) -> list[Tried]:
         if not self.is_reproduced:
-            return ""
-        for tried in self.tried:
-            if tried.stage and tried.result in ("fails", "differs", "timed out"):
-                return tried.stage
-        return ""
+            return []
+        return [tried for tried in self.tried if tried.stage and tried.result in self._faults]
+
+    def _is_same_fault(self, tried: Tried) -> bool:
+        as_it_is = self.as_it_is
+        if as_it_is is None or tried.result != as_it_is.result:
+            return False
+        return tried.result != "fails" or kind_of(tried.message) == kind_of(as_it_is.message)
+
+    @property
+    def _faults(self) -> tuple[Result, ...]:
+        without = self.of(WITHOUT)
+        return ("differs",) if without and without.result == "fails" else FAULTS
 
     @property
     def not_tried(self) -> int:
@@ -115,22 +141,17 @@ class Ablation:
 
     @property
     def helps(self) -> list[str]:
-        """Return the settings with which the program passes."""
+        """Return the settings with which the program does what it does without torch.compile."""
         if not self.is_reproduced:
             return []
-        names = {variation.name for variation in PARTS}
-        return [
-            tried.name for tried in self.tried if tried.name in names and tried.result == "passes"
-        ]
+        names = {AS_IT_IS.name, WITHOUT, *(backend.name for backend in BACKENDS)}
+        parts = [tried for tried in self.tried if tried.name not in names]
+        return [tried.name for tried in parts if tried.result not in (*self._faults, "not tried")]
 
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the session of a variation shows."""
-
-    run: ProgramRun | None
-    verification: model.Verification | None
-    error: str
+    @property
+    def needs_dynamic_sizes(self) -> bool:
+        """Return whether the fault is there with dynamic sizes alone."""
+        return STATIC in self.helps
 
 
 async def ablate(
@@ -146,115 +167,94 @@ async def ablate(
     too. The results of a target are compared by PyTorch's rule, those of a script by what it
     prints. ``trace`` is a folder for torch's log of the program as it is (``TORCH_TRACE``).
     """
-    ends_at = time.monotonic() + budget_s
-    built = straight_through(request, build=True)
-    plain = straight_through(request, without_compile=True)
-    tell(f"running the program {WITHOUT}")
-    first = await _seen(plain, worker)
-    second = await _seen(plain, worker)
-    tried = [_without(first, second)]
-    error, unsteady = "", frozenset[str]()
-    for variation in (Variation(AS_IT_IS, {}), *BACKENDS, *PARTS):
-        if time.monotonic() > ends_at:
-            tried.append(
-                Tried(variation.name, "not tried", "--budget is used up", 0, variation.stage)
-            )
-            continue
-        how = variation.name if variation.name == AS_IT_IS else f"with {variation.name}"
-        tell(f"running the program {how}")
-        settings = {**built.settings, **variation.settings}
-        changed = straight_through(built, settings=settings, verify=not is_script)
-        is_traced = trace is not None and variation.name == AS_IT_IS
-        seen = await _seen(changed, worker, {"TORCH_TRACE": str(trace)} if is_traced else None)
-        if variation.name == AS_IT_IS:
-            error = seen[1].error
-            if list(_printed(seen[1], first[1], second[1])):
-                again = await _seen(changed, worker)
-                unsteady = _unsteady(seen[1], again[1], first[1], second[1])
-        tried.append(_judged(variation, seen, first, second, unsteady))
-    return Ablation(tuple(tried), error, is_script)
+    running = _Running(request, worker, tell, is_script, time.monotonic() + budget_s)
+    await running.without_compile()
+    await running.variation(AS_IT_IS, {"TORCH_TRACE": str(trace)} if trace else None)
+    for backend in BACKENDS:
+        await running.variation(backend)
+    for part in running.parts():
+        await running.variation(part)
+    return running.ablation
 
 
-_Outcome = tuple[model.Outcome, _Seen, float]
+class _Running:
+    """Runs the variations of one program, one after the other, and judges each."""
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        worker: TrialWorker,
+        tell: Told,
+        is_script: bool,
+        ends_at: float,
+    ) -> None:
+        self._request = straight_through(request, build=True)
+        self._worker = worker
+        self._tell = tell
+        self._ends_at = ends_at
+        self._eager: Eager
+        self.ablation = Ablation((), is_script=is_script)
+
+    async def without_compile(self) -> None:
+        """Run the program twice in eager mode. Where it prints what it draws at random, do so
+        again with a seed, which all later runs have, too.
+        """
+        self._tell(f"running the program {WITHOUT}")
+        self._eager = await self._run_eager(self._request)
+        if self._eager.is_random():
+            settings = {**self._request.settings, FALLBACK_RANDOM: True}
+            seeded = replace(self._request, seed=SEED, settings=settings)
+            self._tell(f"running the program {WITHOUT}, with a seed")
+            eager = await self._run_eager(seeded)
+            if not eager.is_random():
+                self._request, self._eager = seeded, eager
+                self.ablation = replace(self.ablation, is_seeded=True)
+        result, message = result_of_eager(self._eager)
+        self._add(Tried(WITHOUT, result, message, self._eager.first.took_s))
+
+    async def variation(
+        self, variation: Variation, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Run the program in one way, unless the time is used up."""
+        name = variation.name
+        if time.monotonic() > self._ends_at:
+            self._add(Tried(name, "not tried", USED_UP, stage=variation.stage))
+            return
+        self._tell(f"running the program {name if variation is AS_IT_IS else f'with {name}'}")
+        settings = {**self._request.settings, **variation.settings}
+        changed = replace(self._request, settings=settings, verify=not self.ablation.is_script)
+        end = await self._run(changed, environment)
+        if variation is AS_IT_IS:
+            is_crash = end.outcome.kind == "killed"
+            self.ablation = replace(self.ablation, error=end.error, is_crash=is_crash)
+            if self._eager.differing(end):
+                self._eager = self._eager.without_unsteady(end, await self._run(changed))
+        result, message = judge(end, self._eager)
+        self._add(Tried(name, result, message, end.took_s, variation.stage))
+
+    def parts(self) -> list[Variation]:
+        """Return the parts of the compiler to switch off: those that the fault may be of."""
+        if not self.ablation.is_reproduced:
+            return []
+        component = self.ablation.component or issue_variations.INDUCTOR
+        parts = issue_variations.PARTS[component]
+        of_program = self._request.settings.items()
+        return [part for part in parts if not part.settings.items() <= of_program]
+
+    def _add(self, tried: Tried) -> None:
+        self.ablation = replace(self.ablation, tried=(*self.ablation.tried, tried))
+
+    async def _run_eager(self, request: CaptureRequest) -> Eager:
+        plain = replace(request, without_compile=True, build=False)
+        return Eager(await self._run(plain), await self._run(plain))
+
+    async def _run(
+        self, request: CaptureRequest, environment: Mapping[str, str] | None = None
+    ) -> ProgramEnd:
+        again = await recapture(request, self._worker, end_of, environment=environment)
+        return replace(again.found, outcome=again.outcome, took_s=again.took_s)
 
 
-async def _seen(
-    request: CaptureRequest, worker: TrialWorker, environment: Mapping[str, str] | None = None
-) -> _Outcome:
-    again = await recapture(request, worker, _look, environment=environment)
-    return again.outcome, again.found, again.took_s
-
-
-def _look(reader: SessionReader) -> _Seen:
-    verifications = reader.rows(model.Verification)
-    error = ""
-    for explained in failures(reader):
-        if explained.failure.where in ("program", "compiler"):
-            error = explained.traceback or explained.failure.message
-    return _Seen(run_of(reader), verifications[-1] if verifications else None, error)
-
-
-def _without(first: _Outcome, second: _Outcome) -> Tried:
-    outcome, seen, took_s = first
-    if outcome.kind == "timed_out":
-        return Tried(WITHOUT, "timed out", outcome.message, took_s)
-    if not outcome.went_well:
-        return Tried(WITHOUT, "fails", first_line(outcome.message), took_s)
-    runs = [seen.run, second[1].run]
-    if runs[0] and runs[1] and runs[0].printed != runs[1].printed:
-        return Tried(WITHOUT, "passes", "prints otherwise each time", took_s)
-    return Tried(WITHOUT, "passes", took_s=took_s)
-
-
-def _judged(
-    variation: Variation,
-    seen: _Outcome,
-    first: _Outcome,
-    second: _Outcome,
-    unsteady: frozenset[str],
-) -> Tried:
-    outcome, found, took_s = seen
-    if outcome.kind == "timed_out":
-        return Tried(variation.name, "timed out", outcome.message, took_s, variation.stage)
-    if not outcome.went_well:
-        message = first_line(outcome.message) or outcome.kind
-        return Tried(variation.name, "fails", message, took_s, variation.stage)
-    difference = next(_differences(found, first[1], second[1], unsteady), "")
-    result: Result = "differs" if difference else "passes"
-    return Tried(variation.name, result, difference, took_s, variation.stage)
-
-
-def _differences(
-    seen: _Seen, first: _Seen, second: _Seen, unsteady: frozenset[str]
-) -> Iterator[str]:
-    """Yield what differs from eager mode: by PyTorch's rule for a target, by what is printed for a
-    script.
-    """
-    if seen.verification:
-        yield from seen.verification.differences
-    for line, expected in _printed(seen, first, second):
-        if expected not in unsteady:
-            yield f"prints “{line}”, without torch.compile “{expected}”"
-
-
-def _printed(seen: _Seen, first: _Seen, second: _Seen) -> Iterator[tuple[str, str]]:
-    """Yield (line, line without torch.compile) where a run prints otherwise."""
-    if seen.run and first.run and second.run:
-        yield from printed_otherwise(seen.run, (first.run, second.run))
-
-
-def _unsteady(seen: _Seen, again: _Seen, first: _Seen, second: _Seen) -> frozenset[str]:
-    """Return the lines that two runs as it is print in different ways: times and the like."""
-    before = {expected: line for line, expected in _printed(seen, first, second)}
-    after = {expected: line for line, expected in _printed(again, first, second)}
-    differing = {*before, *after}
-    return frozenset(line for line in differing if before.get(line) != after.get(line))
-
-
-def rows_of(tried: Sequence[Tried]) -> list[list[str]]:
-    """Return the rows of a table: variation, result, message, seconds."""
-    rows = []
-    for variation in tried:
-        took = f"{variation.took_s:.0f} s" if variation.took_s else ""
-        rows.append([variation.name, variation.result, variation.message, took])
-    return rows
+def kind_of(message: str) -> str:
+    """Return the class of an error, or how a program was ended, without the details."""
+    return message.partition(":")[0].partition(" (")[0]

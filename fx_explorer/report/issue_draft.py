@@ -15,18 +15,41 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.highlight import printable_text
 from fx_explorer.output.formats import markdown_table
 from fx_explorer.output.table import Column, Table
-from fx_explorer.report.issue_ablation import AS_IT_IS, WITHOUT, Ablation, rows_of
+from fx_explorer.report.issue_ablation import SEED, WITHOUT, Ablation, Tried, kind_of
 from fx_explorer.report.issue_minified import Minified
+from fx_explorer.report.issue_variations import (
+    AOT_AUTOGRAD,
+    DECOMPOSITIONS,
+    DYNAMO,
+    FALLBACK_RANDOM,
+    INDUCTOR,
+)
 
 Form = Literal["pytorch", "vllm", "transformers"]
 
 LABELS = {
-    "Dynamo": "module: dynamo",
-    "AOTAutograd": "module: aotdispatch",
-    "decompositions or the partitioner": "module: decompositions",
-    "Inductor": "module: inductor",
+    DYNAMO: "module: dynamo",
+    AOT_AUTOGRAD: "module: aotdispatch",
+    DECOMPOSITIONS: "module: decompositions",
+    INDUCTOR: "module: inductor",
 }
 """Component → the label that PyTorch has for it."""
+
+DYNAMIC_SHAPES = "module: dynamic shapes"
+
+LABELS_OF_ERRORS = {
+    "functionaliz": "module: functionalization",
+    "data-dependent": DYNAMIC_SHAPES,
+    "Data-dependent": DYNAMIC_SHAPES,
+    "GuardOnDataDependentSymNode": DYNAMIC_SHAPES,
+    "ConstraintViolationError": DYNAMIC_SHAPES,
+    "DynamicOutputShapeException": DYNAMIC_SHAPES,
+    "DataDependentOutputException": DYNAMIC_SHAPES,
+    "Tensor.item()": DYNAMIC_SHAPES,
+}
+"""What an error says → the label for it."""
+
+LONGEST_TITLE = 120
 
 LONGEST_PROGRAM = 30_000
 
@@ -132,12 +155,29 @@ def _description(issue: DraftedIssue) -> Iterator[str]:
     yield from _block(_reproduction(issue), "python")
     yield from _section("Ablation")
     columns = [Column("run"), Column("result"), Column("what it says"), Column("took", True)]
-    rows = [[_cell(cell) for cell in row] for row in rows_of(issue.ablation.tried)]
-    yield from markdown_table(Table(columns, rows))
+    yield from markdown_table(Table(columns, _rows(issue.ablation.tried)))
     yield ""
     if issue.minified is not None:
         yield from _section("Smallest graph")
         yield from _smallest(issue.minified)
+
+
+def _rows(tried: Sequence[Tried]) -> list[list[str]]:
+    """Return the rows of the table: variation, result, message, seconds. A message is written
+    once: where it comes again, the row names the first that has it.
+    """
+    rows = []
+    first_with: dict[str, str] = {}
+    for variation in tried:
+        name, took = _cell(variation.name), ""
+        if variation.took_s:
+            took = f"{variation.took_s:.0f} s"
+        message = _cell(variation.message)
+        first = first_with.setdefault(message, name)
+        if message and first != name:
+            message = f"the same: {first}"
+        rows.append([name, variation.result, message, took])
+    return rows
 
 
 def _smallest(minified: Minified) -> Iterator[str]:
@@ -164,16 +204,44 @@ def _attached(issue: DraftedIssue) -> Iterator[str]:
 
 
 def _title(issue: DraftedIssue) -> str:
-    as_it_is = issue.ablation.of(AS_IT_IS)
-    what = as_it_is.message.partition(" while running ")[0] if as_it_is else ""
-    component = issue.ablation.component
-    parts = [f"[{component}]"] if component else []
+    ablation = issue.ablation
+    what = ablation.as_it_is.message if ablation.as_it_is else ""
+    if ablation.gives_other_results:
+        what = f"wrong results: {what.removeprefix('AssertionError: ')}"
+    elif ablation.is_crash:
+        what = kind_of(what)
+    parts = [f"[{ablation.component}]"] if ablation.component else []
     parts.append(what or "torch.compile")
-    return " ".join(parts)[:120].replace("--", "—")
+    return " ".join(parts)[:LONGEST_TITLE].replace("--", "—")
+
+
+def labels_of(ablation: Ablation) -> list[str]:
+    """Return PyTorch's labels that the ablation and the error speak for."""
+    labels = []
+    if ablation.component:
+        labels.append(LABELS[ablation.component])
+    if ablation.needs_dynamic_sizes:
+        labels.append(DYNAMIC_SHAPES)
+    said = _without_frames(ablation.error)
+    for text, label in LABELS_OF_ERRORS.items():
+        if text in said:
+            labels.append(label)
+    if ablation.is_crash:
+        labels.append("module: crash")
+    elif ablation.gives_other_results:
+        labels.append("module: correctness (silent)")
+    return list(dict.fromkeys(labels))
+
+
+def _without_frames(error: str) -> str:
+    """Return a traceback without its frames, whose files and functions have names of components
+    that the error is not of.
+    """
+    return "\n".join(line for line in error.splitlines() if not line.startswith(" "))
 
 
 def _summary(ablation: Ablation) -> str:
-    as_it_is, without = ablation.of(AS_IT_IS), ablation.of(WITHOUT)
+    as_it_is, without = ablation.as_it_is, ablation.of(WITHOUT)
     if as_it_is is None or without is None:
         return ""
     if not ablation.is_reproduced:
@@ -186,14 +254,23 @@ def _summary(ablation: Ablation) -> str:
         "with it."
     )
     if ablation.component:
-        text += (
-            f" The first backend that does not pass adds {ablation.component} "
-            f"({LABELS[ablation.component]})."
-        )
+        text += f" The first backend that does so adds {ablation.component}."
     elif ablation.not_tried:
         text += f" Which component it is was not tried: {ablation.not_tried} runs are left."
+    other = ablation.other_fault
+    if other:
+        text += f" {_cell(other.name)} fails in another way: {_cell(other.message)}"
     if ablation.helps:
         text += f" It passes with {listed(ablation.helps)}."
+    labels = [f"`{label}`" for label in labels_of(ablation)]
+    if labels:
+        text += f" Labels that fit: {listed(labels, len(labels))}."
+    if ablation.is_seeded:
+        text += (
+            " It prints what it draws at random, so each run began with "
+            f"`torch.manual_seed({SEED})`, and Inductor drew as eager mode does "
+            f"(`torch._{FALLBACK_RANDOM.replace('.', '.config.')} = True`)."
+        )
     return text
 
 
@@ -209,6 +286,7 @@ def _verb(result: str) -> str:
         "passes": "passes",
         "fails": "fails",
         "differs": "gives other results",
+        "falls back": "loses a graph to eager mode",
         "timed out": "does not end in time",
     }
     return verbs.get(result, result)

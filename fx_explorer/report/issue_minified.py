@@ -22,7 +22,8 @@ from pathlib import Path
 
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.model import CaptureRequest
-from fx_explorer.report.issue_ablation import AS_IT_IS, Ablation
+from fx_explorer.report.issue_ablation import Ablation
+from fx_explorer.report.issue_variations import DYNAMO, INDUCTOR
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import Told, TrialWorker, recapture, straight_through
 
@@ -81,14 +82,14 @@ async def minify(
     ends_at = time.monotonic() + budget_s
     if not ablation.is_reproduced:
         return Minified(why="the program does the same with and without torch.compile")
-    if ablation.component == "Dynamo":
+    if ablation.component == DYNAMO:
         return Minified(why=_IN_DYNAMO)
     there = [name for name in WRITTEN_HERE if Path(name).exists()]
     if there:
         return Minified(why=_IN_THE_WAY.format(names=listed(there)))
     tell("running the program with torch's minifier")
     environment = {
-        "TORCHDYNAMO_REPRO_AFTER": "aot" if ablation.component == "Inductor" else "dynamo",
+        "TORCHDYNAMO_REPRO_AFTER": "aot" if ablation.component == INDUCTOR else "dynamo",
         "TORCHDYNAMO_REPRO_LEVEL": "4" if _is_about_results(ablation) else "2",
         "TORCH_COMPILE_DEBUG_DIR": str(folder),
     }
@@ -119,8 +120,7 @@ async def minify(
 
 
 def _is_about_results(ablation: Ablation) -> bool:
-    as_it_is = ablation.of(AS_IT_IS)
-    return as_it_is is not None and as_it_is.result == "differs"
+    return ablation.gives_other_results
 
 
 def _remove_what_torch_wrote() -> None:

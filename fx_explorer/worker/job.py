@@ -211,6 +211,10 @@ class TargetProgram:
         self._progress.say(f"importing {self._progress.place.shown}")
         if self._others:
             self._others.original.seed()
+        elif self._request.seed is not None:
+            from fx_explorer.program.seeds import seed
+
+            seed(self._request.seed)
         self._call(find_any_target(self._progress.place, self._request, self._progress.say))
 
     def offer_again(self) -> None:

@@ -140,6 +140,10 @@ class ScriptProgram:
             from fx_explorer.program.calling import set_stance
 
             set_stance(self._request.stance_wanted)
+        if self._request.seed is not None:
+            from fx_explorer.program.seeds import seed
+
+            seed(self._request.seed)
         if self._verifying:
             self._seen.begin(self._until)
 

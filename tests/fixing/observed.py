@@ -20,7 +20,7 @@ import torch._dynamo  # sets TORCHINDUCTOR_CACHE_DIR when it is first imported, 
 
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
-from fx_explorer.instruments.fixes.measure.observing import Observer, seed
+from fx_explorer.instruments.fixes.measure.observing import Observer
 from fx_explorer.instruments.fixes.measure.outside import HiddenCalls
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, compared
@@ -28,6 +28,7 @@ from fx_explorer.program import loading
 from fx_explorer.program.fresh_inputs import calls
 from fx_explorer.program.inputs import as_arguments
 from fx_explorer.program.place import UsersCode
+from fx_explorer.program.seeds import seed
 from fx_explorer.program.target import Target
 
 NAME = "program"

@@ -31,6 +31,7 @@ from fx_explorer.program.fresh_inputs import PlannedCall
 from fx_explorer.program.inputs import Arguments, tensors
 from fx_explorer.program.place import UsersCode, is_users_file
 from fx_explorer.program.plain_values import digest
+from fx_explorer.program.seeds import seed
 from fx_explorer.program.target import Target
 
 OF_COMPILERS = (
@@ -74,21 +75,6 @@ class Observation:
             "message": self.message,
             "effects": self.effects,
         }
-
-
-def seed(number: int) -> None:
-    """Seed every source of random numbers that a model is likely to use.
-
-    Where there is no accelerator, ``torch.manual_seed`` writes down for four kinds of them from
-    where it was called, each time.
-    """
-    if torch.accelerator.is_available():
-        torch.manual_seed(number)
-    else:
-        torch.default_generator.manual_seed(number)
-    random.seed(number)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(number)
 
 
 class Observer:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fx_explorer.instruments.fixes.measure.beyond_example import planned_calls
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
 from fx_explorer.instruments.fixes.measure.float64_judge import Float64Program
-from fx_explorer.instruments.fixes.measure.observing import Observer, seed
+from fx_explorer.instruments.fixes.measure.observing import Observer
 from fx_explorer.instruments.fixes.measure.uncompiled import (
     OriginalAgain,
     OriginalProgram,
@@ -27,6 +27,7 @@ from fx_explorer.program import calling, loading
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.place import TargetPlace, UsersCode, users_code
+from fx_explorer.program.seeds import seed
 from fx_explorer.program.target import Target
 
 if TYPE_CHECKING:

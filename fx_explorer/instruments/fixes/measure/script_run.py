@@ -64,12 +64,12 @@ class ScriptRun:
         """Begin to watch compiled calls, ``backward()`` and ``torch.save``, and seed random
         numbers. Call it as soon as torch has been imported.
         """
-        from fx_explorer.instruments.fixes.measure.observing import seed
         from fx_explorer.instruments.fixes.measure.script_results import (
             BackwardCalls,
             CompiledCalls,
             SavedObjects,
         )
+        from fx_explorer.program.seeds import seed
 
         seed(0)
         self._calls, self._backwards, self._saved = (

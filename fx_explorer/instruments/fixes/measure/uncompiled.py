@@ -21,7 +21,7 @@ from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.instruments.fixes.measure.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
-from fx_explorer.instruments.fixes.measure.observing import Lookups, Observation, Observer, seed
+from fx_explorer.instruments.fixes.measure.observing import Lookups, Observation, Observer
 from fx_explorer.instruments.fixes.measure.outside import (
     AS_LONG_AS_COMPILING_S,
     HiddenCalls,
@@ -35,6 +35,7 @@ from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.fresh_inputs import PlannedCall
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.place import TargetPlace, users_code
+from fx_explorer.program.seeds import seed
 from fx_explorer.program.target import Target
 
 LONGER, LONG_S = 10, 5.0

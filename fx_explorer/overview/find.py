@@ -5,7 +5,7 @@ backend published, and graph breaks, best match first; also lines by place, such
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -21,8 +21,12 @@ from fx_explorer.analysis.documents import (
     source_documents,
 )
 from fx_explorer.analysis.published import published_stages
+from fx_explorer.analysis.words import value_text
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compilation_names, source_paths
+from fx_explorer.session.queries.kernels import operations_by_line
 from fx_explorer.session.queries.nodes import nodes_beginning, nodes_containing, nodes_taking
 
 MatchKind = Literal["break", "kernel", "node", "line"]
@@ -38,6 +42,7 @@ class Match:
     kind: MatchKind
     text: str
     detail: str
+    """What tells matches of one text apart comes first, as its end may be cut."""
     place: Place
     rank: int
     """How well the name matches: 0 is equal to the query, 1 begins with it, 2 contains it; 3 only
@@ -136,10 +141,35 @@ def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
         texts = (kernel.name, kernel.language, kernel.direction)
         if _contains(texts, words):
             matching.append(kernel)
-    for kernel in sorted(matching, key=lambda kernel: _rank(kernel.name, words)):
+    matching.sort(key=lambda kernel: _rank(kernel.name, words))
+    names = compilation_names(reader)
+    lines = _lines_of_kernels(reader, [kernel.id for kernel in matching[:LIMIT]])
+    for kernel in matching:
         place = place_of_kernel(reader, kernel)
         if place:
-            yield Match("kernel", kernel.name, kernel.direction, place, _rank(kernel.name, words))
+            where = f"[{names.get(kernel.compilation, '')}] {kernel.direction}".strip()
+            parts = (f"#{kernel.id}", where, lines.get(kernel.id, ""))
+            detail = " · ".join(filter(None, parts))
+            yield Match("kernel", kernel.name, detail, place, _rank(kernel.name, words))
+
+
+KERNELS_AT_ONCE = 64
+"""Number of kernels whose lines are read in one query, which takes 3 ms; that of one takes 0.6."""
+
+
+def _lines_of_kernels(reader: SessionReader, kernels: Iterable[int]) -> dict[int, str]:
+    """Return kernel → ``model.py:12``, the user's line of most of its operations."""
+    paths = source_paths(reader)
+    most: dict[int, int] = {}
+    lines: dict[int, str] = {}
+    for page in sorted({kernel // KERNELS_AT_ONCE for kernel in kernels}):
+        first = page * KERNELS_AT_ONCE
+        ids = range(first, first + KERNELS_AT_ONCE)
+        for kernel, file, line, count in operations_by_line(reader, ids):
+            if file in paths and count > most.get(kernel, 0):
+                most[kernel] = count
+                lines[kernel] = in_file(paths[file], line)
+    return lines
 
 
 def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
@@ -148,17 +178,28 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
     if len(words) == 1:
         ids += nodes_beginning(reader, words[0], limit)
     ids += nodes_containing(reader, words, limit)
+    paths = source_paths(reader)
     for node, document in _in_graphs(reader, ids):
-        detail = f"{node.target} · {document.full_title}"
+        detail = f"{_where(node, document, paths)} · {node.target}"
         place = Place(document, node.position)
         yield Match("node", node.name, detail, place, _rank(node.name, words))
 
 
 def _nodes_taking(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
     """Yield the nodes that contain the words only with their arguments, in order."""
+    paths = source_paths(reader)
     for node, document in _in_graphs(reader, nodes_taking(reader, words, limit)):
-        detail = f"{node.target}({node.arguments}) · {document.full_title}"
+        detail = f"{_where(node, document, paths)} · {node.target}({node.arguments})"
         yield Match("node", node.name, detail, Place(document, node.position), IN_ARGUMENTS)
+
+
+def _where(node: model.Node, document: Document, paths: Mapping[int, str]) -> str:
+    """Return ``[0/0] Joint graph · model.py:12 · f32[4, 8]``."""
+    parts = [document.full_title]
+    if node.file in paths:
+        parts.append(in_file(paths[node.file], node.line))
+    parts.append(value_text(node))
+    return " · ".join(filter(None, parts))
 
 
 def _in_graphs(reader: SessionReader, ids: Iterable[int]) -> Iterator[tuple[model.Node, Document]]:

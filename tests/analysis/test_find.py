@@ -45,7 +45,7 @@ def test_a_node_is_found_by_its_arguments_after_all_names(written: Written) -> N
 
     matches = find(written(write), "float16")
     assert [match.text for match in matches] == ["float16", "half", "single"]
-    assert matches[1].detail.startswith("to(x, torch.float16) ")
+    assert matches[1].detail.endswith(" · to(x, torch.float16)")
     assert [match.text for match in find(written(write), "to torch.float16")] == ["half"]
 
 
@@ -113,3 +113,17 @@ def test_a_line_is_found_by_the_place_that_the_screen_writes(
 @pytest.mark.parametrize("typed", ["m.py:4", "m.py:0", "other.py:1", "m.py:" + "9" * 5_000])
 def test_a_place_that_is_not_there_finds_nothing(written: Written, typed: str) -> None:
     assert find(written(write_two_files), typed) == []
+
+
+def test_matches_of_one_name_can_be_told_apart(step: SessionReader) -> None:
+    """Also by their beginnings, which are all that a narrow screen shows."""
+    rows = [(match.text, match.detail[:36]) for match in find(step, "addmm")]
+    assert len(rows) == 8
+    assert len(rows) == len(set(rows))
+
+
+def test_a_node_and_a_kernel_are_found_with_graph_line_and_size(step: SessionReader) -> None:
+    details = {match.kind: match.detail for match in find(step, "addmm")}
+    assert details["node"].startswith("[0/0] ")
+    assert " · mlp.py:8 · f32[4, 8] · aten.addmm" in details["node"]
+    assert details["kernel"] == "#3 · [0/0] forward · mlp.py:8"

@@ -344,10 +344,11 @@ def pane_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
 
 def found_choices(reader: SessionReader, typed: str) -> list[Choice[Place]]:
     """Return the places in the session whose text matches the input, best first."""
-    return [
-        Choice(match.text, f"{match.kind} · {match.detail}", match.place)
-        for match in find(reader, typed)
-    ]
+    choices = []
+    for match in find(reader, typed):
+        kind = "" if match.kind == "node" else f"{match.kind} · "  # a node names its graph
+        choices.append(Choice(match.text, f"{kind}{match.detail}", match.place))
+    return choices
 
 
 def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:

@@ -15,7 +15,7 @@ from fx_explorer.analysis.lineage import graphs_in_use, variants_in_use
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.stage_data import EXPLAINED, StagePoint
 from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
-from fx_explorer.analysis.whole_session import is_log, not_decoded, why_not_in_text
+from fx_explorer.analysis.whole_session import is_log, is_text, not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.guards.symbols import (
@@ -393,6 +393,11 @@ def _why_no_size(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return "Nothing was compiled."
+    if is_text(reader):
+        return (
+            "This text says nothing of sizes: TORCH_LOGS=dynamic prints them with the line that "
+            "specialized each, and a TORCH_TRACE log or a capture has them."
+        )
     if is_log(reader):
         tries = ""
     else:

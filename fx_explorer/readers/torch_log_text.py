@@ -18,6 +18,7 @@ from pathlib import Path
 
 from fx_explorer.model import Outcome, Stage
 from fx_explorer.readers.failures_of_text import TextFailures
+from fx_explorer.readers.printed_sizes import PrintedSizes
 from fx_explorer.readers.printed_tracebacks import OtherLine
 from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
@@ -224,6 +225,7 @@ def read_text(text: Path, session: Path) -> None:
         failures = TextFailures(writer, compilations, places)
         trained: set[str] = set()
         names = _Names()
+        sizes = PrintedSizes()
         collected = _Collected()
         with writer.transaction():
             for message in messages(
@@ -235,9 +237,8 @@ def read_text(text: Path, session: Path) -> None:
                 if collected.take(message):
                     continue
                 try:
-                    _add(
-                        message, list(as_records(message, trained)), compilations, handles, failures
-                    )
+                    records = [*as_records(message, trained), *_about_sizes(message, sizes)]
+                    _add(message, records, compilations, handles, failures)
                 except MALFORMED:
                     damage.skipped += 1
                     damage.note(message.line)
@@ -441,6 +442,13 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
         "pre_grad_graphs",
     ) and _CLASS.search(text):
         yield from _graph(message, trained)
+
+
+def _about_sizes(message: Message, sizes: PrintedSizes) -> Iterator[Record]:
+    """Yield the records about sizes in a message that no artifact of TORCH_LOGS is named for."""
+    if not message.artifact:
+        for kind, content in sizes.records(message.compilation, message.text):
+            yield replace(_record(message, "", ""), kind=kind, content=content)
 
 
 def _recompile(

@@ -110,7 +110,10 @@ def _explained(
             guards.append(relation)
     file, line = _user_line(reader, row.stack)
     place = place_of_path(reader, file, line)
-    fixed = next((event.stack for event in events_of_symbol if event.kind == "specialized"), 0)
+    specialized = [event for event in events_of_symbol if event.kind == "specialized"]
+    if specialized and not row.became:  # a log has the event alone
+        row = replace(row, became=specialized[0].expression)
+    fixed = next((event.stack for event in specialized), 0)
     stack = _frames(reader, fixed or row.stack)
     compilation = sizes.compilation(row.compilation)
     return ExplainedSymbol(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -200,7 +201,7 @@ def _write(
         target=read.target,
         program=next(iter(programs.values()), ""),
         ablation=ablation,
-        versions=_versions(arguments.python, arguments.form),
+        versions=versions_of(arguments.python, arguments.form),
         attachments=["attachments.zip"],
         minified=minified,
     )
@@ -218,13 +219,22 @@ VERSIONS: dict[Form, tuple[str, ...]] = {
 """Project → its module that tells of the machine, with arguments."""
 
 
-def _versions(python: str, form: Form) -> str:
+OF_TRANSFORMERS = (
+    "\nCopy-and-paste the text below in your GitHub issue and FILL OUT the two last points.\n"
+)
+"""What transformers says to whoever runs its command."""
+
+_NOT_INSTALLED = re.compile(r"No module named '(?P<module>\w+)'")
+
+
+def versions_of(python: str, form: Form) -> str:
     """Return what the project's own command says of the machine. Where that does not run, return
     why not, and what PyTorch's says.
     """
     versions, why = _run_versions(python, VERSIONS[form])
     if why and form != "pytorch":
         versions, torchs_why = _run_versions(python, OF_TORCH)
+        why = f"{why} What follows is from python -m {OF_TORCH[0]}." if versions else why
         return "\n".join(filter(None, [why, torchs_why, versions]))
     return why or versions
 
@@ -246,9 +256,15 @@ def _run_versions(python: str, command: tuple[str, ...]) -> tuple[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return "", f"{words} did not run: {error}"
+    missing = _NOT_INSTALLED.search(ran.stderr)
+    if ran.returncode and missing:
+        return (
+            "",
+            f"{missing['module']} is not installed for {executable}, so {words} does not run.",
+        )
     if ran.returncode:
         return "", f"{words} failed: {ran.stderr.strip()[-500:]}"
-    return ran.stdout.strip(), ""
+    return ran.stdout.removeprefix(OF_TRANSFORMERS).strip(), ""
 
 
 def _verdict(ablation: Ablation) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.analysis.words import listed
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.highlight import printable_text
 from fx_explorer.output.formats import markdown_table
 from fx_explorer.output.table import Column, Table
@@ -19,6 +19,7 @@ from fx_explorer.report.issue_ablation import SEED, WITHOUT, Ablation, Tried, ki
 from fx_explorer.report.issue_minified import Minified
 from fx_explorer.report.issue_variations import (
     AOT_AUTOGRAD,
+    CASTS,
     DECOMPOSITIONS,
     DYNAMO,
     FALLBACK_RANDOM,
@@ -48,6 +49,12 @@ LABELS_OF_ERRORS = {
     "Tensor.item()": DYNAMIC_SHAPES,
 }
 """What an error says → the label for it."""
+
+ROUNDING = (
+    "So the difference is rounding: Inductor rounds float16 and bfloat16 less often than eager "
+    "mode, which PyTorch takes as intended."
+)
+"""What the setting says with which a program passes (pytorch#183761, closed as intended)."""
 
 LONGEST_TITLE = 120
 
@@ -194,7 +201,16 @@ def _smallest(minified: Minified) -> Iterator[str]:
 
 def _error(issue: DraftedIssue) -> Iterator[str]:
     if issue.ablation.error:
-        yield from _block(issue.ablation.error[-LONGEST_ERROR:], "")
+        yield from _block(_end_of(issue.ablation.error), "")
+
+
+def _end_of(error: str) -> str:
+    """Return a traceback, of a long one the last lines, which have the error."""
+    if len(error) <= LONGEST_ERROR:
+        return error
+    left_out, _, kept = error[-LONGEST_ERROR:].partition("\n")
+    lines = error[: len(error) - len(kept)].count("\n")
+    return f"({counted(lines, 'line')} before it left out)\n{kept}" if kept else left_out
 
 
 def _attached(issue: DraftedIssue) -> Iterator[str]:
@@ -262,6 +278,8 @@ def _summary(ablation: Ablation) -> str:
         text += f" {_cell(other.name)} fails in another way: {_cell(other.message)}"
     if ablation.helps:
         text += f" It passes with {listed(ablation.helps)}."
+    if CASTS in ablation.helps:
+        text += f" {ROUNDING}"
     labels = [f"`{label}`" for label in labels_of(ablation)]
     if labels:
         text += f" Labels that fit: {listed(labels, len(labels))}."

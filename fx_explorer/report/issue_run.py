@@ -72,7 +72,7 @@ def end_of(reader: SessionReader) -> ProgramEnd:
         if failure.where in ("program", "compiler"):
             error = explained.traceback or failure.message
         if failure.where == "program":
-            raised = first_line(_OF_BACKEND.sub("", failure.message))
+            raised = _in_one_line(_OF_BACKEND.sub("", failure.message))
             if failure.message == failure.kind and explained.file:
                 code = SourceLines(reader).code(explained.file, explained.line)
                 raised = f"{failure.kind}: {code}" if code else raised
@@ -85,6 +85,15 @@ def end_of(reader: SessionReader) -> ProgramEnd:
             break
     verification = verifications[-1] if verifications else None
     return ProgramEnd(Outcome("incomplete"), run_of(reader), verification, raised, error, fell_back)
+
+
+def _in_one_line(message: str) -> str:
+    """Return an error in one line; of ``torch.testing.assert_close``, with how far it is off."""
+    line = first_line(message)
+    for other in message.splitlines()[1:]:
+        if other.startswith("Greatest absolute difference: "):
+            return f"{line} {other}"
+    return line
 
 
 def _without_our_frames(error: str) -> str:

@@ -52,10 +52,10 @@ _OF_SIZES: tuple[Variation, ...] = (
 
 FALLBACK_RANDOM = "inductor.fallback_random"
 
+CASTS = "inductor.emulate_precision_casts = True"
+
 _OF_DECOMPOSITIONS: tuple[Variation, ...] = (
-    Variation(
-        "inductor.emulate_precision_casts = True", {"inductor.emulate_precision_casts": True}
-    ),
+    Variation(CASTS, {"inductor.emulate_precision_casts": True}),
     Variation(f"{FALLBACK_RANDOM} = True", {FALLBACK_RANDOM: True}),
 )
 """Settings of Inductor's that concern its decompositions, too."""

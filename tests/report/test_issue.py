@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import pytest
 import fx_explorer
 from fx_explorer import model
 from fx_explorer.cli import main
+from fx_explorer.commands.issue import versions_of
 from fx_explorer.findings.without_compile import ProgramRun
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.protocol import OutcomeKind
@@ -35,6 +37,7 @@ from fx_explorer.report.issue_variations import (
     AOT_AUTOGRAD,
     AS_IT_IS,
     BACKENDS,
+    CASTS,
     DECOMPOSITIONS,
     DYNAMO,
     INDUCTOR,
@@ -156,6 +159,12 @@ Current thread 0x00007f9e3ddbeb80 (most recent call first):
         ),
         ("AssertionError", "AssertionError: not equal", OWN_ASSERT, "AssertionError: not equal"),
         (
+            "AssertionError",
+            "AssertionError: Not close!\n\nGreatest absolute difference: 0.001 at index (1,)\nG",
+            OWN_ASSERT,
+            "AssertionError: Not close! Greatest absolute difference: 0.001 at index (1,)",
+        ),
+        (
             "BackendCompilerFailed",
             "BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: no view",
             "",
@@ -196,6 +205,58 @@ def test_a_backend_that_failed_without_ending_the_program_is_seen(written: Writt
     end = end_of(written(write))
     assert end.fell_back == "The backend raised X"
     assert end.error == "Traceback of GB0219"
+
+
+def test_a_long_traceback_is_cut_at_a_line() -> None:
+    error = "\n".join(f"  File frame {number:04}" for number in range(2000)) + "\nRuntimeError: x"
+    ablation = replace(_ablation("fails", "fails", "fails", "fails"), error=error)
+    text = issue_text(DraftedIssue("x.py", "x", ablation, "", []))
+    shown = text.partition("### Error logs\n\n```\n")[2].partition("\n```")[0].splitlines()
+    assert shown[-1] == "RuntimeError: x"
+    left_out = int(
+        shown[0].removeprefix("(").partition(" lines before it left out)")[0].replace(",", "")
+    )
+    assert shown[1] == f"  File frame {left_out:04}"
+    assert len(shown) == 1 + 2001 - left_out
+
+
+PYTHON = """#!/bin/sh
+case "$2" in
+  torch.*) echo "PyTorch version: 2.13.0" ;;
+  vllm.*) echo "$0: Error while finding (ModuleNotFoundError: No module named 'vllm')" >&2; exit 1 ;;
+  *) printf '\\nCopy-and-paste the text below in your GitHub issue and FILL OUT the two last points.\\n'
+     echo "- transformers version: 5.23.0" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "versions"),
+    [
+        ("pytorch", "PyTorch version: 2.13.0"),
+        ("transformers", "- transformers version: 5.23.0"),
+        (
+            "vllm",
+            "vllm is not installed for {python}, so python -m vllm.collect_env does not run. What "
+            "follows is from python -m torch.utils.collect_env.\nPyTorch version: 2.13.0",
+        ),
+    ],
+)
+def test_versions_are_those_of_the_project_or_say_why_not(
+    form: Form, versions: str, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o700)
+    assert versions_of(str(python), form) == versions.format(python=python)
+
+
+def test_a_difference_in_rounding_is_called_that() -> None:
+    ablation = _ablation("passes", "passes", "passes", "differs")
+    rounding = "Inductor rounds float16 and bfloat16 less often"
+    assert rounding not in issue_text(DraftedIssue("x.py", "x", ablation, "", []))
+    ablation = replace(ablation, tried=(*ablation.tried, Tried(CASTS, "passes")))
+    assert rounding in issue_text(DraftedIssue("x.py", "x", ablation, "", []))
 
 
 def test_a_message_is_written_once() -> None:

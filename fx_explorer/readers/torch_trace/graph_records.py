@@ -295,7 +295,7 @@ class GraphRecords:
         by_name["is_view"] = [_computes_nothing(node.op, node.target) for node in nodes]
         children = {child.name for child in graph.children}
         if children:
-            by_name["subgraph_names"] = [_called(node, children, graph) for node in nodes]
+            by_name["subgraph_names"] = _called_graphs(graph, children)
         columns: list[Sequence[object]] = []
         for field_of_node in fields(Node):
             filled_in = 0 if field_of_node.default is MISSING else field_of_node.default
@@ -366,12 +366,14 @@ def _closest(inputs: tuple[str, ...], candidates: dict[Direction, tuple[str, ...
     return min(candidates, key=distance, default="")
 
 
-def _called(node: PrintedNode, children: Collection[str], graph: PrintedGraph) -> tuple[str, ...]:
-    """Return the nested graphs that a higher-order operator takes."""
-    if node.op != "call_function":
-        return ()
-    attributes = {}
-    for other in graph.nodes:
-        if other.op == "get_attr" and other.target in children:
-            attributes[other.name] = other.target
-    return tuple(attributes[name] for name in node.inputs if name in attributes)
+def _called_graphs(graph: PrintedGraph, children: Collection[str]) -> list[tuple[str, ...]]:
+    """Return for each node the nested graphs that it takes, as a higher-order operator does."""
+    attributes: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op == "get_attr" and node.target in children:
+            attributes[node.name] = node.target
+    called: list[tuple[str, ...]] = []
+    for node in graph.nodes:
+        names = node.inputs if node.op == "call_function" else ()
+        called.append(tuple(attributes[name] for name in names if name in attributes))
+    return called

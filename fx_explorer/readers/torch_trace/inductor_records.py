@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link, Stage
@@ -21,7 +22,7 @@ from fx_explorer.torch_texts.output_code import (
     read_kernels,
     read_wrapper,
 )
-from fx_explorer.torch_texts.printed_graph import PrintedGraph
+from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode
 
 AOT = "AOTInductor"
 
@@ -252,10 +253,11 @@ class InductorRecords:
         traced = printed.get(("pre_grad", "")) or printed.get(("dynamo", ""))
         stage: Stage = "backward" if written.direction == "backward" else "forward"
         before = known.get((stage, written.direction), {})
+        library_nodes = LibraryNodes(passed, traced)
         for call in written.commented:
             of_fragment = [graph[name] for name in call.fragment if name in graph]
             if call.library and passed:
-                name = node_of_library_call(call.library, call.sources, passed, traced)
+                name = library_nodes.node_of_call(call.library, call.sources)
                 # The comment has Dynamo's nodes, but of a node that a pass made only some.
                 of_fragment = [graph[name]] if name in graph and name not in before else []
             named = [first.get(name) or second.get(name) for name in call.sources]
@@ -284,24 +286,47 @@ class InductorRecords:
                     yield child, given[origin], "from_node"
 
 
-def node_of_library_call(
-    called: str, sources: Sequence[str], graph: PrintedGraph, traced: PrintedGraph | None
-) -> str:
-    """Return the node of the post-grad graph that a library call computes: the only one with its
-    operator, else the only one of them on a line of the nodes in the comment above the call. Empty
-    where there are several.
-    """
-    operator = called.removeprefix("extern_kernels.").removeprefix("torch.ops.")
-    if called.startswith("extern_kernels."):
-        operator = f"aten.{operator}"
-    nodes = [node for node in graph.nodes if f"{node.target}.".startswith(f"{operator}.")]
-    if len(nodes) > 1 and traced is not None:
-        named = [node for node in traced.nodes if node.name in sources]
-        lines = {(node.frame.file, node.frame.line) for node in named if node.frame}
-        nodes = [
-            node for node in nodes if node.frame and (node.frame.file, node.frame.line) in lines
-        ]
-    return nodes[0].name if len(nodes) == 1 else ""
+class LibraryNodes:
+    """Finds the node of the post-grad graph that a library call computes."""
+
+    def __init__(self, graph: PrintedGraph | None, traced: PrintedGraph | None) -> None:
+        """``traced`` is the graph whose nodes the comments name, which torch traced ``graph``
+        from.
+        """
+        self._by_operator: dict[str, list[PrintedNode]] = {}
+        """Operator, with and without its overload → its nodes."""
+        self._traced_lines: dict[str, tuple[str, int]] | None = None
+        """Name of a traced node → its line; None without a traced graph."""
+        for node in graph.nodes if graph else ():
+            for operator in _operators_of(node.target):
+                self._by_operator.setdefault(operator, []).append(node)
+        if traced is not None:
+            self._traced_lines = {}
+            for node in traced.nodes:
+                if node.frame:
+                    self._traced_lines[node.name] = (node.frame.file, node.frame.line)
+
+    def node_of_call(self, called: str, sources: Sequence[str]) -> str:
+        """Return the only node with the operator of a call, else the only one of them on a line of
+        the nodes in the comment above the call. Empty where there are several.
+        """
+        operator = called.removeprefix("extern_kernels.").removeprefix("torch.ops.")
+        if called.startswith("extern_kernels."):
+            operator = f"aten.{operator}"
+        nodes = self._by_operator.get(operator, [])
+        if len(nodes) > 1 and self._traced_lines is not None:
+            lines = {self._traced_lines.get(name) for name in sources}
+            nodes = [
+                node for node in nodes if node.frame and (node.frame.file, node.frame.line) in lines
+            ]
+        return nodes[0].name if len(nodes) == 1 else ""
+
+
+@lru_cache(maxsize=4_096)
+def _operators_of(target: str) -> tuple[str, ...]:
+    """Return ``aten``, ``aten.mm`` and ``aten.mm.default`` for the last of them."""
+    parts = target.split(".")
+    return tuple(".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 def _table_of_comments(written: _Written) -> KernelTable:

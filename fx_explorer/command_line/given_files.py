@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -342,6 +342,35 @@ SHOW_MEASURED = {
 """Kind of what was measured without a program → commands that have something to say of it."""
 
 
+SHORT = ("directory", "torch_logs", "provenance", "memory_snapshot", "profile")
+"""Kinds of files that are read before anything is shown, without telling the progress."""
+
+
+def _read_short(kind: str) -> Callable[[Path, Path], None]:
+    """Return what reads a file of a kind in ``SHORT`` into a session. Only its own module is
+    imported: each takes milliseconds.
+    """
+    if kind == "directory":
+        from fx_explorer.readers.debug_directory import read_directory
+
+        return read_directory
+    if kind == "torch_logs":
+        from fx_explorer.readers.torch_log_text import read_text
+
+        return read_text
+    if kind == "provenance":
+        from fx_explorer.readers.provenance_table import read_table
+
+        return read_table
+    if kind == "memory_snapshot":
+        from fx_explorer.instruments.memory.snapshot_session import read_snapshot_alone
+
+        return read_snapshot_alone
+    from fx_explorer.instruments.profile.alone import read_profile_alone
+
+    return read_profile_alone
+
+
 def given_log(
     command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
@@ -350,14 +379,8 @@ def given_log(
     """
     # All of them are not needed for Python files.
     from fx_explorer.command_line.logs import LogProgress
-    from fx_explorer.instruments.memory.snapshot_session import read_snapshot_alone
-    from fx_explorer.instruments.profile.alone import read_profile_alone
-    from fx_explorer.readers.debug_directory import read_directory
-    from fx_explorer.readers.provenance_table import read_table
-    from fx_explorer.readers.torch_log_text import read_text
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, TextsOfLog
-    from fx_explorer.readers.tritonparse_log import read_tritonparse
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
     shows = SHOW_MEASURED.get(kind, SHOW_LOGS)
@@ -377,24 +400,19 @@ def given_log(
         )
     output = _output_of_log(log, arguments)
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
-    short = {
-        "directory": read_directory,
-        "torch_logs": read_text,
-        "provenance": read_table,
-        "memory_snapshot": read_snapshot_alone,
-        "profile": read_profile_alone,
-    }
     has_profile = (
         getattr(arguments, "profile", None) is not None
     )  # it is joined to all that the log has
-    if command == "explore" and not output and is_shown and kind not in short and not has_profile:
+    if command == "explore" and not output and is_shown and kind not in SHORT and not has_profile:
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)
     with LogProgress(sys.stderr) as progress:
-        if kind in short:
-            short[kind](log, session)
+        if kind in SHORT:
+            _read_short(kind)(log, session)
         elif kind == "tritonparse":
+            from fx_explorer.readers.tritonparse_log import read_tritonparse
+
             read_tritonparse(log, session, tell=progress.show_progress)
         else:
             read_log(log, session, leave_texts=True, tell=progress.show_progress)

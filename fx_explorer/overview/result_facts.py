@@ -39,10 +39,10 @@ from fx_explorer.instruments.kernels.counts import DirectionKernels, kernels_by_
 from fx_explorer.instruments.kernels.launched import measured_choices
 from fx_explorer.instruments.memory.saved_values import (
     SavedValue,
+    biggest_saved_value,
     computed_total,
     kept_bytes,
     saved_total,
-    saved_values,
     saving_compilations,
     user_names,
 )
@@ -154,7 +154,7 @@ def memory_facts(reader: SessionReader) -> Iterator[Fact]:
     copies = saved_total(reader, "copy")
     if not every.count:
         return
-    biggest = saved_values(reader)[0]
+    biggest = biggest_saved_value(reader)
     details = [f"biggest: {_biggest(reader, biggest)}"]
     summed = _summed(reader, saving_compilations(reader))
     if summed:

@@ -260,7 +260,10 @@ def inputs_in(text: str, known: dict[str, int]) -> tuple[str, ...]:
     """Return the names of ``known`` nodes that a text has, each once, in order."""
     if "'" in text or '"' in text:
         text = _STRING.sub("''", text)
-    return tuple(dict.fromkeys(word for word in _WORD.findall(text) if word in known))
+    names = [word for word in _WORD.findall(text) if word in known]
+    if len(names) > 1:
+        return tuple(dict.fromkeys(names))
+    return tuple(names)
 
 
 @dataclass(slots=True)
@@ -360,10 +363,12 @@ class _Reader:
                 operation = _overload(target, arguments)
                 self._add_call(self._open[-1][1], name, annotation, operation)
                 continue
+            if not line or line.isspace():
+                continue
             opened = _CLASS.fullmatch(line.rstrip())
             if opened:
                 self._open_graph(len(opened["indent"]), opened["name"])
-            elif self._open and line.strip():
+            elif self._open:
                 self._line(self._open[-1][1], line)
         return self._outermost
 
@@ -520,24 +525,13 @@ class _Reader:
     def _add_call(
         self, graph: PrintedGraph, name: str, annotation: str, operation: Operation
     ) -> None:
-        value, (op, target, arguments) = value_of(annotation), operation
+        op, target, arguments = operation
         inputs = inputs_in(arguments, self._known)
-        self._add(
-            graph,
-            PrintedNode(
-                name,
-                op,
-                target,
-                arguments,
-                inputs,
-                value.dtype,
-                value.shape,
-                value.stride,
-                value.device,
-                value.text,
-                self._frame,
-            ),
+        dtype, shape, stride, device, text = value_of(annotation)
+        node = PrintedNode(
+            name, op, target, arguments, inputs, dtype, shape, stride, device, text, self._frame
         )
+        self._add(graph, node)
 
     def _add(self, graph: PrintedGraph, node: PrintedNode) -> None:
         self._known[node.name] = len(graph.nodes)

@@ -29,6 +29,7 @@ from fx_explorer.instruments.memory.sizes import (
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import calls_in_output_code, nodes_of_artifacts
+from fx_explorer.session.reader import answered_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,20 @@ def graph_memory(
     compilation: model.Compilation,
     graph: model.Graph,
     code: model.Artifact,
-    symbols: Mapping[str, int],
 ) -> GraphMemory:
     """Replay a graph's wrapper. Raises UnreadableCode."""
+    return _replayed(reader, compilation.id, graph.id, code.id)
+
+
+@answered_once
+def _replayed(
+    reader: SessionReader, compilation_id: int, graph_id: int, code_id: int
+) -> GraphMemory:
+    """Replay a wrapper once for all that ask for it: to parse it takes the most time."""
+    compilation = reader.get(model.Compilation, compilation_id)
+    graph = reader.get(model.Graph, graph_id)
+    code = reader.get(model.Artifact, code_id)
+    symbols = symbol_values(reader)
     wrapper = read_wrapper(reader.text(code.text), code.language)
     names = argument_names(wrapper.entry)
     by_name = {node.name: node for node in reader.nodes(graph)}
@@ -252,6 +264,7 @@ def _node_ids(
     return by_line, by_call, of_all
 
 
+@answered_once
 def symbol_values(reader: SessionReader) -> dict[str, int]:
     """Return the values that dynamic sizes have in the example inputs."""
     # A size that only the data tells has no hint: what depends on it is counted as unknown.

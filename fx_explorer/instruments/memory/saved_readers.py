@@ -20,7 +20,6 @@ from fx_explorer.instruments.memory.graph_memory import (
     CallOfKernel,
     GraphMemory,
     graph_memory,
-    symbol_values,
 )
 from fx_explorer.instruments.memory.replay import Taken
 from fx_explorer.instruments.memory.session_memory import lowered_graphs, only_code
@@ -55,14 +54,13 @@ def kernels_reading_saved(reader: SessionReader) -> dict[int, list[ReadingKernel
     kernel is given the tensor.
     """
     readers: dict[int, list[ReadingKernel]] = {}
-    symbols = symbol_values(reader)
     paths = source_paths(reader)
     for compilation in variants_in_use(reader):
         saved_as = saving_variant(reader, compilation).id
         saved = reader.rows(model.SavedTensor, compilation=saved_as)
         if not saved:
             continue
-        backward = _backward(reader, compilation, symbols)
+        backward = _backward(reader, compilation)
         if backward is not None:
             readers.update(_readers(reader, backward, saved, paths))
     return readers
@@ -77,16 +75,14 @@ class _Backward:
     """Line of a call → the parameters of its kernel; a library call is left out."""
 
 
-def _backward(
-    reader: SessionReader, compilation: model.Compilation, symbols: Mapping[str, int]
-) -> _Backward | None:
+def _backward(reader: SessionReader, compilation: model.Compilation) -> _Backward | None:
     """Return the replayed backward of a compilation; None where there is none to read."""
     for lowered in lowered_graphs(reader, compilation):
         if lowered.direction != "backward":
             continue
         try:
             code = only_code(lowered.codes, compilation)
-            memory = graph_memory(reader, compilation, lowered.graph, code, symbols)
+            memory = graph_memory(reader, compilation, lowered.graph, code)
         except UnreadableCode:
             return None
         kernels = dict(calls_of_output_code(reader, code.id))

@@ -6,7 +6,7 @@ The reasons are the partitioner's grounds and figures, in plain words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
@@ -20,6 +20,7 @@ from fx_explorer.model.rows.graph import BUDGET
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names, source_paths
+from fx_explorer.session.reader import answered_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,29 @@ class SavedValue:
     """Row of that value's SavedTensor."""
 
 
+@answered_once
 def saved_values(reader: SessionReader) -> list[SavedValue]:
     """Return the saved tensors of the variants in use, biggest storage first, unknown sizes
     last.
     """
-    names = compilation_names(reader)
-    paths = source_paths(reader)
-    rows = sorted(
+    return _values(reader, _biggest_first(reader))
+
+
+def biggest_saved_value(reader: SessionReader) -> SavedValue:
+    """Return the first of ``saved_values``, of which there may be a thousand."""
+    (biggest,) = _values(reader, _biggest_first(reader)[:1])
+    return biggest
+
+
+def _biggest_first(reader: SessionReader) -> list[model.SavedTensor]:
+    return sorted(
         _rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes)
     )
+
+
+def _values(reader: SessionReader, rows: Sequence[model.SavedTensor]) -> list[SavedValue]:
+    names = compilation_names(reader)
+    paths = source_paths(reader)
     nodes = reader.by_ids(model.Node, (row.producer for row in rows))
     producers = {node.id: node for node in nodes}
     first: dict[tuple[int, str], model.SavedTensor] = {}

@@ -4,7 +4,7 @@ and which of them cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -18,7 +18,6 @@ from fx_explorer.instruments.memory.graph_memory import (
     GraphMemory,
     SegmentMemory,
     graph_memory,
-    symbol_values,
 )
 from fx_explorer.instruments.memory.sizes import UnreadableCode
 from fx_explorer.instruments.memory.step import (
@@ -73,11 +72,10 @@ def session_memory(reader: SessionReader) -> SessionMemory:
     """Predict the memory of a step, from the variants that the program uses."""
     watched = watched_forward(reader)
     compilations, left_out = _of_one_step(reader, watched)
-    symbols = symbol_values(reader)
     unread: list[Unread] = []
     segments = []
     for compilation in compilations:
-        segment = _segment(reader, compilation, symbols, unread)
+        segment = _segment(reader, compilation, unread)
         if segment:
             segments.append(segment)
     between: Sequence[model.SavedBetween] = watched.between if watched else ()
@@ -151,16 +149,13 @@ def _has_code(reader: SessionReader, compilation: model.Compilation) -> bool:
 
 
 def _segment(
-    reader: SessionReader,
-    compilation: model.Compilation,
-    symbols: Mapping[str, int],
-    unread: list[Unread],
+    reader: SessionReader, compilation: model.Compilation, unread: list[Unread]
 ) -> SegmentMemory | None:
     """Return a compilation's replayed graphs; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
     results: dict[model.Direction, tuple[int, ...]] = {}
     for lowered in lowered_graphs(reader, compilation):
-        graph = _replayed(reader, compilation, lowered, symbols)
+        graph = _replayed(reader, compilation, lowered)
         if isinstance(graph, str):
             unread.append(Unread(compilation.name, lowered.direction, graph))
         else:
@@ -188,16 +183,12 @@ class LoweredGraph:
 
 
 def _replayed(
-    reader: SessionReader,
-    compilation: model.Compilation,
-    lowered: LoweredGraph,
-    symbols: Mapping[str, int],
+    reader: SessionReader, compilation: model.Compilation, lowered: LoweredGraph
 ) -> GraphMemory | str:
     """Return a graph's replay, or a text on why it cannot be read."""
     try:
-        return graph_memory(
-            reader, compilation, lowered.graph, only_code(lowered.codes, compilation), symbols
-        )
+        code = only_code(lowered.codes, compilation)
+        return graph_memory(reader, compilation, lowered.graph, code)
     except UnreadableCode as error:
         return str(error)
 

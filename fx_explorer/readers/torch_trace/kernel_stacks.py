@@ -90,8 +90,9 @@ def _stacks_by_node(table: KernelTable, stacks_of_kernels: object) -> dict[str, 
     stacks_by_node: dict[str, Stacks] = {}
     if not isinstance(stacks_of_kernels, dict):
         return stacks_by_node
+    known: dict[str, Stacks] = {}
     for kernel, texts in stacks_of_kernels.items():
-        stacks = _stacks_in_torch(texts)
+        stacks = _stacks_in_torch(texts, known)
         for name in table.computed.get(kernel, ()):
             earlier = stacks_by_node.get(name)
             stacks_by_node[name] = _common(earlier, stacks) if earlier else stacks
@@ -107,14 +108,26 @@ def _common(first: Stacks, second: Stacks) -> Stacks:
     return common
 
 
-def _stacks_in_torch(texts: object) -> Stacks:
+def _stacks_in_torch(texts: object, known: dict[str, Stacks]) -> Stacks:
     """Return each line of torch's in some stacks, with the frames up to it: a node may be of an
-    outer function of torch's, such as the ``copy_`` of a collective in place.
+    outer function of torch's, such as the ``copy_`` of a collective in place. ``known`` has what
+    was read before: the kernels of 48 layers have 7,500 stacks, and 140 different ones.
     """
     stacks: Stacks = {}
     for text in texts if isinstance(texts, list) else ():
-        frames = parse_stack(str(text))
-        for at, frame in enumerate(frames):
-            if is_torch(frame.file):
-                stacks.setdefault((frame.file, frame.line), set()).add(frames[: at + 1])
+        key = str(text)
+        if key not in known:
+            known[key] = _lines_in_torch(key)
+        for line, ending_there in known[key].items():
+            stacks.setdefault(line, set()).update(ending_there)
+    return stacks
+
+
+def _lines_in_torch(text: str) -> Stacks:
+    """Return each line of torch's in one stack."""
+    stacks: Stacks = {}
+    frames = parse_stack(text)
+    for at, frame in enumerate(frames):
+        if is_torch(frame.file):
+            stacks.setdefault((frame.file, frame.line), set()).add(frames[: at + 1])
     return stacks

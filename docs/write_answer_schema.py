@@ -484,6 +484,8 @@ ROWS: dict[str, Json] = {
         "value": described(TEXT, "input x, buffer norm.running_mean, output 1 of the graph"),
         "how": described(TEXT, "in a few words"),
         "of": described(TEXT, "the value that it is a view of, or overlaps"),
+        "node": described(TEXT, "of the graph: what the input or output is called there"),
+        "code": described(TEXT, "the user's line that makes or writes it"),
         "sentence": TEXT,
         "kind": described(TEXT, "torch's own word: OutputType, MutationType; or subclass"),
         "copied_bytes": described(COUNT, "read and written after each call; -1: not known"),
@@ -640,6 +642,10 @@ def _rows(name: str, report: Json) -> Json:
             row["properties"]["is_refused"] = refused
             row["properties"]["torch_named"] = described(
                 TEXTS, "torch's own list for the call: version and guard, the newest version first"
+            )
+        if name == "breaks":
+            row["properties"]["callers"] = described(
+                TEXTS, "file:line in function, the nearest first; in torch or a library, too"
             )
         if name == "options":
             row["properties"] |= OPTION

@@ -265,6 +265,7 @@ def _notes(count: int, shown: int, cutter: _Cutter, selection: Selection) -> lis
     if cutter.has_cut:
         notes.append(
             f"texts end after {cutter.text_length:,} characters and lists after "
-            f"{cutter.list_length} items: --limit 1 --skip N or --fields NAME has more of one row"
+            f"{cutter.list_length:,} items: --characters 100000 has more, and so has --limit 1 "
+            "--skip N, or --fields NAME, of one row"
         )
     return notes

@@ -21,7 +21,7 @@ from fx_explorer.answers.others import of_section
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.report import finding_object
 from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, distinct_fallbacks
-from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
 from fx_explorer.instruments.guards.symbols import symbols
@@ -127,11 +127,11 @@ def of_breaks(reader: SessionReader) -> Answer:
         text = "No graph break was recorded."
     return Answer(
         text=text,
-        rows=[graph_break(reader, distinct) for distinct in breaks],
+        rows=[_break_row(reader, distinct) for distinct in breaks],
         known_from="Dynamo's own records of graph breaks",
         fields=(
-            "reason", "file", "line", "code", "count", "explanation", "hints",
-            "torch_hints", "id", "chain", "compilations", "goes_on_in", "eager_rests",
+            "reason", "file", "line", "code", "callers", "count", "explanation", "hints",
+            "torch_hints", "id", "compilations", "goes_on_in", "eager_rests",
         ),
         figures={
             "measured_call": measured_call(call_time(reader)),
@@ -139,6 +139,19 @@ def of_breaks(reader: SessionReader) -> Answer:
         },
         next=["findings", "eager", "calls"] if breaks else ["findings"],
     )  # fmt: skip
+
+
+def _break_row(reader: SessionReader, distinct: DistinctBreak) -> Json:
+    """Return a break; its line is the innermost one of the user's, ``callers`` those that led to
+    it, the nearest first.
+    """
+    row = graph_break(reader, distinct)
+    at = (distinct.file, distinct.line)
+    frames = [frame for frame in reversed(distinct.chain) if (frame.file, frame.line) != at]
+    row["callers"] = [
+        f"{frame.file}:{frame.line} in {plain_function(frame.function)}" for frame in frames
+    ]
+    return row
 
 
 def _tried_remedies(reader: SessionReader) -> list[str]:

@@ -216,8 +216,8 @@ def of_saved_tensors(reader: SessionReader, name: str) -> Answer:
         "the partitioner's own reason; consumers are backward nodes that need it; read_by are the "
         "kernels that the backward's wrapper gives it to",
         fields=(
-            "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "producer",
-            "why", "consumers", "read_by", "compilation",
+            "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "module",
+            "producer", "why", "consumers", "read_by", "compilation",
         ),
         figures={
             "inputs_not_saved": _inputs_not_saved(reader),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from fx_explorer import model
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
 from fx_explorer.analysis.documents import (
     ARTIFACT_TITLES,
     Document,
     documents,
+    lines_of,
+    place_of_path,
     texts_titled,
 )
 from fx_explorer.analysis.other_variants import other_variants
@@ -32,6 +35,7 @@ from fx_explorer.instruments.memory.snapshot_report import snapshot_object
 from fx_explorer.instruments.options.explained_options import OTHERS, ExplainedOption, all_options
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.side_effects import side_effect_json
+from fx_explorer.instruments.values.figures import ValueOfGraph, values_of_graphs
 from fx_explorer.instruments.values.report import collectives_json, values_json
 from fx_explorer.model.study import META, parts_as_json, parts_from_json
 from fx_explorer.overview.child_processes import children
@@ -119,13 +123,37 @@ def of_side_effects(reader: SessionReader) -> Answer:
 
 def of_values(reader: SessionReader) -> Answer:
     rows = values_json(reader)
+    for row, value in zip(rows, values_of_graphs(reader), strict=True):
+        row |= _expression(reader, value)
     return Answer(
         text=section_of(reader, "values").answer,
         rows=rows,
         known_from="AOTAutograd's ViewAndMutationMeta, read before it traced each graph",
-        fields=("value", "how", "of", "copied_bytes", "compilation", "file", "line"),
+        fields=(
+            "value",
+            "how",
+            "of",
+            "node",
+            "code",
+            "copied_bytes",
+            "compilation",
+            "function",
+            "file",
+            "line",
+        ),
         next=["memory"] if rows else _texts_or_graphs(reader, "AOTAutograd's metadata"),
     )
+
+
+def _expression(reader: SessionReader, value: ValueOfGraph) -> Json:
+    """Return which node of the graph a value is, and the code of the line that makes it: the
+    position of an output says neither.
+    """
+    nodes = reader.by_ids(model.Node, [value.node]) if value.node else []
+    place = place_of_path(reader, value.file, value.line) if value.line else None
+    lines = lines_of(reader, place.document) if place else []
+    code = lines[value.line - 1].strip() if 0 < value.line <= len(lines) else ""
+    return {"node": nodes[0].name if nodes else "", "code": code}
 
 
 def _texts_or_graphs(reader: SessionReader, *titles: str) -> list[str]:

@@ -12,7 +12,7 @@ import torch
 
 from fx_explorer.analysis.source_statements import statements
 from fx_explorer.answers.answer import Answer
-from fx_explorer.answers.compiled import of_eager_functions
+from fx_explorer.answers.compiled import of_breaks, of_eager_functions
 from fx_explorer.answers.of_lines import of_lines
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
@@ -138,6 +138,16 @@ def test_lines_of_a_function_of_which_nothing_is_compiled_are_eager(
         row for row in of_eager_functions(session).rows if row["function"] == "unfinished"
     ]
     assert given_up["line"] == unfinished.__code__.co_firstlineno
+
+
+def test_a_break_in_a_function_that_is_called_has_its_own_line_and_the_callers(
+    session: SessionReader,
+) -> None:
+    breaks = of_breaks(session).rows
+    (printed,) = [row for row in breaks if row["code"].startswith("print")]
+    assert printed["line"] == printing.__code__.co_firstlineno + 1
+    line = broken.__code__.co_firstlineno + 7
+    assert printed["callers"] == [f"{Path(__file__)}:{line} in broken"]
 
 
 def test_lines_of_a_range_and_of_a_file_are_the_same(session: SessionReader) -> None:

@@ -471,6 +471,7 @@ def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name:
         "producer": value.producer or None,
         "file": value.file or None,
         "line": value.line or None,
+        "module": value.module or None,
         "consumers": list(value.consumers),
         "consumer_lines": list(value.consumer_lines),
     }

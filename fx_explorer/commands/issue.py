@@ -27,7 +27,14 @@ from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.report.issue_ablation import Ablation, ablate
-from fx_explorer.report.issue_draft import FORMS, DraftedIssue, Form, compared, issue_text
+from fx_explorer.report.issue_draft import (
+    FORMS,
+    NOT_RUN,
+    DraftedIssue,
+    Form,
+    compared,
+    issue_text,
+)
 from fx_explorer.report.issue_minified import Minified, minify
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
@@ -268,6 +275,8 @@ def _run_versions(python: str, command: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _verdict(ablation: Ablation) -> str:
+    if ablation.is_open:
+        return NOT_RUN
     if not ablation.is_reproduced:
         return f"it does the same with and without torch.compile. {compared(ablation)}"
     if ablation.component:

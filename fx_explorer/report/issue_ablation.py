@@ -80,6 +80,11 @@ class Ablation:
         return self.of(AS_IT_IS.name)
 
     @property
+    def is_open(self) -> bool:
+        """Return whether the program as it is was not run, so that nothing is known of it."""
+        return self.as_it_is is not None and self.as_it_is.result == "not tried"
+
+    @property
     def is_reproduced(self) -> bool:
         """Return whether the program does something else with torch.compile than without it."""
         as_it_is, without = self.as_it_is, self.of(WITHOUT)

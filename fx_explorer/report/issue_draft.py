@@ -56,6 +56,8 @@ ROUNDING = (
 )
 """What the setting says with which a program passes (pytorch#183761, closed as intended)."""
 
+NOT_RUN = "With it, it was not run: --budget is used up, so whether it differs is not known."
+
 LONGEST_TITLE = 120
 
 LONGEST_PROGRAM = 30_000
@@ -181,7 +183,7 @@ def _rows(tried: Sequence[Tried]) -> list[list[str]]:
             took = f"{variation.took_s:.0f} s"
         message = _cell(variation.message)
         first = first_with.setdefault(message, name)
-        if message and first != name:
+        if variation.result != "not tried" and message and first != name:
             message = f"the same: {first}"
         rows.append([name, variation.result, message, took])
     return rows
@@ -221,7 +223,7 @@ def _attached(issue: DraftedIssue) -> Iterator[str]:
 
 def _title(issue: DraftedIssue) -> str:
     ablation = issue.ablation
-    what = ablation.as_it_is.message if ablation.as_it_is else ""
+    what = ablation.as_it_is.message if ablation.as_it_is and not ablation.is_open else ""
     if ablation.gives_other_results:
         what = f"wrong results: {what.removeprefix('AssertionError: ')}"
     elif ablation.is_crash:
@@ -260,6 +262,8 @@ def _summary(ablation: Ablation) -> str:
     as_it_is, without = ablation.as_it_is, ablation.of(WITHOUT)
     if as_it_is is None or without is None:
         return ""
+    if ablation.is_open:
+        return f"The program {_verb(without.result)} without torch.compile. {NOT_RUN}"
     if not ablation.is_reproduced:
         return (
             f"The program {_verb(as_it_is.result)} with torch.compile and {_verb(without.result)} "

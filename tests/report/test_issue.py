@@ -259,6 +259,17 @@ def test_a_difference_in_rounding_is_called_that() -> None:
     assert rounding in issue_text(DraftedIssue("x.py", "x", ablation, "", []))
 
 
+def test_a_program_that_was_not_run_compiled_is_not_called_the_same() -> None:
+    names = [AS_IT_IS.name, *(backend.name for backend in BACKENDS)]
+    left_out = [Tried(name, "not tried", "--budget is used up") for name in names]
+    ablation = Ablation((Tried(WITHOUT, "passes"), *left_out), is_script=True)
+    text = issue_text(DraftedIssue("x.py", "x", ablation, "", []))
+    assert "whether it differs is not known" in text
+    assert "no difference to report" not in text
+    assert "<!-- Title: torch.compile -->" in text
+    assert text.count("| not tried | `--budget is used up` |") == len(left_out)
+
+
 def test_a_message_is_written_once() -> None:
     text = issue_text(
         DraftedIssue("x.py", "x", _ablation("passes", "fails", "fails", "fails"), "", [])

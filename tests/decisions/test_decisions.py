@@ -246,3 +246,12 @@ def test_a_log_says_that_it_has_no_decisions(written) -> None:
     table = decisions_table(session)
     assert not table.rows
     assert table.empty == NOT_IN_LOG
+
+
+def test_library_calls_stand_first(captured, reader) -> None:
+    """They are what most readers come for."""
+    session = planted("", captured, reader)
+    kinds = [row.cells[0] for row in decisions_table(session).rows]
+    of_calls = kinds.count("library call")
+    assert 0 < of_calls < len(kinds)
+    assert kinds[:of_calls] == ["library call"] * of_calls

@@ -53,8 +53,8 @@ async def test_the_list_has_the_other_captures_of_the_project_newest_first(
 @pytest.mark.parametrize(
     ("chosen", "heading"),
     [
-        ("first.py", "history:1, and the one on screen: before, and now"),
-        ("third.py", "the one on screen, and history:3: before, and now"),
+        ("first.py", "history:1 → on screen"),
+        ("third.py", "on screen → history:3"),
     ],
 )
 async def test_a_capture_is_compared_with_the_one_on_screen_the_older_one_first(

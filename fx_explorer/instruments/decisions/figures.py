@@ -54,8 +54,9 @@ class _Calls:
 
 @answered_once
 def explained_decisions(reader: SessionReader) -> list[Explained]:
-    """Return the decisions about kernels in use, by kernel in the order of the code; those of
-    repeated layers once, with their number.
+    """Return the decisions about kernels in use: first those that made an operation a library call,
+    then the others; in each by kernel in the order of the code. Those of repeated layers are there
+    once, with their number.
     """
     rows = [row for row in reader.rows(model.KernelDecision) if is_worth_saying(row)]
     if not rows:
@@ -90,8 +91,13 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
             found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere, name))
             counts[key] += 1
     explained = [replace(explained, count=counts[key]) for key, explained in found.items()]
-    explained.sort(key=lambda e: (e.kernel.compilation, e.kernel.id, e.decision.id))
+    explained.sort(key=_order)
     return explained
+
+
+def _order(explained: Explained) -> tuple[bool, int, int, int]:
+    kernel, row = explained.kernel, explained.decision
+    return row.kind != "library call", kernel.compilation, kernel.id, row.id
 
 
 def decisions_of_kernel(reader: SessionReader, kernel: int) -> list[Explained]:

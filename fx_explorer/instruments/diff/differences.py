@@ -119,11 +119,15 @@ def differences(before: SessionReader, after: SessionReader, extent: Extent = "a
     if extent == "graphs":
         figures = [figure for figure in figures if figure.what in OF_DYNAMO]
     rows = [_figure_row(figure) for figure in figures]
-    rows += [_option_row(name, before, after) for name in changed_options(before, after)]
+    facts = paired_facts(before, after)
+    in_force = {fact.name for fact in facts if fact.kind == "option"}
+    for option in changed_options(before, after):
+        if in_force.isdisjoint((option.name, f"compile.{option.name}")):
+            figure = text_figure(f"option {option.name}", option.left, option.right)
+            rows.append(Row("others", figure))
     rows += [source_row(source) for source in changed_sources(before, after)]
     graphs = [pair for pair in graph_pairs(before, after) if extent == "all" or pair.is_of_dynamo]
     rows += [_graph_row(pair) for pair in graphs if pair.difference != NO_DIFFERENCE]
-    facts = paired_facts(before, after)
     rows += [_fact_row(fact) for fact in facts if extent == "all" or fact.kind in _EARLY]
     rows += [_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE]
     return Differences(tuple(rows), tuple(pairs), tuple(graphs))
@@ -146,11 +150,6 @@ def _fact_row(fact: PairedFact) -> Row:
 def _figure_row(figure: Figure) -> Row:
     name = figure.what.partition(",")[0]
     return Row(ASPECTS.get(name, "others"), figure)
-
-
-def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
-    sides = (str(getattr(reader.request(), name)) for reader in (before, after))
-    return Row("others", text_figure(f"option {name}", *sides))
 
 
 def source_row(source: ChangedSource) -> Row:

@@ -19,6 +19,7 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.kernels.counts import kernel_uses
 from fx_explorer.instruments.options.explained_options import OTHERS, all_options
+from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
 
 FactKind = Literal["guard", "option", "pass", "missed fusion"]
@@ -108,11 +109,12 @@ def _options(left: SessionReader, right: SessionReader) -> Iterator[PairedFact]:
 
 
 def _values(reader: SessionReader) -> dict[str, str]:
-    """Return name of an option → its values in force."""
+    """Return name of an option → its values in force, as Python writes them."""
     values = {}
     for option in all_options(reader):
         if option.group != OTHERS or option.in_force:
-            values[option.name] = ", ".join(dict.fromkeys(row.value for row in option.in_force))
+            in_force = dict.fromkeys(row.value for row in option.in_force)
+            values[option.name] = ", ".join(as_python(in_force))
     return values
 
 

@@ -101,7 +101,7 @@ class Comparisons:
             )
         else:
             assert earlier is not None
-            heading, before = "Since the last capture: before, and now", earlier.session
+            heading, before = "Since the last capture", earlier.session
             if OVERVIEW_READS.takes_long(reader):
                 self._services.notify(COMPARING)
                 needs_no_dialog_soon(self.app)

@@ -84,16 +84,15 @@ class PastCaptures:
 
         is_newer = is_in_history(shown) and capture.number > int(shown.parent.name)
         before, after = (shown, capture.session) if is_newer else (capture.session, shown)
-        names = ("the one on screen", capture.name)
+        names = ("on screen", capture.name)
         if not is_newer:
-            names = (capture.name, "the one on screen")
+            names = (capture.name, "on screen")
         needs_no_dialog_soon(self.app)
         differences = await read_in_thread(after, partial(_differences, before))
-        heading = f"{names[0]}, and {names[1]}: before, and now"
-        await ask(
-            self.app,
-            ChangesScreen(heading, before, after, differences, "", self._services.explorer.keymap),
-        )
+        keymap = self._services.explorer.keymap
+        heading = f"{names[0]} → {names[1]}"
+        screen = ChangesScreen(heading, before, after, differences, "", keymap, names)
+        await ask(self.app, screen)
 
 
 def _project_of(shown: Path | None, target: str) -> str:

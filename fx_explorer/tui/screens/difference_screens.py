@@ -35,7 +35,7 @@ from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
-SIDES = ("", "before", "now")
+SIDES = ("before", "now")
 
 NOTHING_LEFT = "There is none on either side."
 NO_FILE = "Your files are as they were captured."
@@ -54,13 +54,13 @@ class ChangesScreen(DifferenceScreen):
         differences: Differences,
         aspect: str,
         keymap: Keymap | None = None,
+        sides: Sequence[str] = SIDES,
     ) -> None:
-        """``before`` and ``after`` are the sessions. ``aspect``: the cursor begins on its first
-        row.
+        """``before`` and ``after`` are the sessions, and ``sides`` their names. ``aspect``: the
+        cursor begins on its first row.
         """
-        super().__init__(
-            heading, RowList(figure_columns(SIDES), id="figures", placeholder=NO_FILE), "", keymap
-        )
+        figures = RowList(figure_columns(("", *sides)), id="figures", placeholder=NO_FILE)
+        super().__init__(heading, figures, "", keymap)
         self._before = before
         self._after = after
         self._differences = differences

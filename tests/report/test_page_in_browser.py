@@ -394,8 +394,55 @@ def test_a_line_of_another_version_is_told_and_a_selected_line_is_let_go_by_mous
     assert status.inner_text() == "not in [0/0]; click to turn"
     source.locator(".row", has_text="softmax").first.click()
     assert _shown(page)["Graph"] == "[1/0] Dynamo graph"
+    assert page.locator(".let-go:visible").count() == 1
     source.locator(".let-go").click()
-    assert not page.locator(".row.selected, .row.linked, .let-go").count()
+    assert not page.locator(".row.selected, .row.linked, .let-go:visible").count()
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_nothing_covers_the_letters_of_the_selected_line(
+    browser: Any, whole: Path, width: int
+) -> None:
+    opened = Opened(browser, whole, viewport={"width": width, "height": 900})
+    page = opened.page
+    page.locator('.pane[data-pane="source"] .row', has_text="gelu").first.click()
+    assert page.locator(".row.selected").evaluate(COVERED) == []
+    opened.page.close()
+
+
+COVERED = """
+(row) => {
+  const box = row.getBoundingClientRect();
+  const pane = row.closest(".lines").getBoundingClientRect();
+  const covering = [];
+  for (let x = Math.max(box.left, pane.left) + 2; x < pane.right - 2; x += 4) {
+    const above = document.elementFromPoint(x, box.top + box.height / 2);
+    if (!above || !row.contains(above) || getComputedStyle(above).position === "sticky") {
+      covering.push(x);
+    }
+  }
+  return covering;
+}
+"""
+
+
+@pytest.mark.parametrize("width", [380, 800, 1021, 1280])
+def test_panes_and_pictures_are_wide_enough_to_read(browser: Any, whole: Path, width: int) -> None:
+    opened = Opened(browser, whole, viewport={"width": width, "height": 900})
+    page = opened.page
+    page.locator("#second").click()
+    panes = page.locator(".pane:visible")
+    assert panes.count() == 4
+    widths = [pane.bounding_box()["width"] for pane in panes.all()]
+    assert min(widths) >= min(320, width - 40)
+    page.locator("#flame").scroll_into_view_if_needed()
+    page.locator("#flame .picture svg").wait_for()
+    letters = page.locator("#flame .picture text").first.evaluate(
+        "text => text.getScreenCTM().a * parseFloat(getComputedStyle(text).fontSize)"
+    )
+    assert letters >= 8
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.page.close()
 
 
 def test_forward_and_backward_are_of_the_version_of_the_line(browser: Any, whole: Path) -> None:

@@ -15,6 +15,7 @@ class Pane {
     this.plainTitle = this.title.textContent;
     this.select = element.querySelector("select");
     this.count = element.querySelector(".count");
+    this.letGo = element.querySelector(".let-go");
     this.sheet = document.createElement("div");
     this.sheet.className = "sheet";
     this.lines.append(this.sheet);
@@ -24,6 +25,7 @@ class Pane {
       this.show(Number(this.select.value));
       view.follow(this);
     });
+    this.letGo.addEventListener("click", () => view.letGo());
     this.lines.addEventListener("scroll", () => this.draw());
     this.lines.addEventListener("mousemove", (event) => this.point(event));
     this.lines.addEventListener("mouseleave", () => view.point(null));
@@ -67,6 +69,7 @@ class Pane {
     this.hasMarks = Object.keys(this.text.marks).length > 0;
     this.select.value = String(number);
     this.select.title = titled(this.text);
+    this.sheet.style.setProperty("--digits", String(this.text.count).length);
     this.sheet.style.height = `${this.text.count * LINE_PX}px`;
     this.lines.scrollTop = 0;
     this.draw();
@@ -75,6 +78,7 @@ class Pane {
   showNothing(message) {
     this.number = -1;
     this.drawn = "";
+    this.letGo.hidden = true;
     this.sheet.replaceChildren();
     this.sheet.style.height = "0";
     this.select.value = "";
@@ -104,22 +108,9 @@ class Pane {
       row.classList.toggle("selected", isSelected);
       row.setAttribute("aria-selected", String(isSelected));
       if (isSelected) this.lines.setAttribute("aria-activedescendant", row.id);
-      this.offerLetGo(row, isSelected);
     }
+    this.letGo.hidden = !selected || selected.number !== this.number;
     this.count.textContent = this.view.status(this, linked);
-  }
-
-  // A × on the selected line does with the mouse what Esc does.
-  offerLetGo(row, isSelected) {
-    const there = row.querySelector(".let-go");
-    if (there && !isSelected) there.remove();
-    if (there || !isSelected) return;
-    const button = document.createElement("span");
-    button.className = "let-go";
-    button.title = "Let go of this line (Esc)";
-    button.setAttribute("aria-hidden", "true");
-    button.textContent = "×";
-    row.prepend(button);
   }
 
   row(line) {
@@ -146,7 +137,6 @@ class Pane {
   point(event) { if (!event.buttons) this.view.point(this.lineAt(event)); }
 
   click(event) {
-    if (event.target.closest(".let-go")) { this.view.letGo(); return; }
     const line = this.lineAt(event);
     if (line && getSelection().isCollapsed) this.view.choose(line);
   }

@@ -1,10 +1,13 @@
 // The pictures of the sections, as the app writes them. Each stands in a shadow tree of its own, so that
 // its style and its ids are its own, too; its style is given by script, as the page's policy asks.
 
+// Below this width the letters of a picture cannot be read: it is scrolled sideways.
+const LEAST_PICTURE_PX = 900;
+
 function showPicture(host, { svg, style }) {
   const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync(`${style} svg { max-width: 100%; height: auto; display: block; }`);
+  sheet.replaceSync(`${style} svg { max-width: 100%; min-width: var(--least, 0); height: auto; display: block; }`);
   const root = host.attachShadow({ mode: "open" });
   root.adoptedStyleSheets = [sheet];
   root.append(picture);
@@ -30,6 +33,9 @@ async function showPictures() {
     if (width) {
       host.style.aspectRatio = `${width} / ${height}`;
       host.style.maxWidth = `${width}px`;
+      const least = Math.min(width, LEAST_PICTURE_PX);
+      host.style.setProperty("--least", `${least}px`);
+      host.style.minHeight = `${(least * height) / width}px`;
     }
     watcher.observe(host);
   }

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from fx_explorer.analysis.documents import Place, place_of_kernel, place_of_source
 from fx_explorer.analysis.words import share, size
 from fx_explorer.findings.finding import Finding, Remedy
-from fx_explorer.instruments.fusion.figures import Unfused, distinct_pairs, unfused_pairs
+from fx_explorer.instruments.fusion.figures import (
+    TIME_FROM_DATA_SHEET,
+    Unfused,
+    distinct_pairs,
+    unfused_pairs,
+)
 from fx_explorer.instruments.fusion.view import describe_pair
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.session import SessionReader
@@ -41,7 +46,10 @@ def find_missed_fusions(reader: SessionReader) -> Iterator[Finding]:
     for pair, times in distinct_pairs(pairs):
         by_setting = bool(pair.cause.settings)
         saved_s = pair.saved_s * times
-        if not by_setting and (not whole_s or saved_s < LEAST_SHARE * whole_s):
+        # What the memory bandwidth of a processor says is no ground for a finding: its caches may
+        # hold the tensors.
+        is_known = bool(whole_s) and pair.time_from == TIME_FROM_DATA_SHEET
+        if not by_setting and (not is_known or saved_s < LEAST_SHARE * whole_s):
             continue
         yield _finding(reader, pair, times, whole_s)
         count += 1
@@ -65,7 +73,7 @@ def _finding(reader: SessionReader, pair: Unfused, times: int, whole_s: float) -
     if pair.saved_s:
         saved_s = pair.saved_s * times
         part = f", {share(saved_s, whole_s)} of all kernels" if whole_s else ""
-        cost = f"{saved}, about {microseconds(saved_s)} by the data sheet{part}"
+        cost = f"{saved}, about {microseconds(saved_s)} {pair.time_from}{part}"
     often = f", {times} times" if times > 1 else ""
     return Finding(
         kind="missed fusion",

@@ -13,6 +13,7 @@ from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.fusion.figures import (
+    TIME_FROM_DATA_SHEET,
     CallOfKernel,
     Unfused,
     distinct_pairs,
@@ -30,7 +31,7 @@ from fx_explorer.instruments.fusion.printed import PRINTED, printed_fusion
 from fx_explorer.instruments.fusion.printed_table import printed_table
 from fx_explorer.instruments.fusion.tried import describe_tried
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
-from fx_explorer.instruments.kernels.gpu_limits import microseconds
+from fx_explorer.instruments.kernels.gpu_limits import NO_BANDWIDTH, card, microseconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -51,6 +52,13 @@ NO_GENERATED_PAIR = (
     "Inductor fused all generated kernels that access the same memory, as far as it looks."
 )
 
+ONLY_BYTES = (
+    "Only bytes are known, no time: x c (fx-explorer ledger) measures a call, and with it the "
+    "memory bandwidth of this machine."
+)
+
+LESS_FROM_CACHE = "It is less where a cache of the processor holds the tensors."
+
 NOT_IN_LOG = (
     "A log does not have what Inductor's scheduler decided. Capture the program, or run it with "
     "TORCH_LOGS=fusion."
@@ -66,9 +74,9 @@ def fusion_table(reader: SessionReader) -> ViewTable:
     columns = tuple(column for column in COLUMNS if has_times or column.title != "time")
     return ViewTable(
         shows="Kernels that access the same memory and were not fused, with Inductor's reason.",
-        notice="",
+        notice="" if has_times or not pairs else _why_no_times(reader),
         origin="Inductor's scheduler, asked while it fused; bytes by its own size of each access"
-        + ("; times from the data sheet" if has_times else ""),
+        + _origin_of_times(pairs),
         columns=columns,
         rows=[
             *[_row(reader, pair, count, has_times=has_times) for pair, count in pairs],
@@ -77,6 +85,16 @@ def fusion_table(reader: SessionReader) -> ViewTable:
         empty=_why_none(reader),
         answer=_answer(pairs) or _answer_of_nests(reader),
     )
+
+
+def _why_no_times(reader: SessionReader) -> str:
+    gpu = card(reader)
+    return NO_BANDWIDTH.format(gpu=gpu.title) if gpu else ONLY_BYTES
+
+
+def _origin_of_times(pairs: Sequence[tuple[Unfused, int]]) -> str:
+    sources = dict.fromkeys(pair.time_from for pair, _ in pairs if pair.time_from)
+    return f"; times estimated {', '.join(sources)}" if sources else ""
 
 
 def _answer_of_nests(reader: SessionReader) -> str:
@@ -195,8 +213,10 @@ def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[s
         sentences.append(f"What may change it: {pair.cause.change}")
     saved = f"One kernel for both would save {size(row.saved_bytes)} of reads and writes"
     if pair.saved_s:
-        saved += f", about {microseconds(pair.saved_s)} by the data sheet of the GPU"
+        saved += f", about {microseconds(pair.saved_s)} {pair.time_from}"
     sentences.append(f"{saved} ({shared_buffers(row)}).")
+    if pair.saved_s and pair.time_from != TIME_FROM_DATA_SHEET:
+        sentences.append(LESS_FROM_CACHE)
     sentences.append(describe_tried(reader, pair) or "Not tried.")
     sentences.append(known_from(row))
     if count > 1:

@@ -93,6 +93,12 @@ def _of_data_sheet(gpu: Gpu) -> Roof | None:
     return Roof(gpu.title, float(gpu.memory_bandwidth), gpu.peak_flops, "data sheet")
 
 
+def measured_bandwidth(reader: SessionReader) -> float:
+    """Return the bytes a second that were measured of the machine's memory; 0 where none were."""
+    measured = _measured(reader)
+    return measured.bytes_per_s if measured else 0.0
+
+
 def _measured(reader: SessionReader) -> Roof | None:
     rows = reader.rows(CardCeiling)
     last: dict[str, CardCeiling] = {

@@ -51,8 +51,8 @@ def of_fusion(reader: SessionReader, name: str) -> Answer:
         text=text,
         rows=rows,
         known_from="Inductor's scheduler, asked while it fused; saved_bytes by its own size of "
-        "each access; saved_seconds from the data sheet of the GPU, or the bandwidth measured here; "
-        "tried: a variant with one kernel for both was asked for",
+        "each access; saved_seconds from the data sheet of the GPU, or the bandwidth measured "
+        "here; tried: a variant with one kernel for both was asked for",
         fields=FIELDS,
         figures={"loop_nests_of_kernels": _nests(reader)},
         next=[f"kernel {rows[0]['second']}"] if rows else ["kernels"],

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.analysis.measured_times import Figure
+from fx_explorer.analysis.measured_times import ComparedFigure
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recorder import begin, new_session, observing
 from fx_explorer.capture.recording.boundary import Key
@@ -282,7 +282,7 @@ class Stages:
             variant = again(self._stepper, command)
         return self._checked(self._view("inductor", variant.row))
 
-    def compare(self, left: str, right: str) -> list[Figure]:
+    def compare(self, left: str, right: str) -> list[ComparedFigure]:
         """Two variants side by side: kernels, operations, memory, time."""
         return figures(self._reader, self._row(left), self._row(right))
 

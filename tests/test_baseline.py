@@ -15,7 +15,7 @@ from fx_explorer.model import Outcome
 from fx_explorer.overview.baseline import (
     KINDS,
     Baseline,
-    Figure,
+    BaselineFigure,
     compare,
     measure,
 )
@@ -203,9 +203,9 @@ def test_conditions_on_kernels_and_memory(
 
 
 def test_figures_of_another_torch_are_not_compared() -> None:
-    figures = {kind.name: Figure(10.0) for kind in KINDS}
+    figures = {kind.name: BaselineFigure(10.0) for kind in KINDS}
     before = Baseline("m.py", "2.12.0", "cpu", (), figures)
-    now = Baseline("m.py", "2.13.0", "cpu", (), {name: Figure(99.0) for name in figures})
+    now = Baseline("m.py", "2.13.0", "cpu", (), {name: BaselineFigure(99.0) for name in figures})
     verdicts = {row.kind.name: row for row in compare(before, now)}
     assert verdicts["graph_breaks"].verdict == "FAIL"
     assert verdicts["kernels"].verdict == "NOT COMPARED"
@@ -213,16 +213,16 @@ def test_figures_of_another_torch_are_not_compared() -> None:
 
 
 def test_less_is_improved() -> None:
-    before = Baseline("m.py", "2", "cpu", (), {"graph_breaks": Figure(3.0)})
-    now = Baseline("m.py", "2", "cpu", (), {"graph_breaks": Figure(1.0)})
+    before = Baseline("m.py", "2", "cpu", (), {"graph_breaks": BaselineFigure(3.0)})
+    now = Baseline("m.py", "2", "cpu", (), {"graph_breaks": BaselineFigure(1.0)})
     assert compare(before, now)[0].description == (
         "IMPROVED: graph breaks: 3 in the baseline, 1 now"
     )
 
 
 def test_what_is_new_is_named() -> None:
-    old = Figure(1.0, (CheckFinding("", 0, "m.py: print"),))
-    new = Figure(2.0, (CheckFinding("m.py", 9, "print"), CheckFinding("m.py", 20, "item")))
+    old = BaselineFigure(1.0, (CheckFinding("", 0, "m.py: print"),))
+    new = BaselineFigure(2.0, (CheckFinding("m.py", 9, "print"), CheckFinding("m.py", 20, "item")))
     before = Baseline("m.py", "2", "cpu", (), {"graph_breaks": old})
     now = Baseline("m.py", "2", "cpu", (), {"graph_breaks": new})
     assert compare(before, now)[0].parts == (CheckFinding("m.py", 20, "item"),)

@@ -43,7 +43,7 @@ have the same words.
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class CudaGraphReason:
     """Why a graph or operator is not recorded, with the user's line if torch knows it."""
 
     text: str
@@ -61,7 +61,7 @@ class CudaGraph:
     name: str
     """``[0/0] forward``; ``[0/0]`` where the direction is not known."""
     state: State = "not known"
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[CudaGraphReason, ...] = ()
     """Why it is skipped; ``in parts``: why operators are left out of the recording."""
     parts: int | None = None
     """Number of its recorded parts; None if torch does not split it."""
@@ -176,10 +176,10 @@ def _changing(reader: SessionReader, compilation: int, direction: str) -> tuple[
     return tuple(plain_code(symbol.source, owner) for symbol in symbols if symbol.name in taken)
 
 
-def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
+def _skips(reader: SessionReader) -> Iterator[tuple[str, CudaGraphReason]]:
     """Yield each graph that is skipped, with the reason."""
     names = _names(reader)
-    seen: set[tuple[str, Reason]] = set()
+    seen: set[tuple[str, CudaGraphReason]] = set()
     for kind in SKIPS_IN:
         for row in reader.rows(model.Metric, name=kind):
             if CUDA_GRAPH_REASON not in row.value:
@@ -197,7 +197,7 @@ def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
                 yield skip
 
 
-def skip_reason(text: str) -> Reason:
+def skip_reason(text: str) -> CudaGraphReason:
     """Return the reason in torch's message:
     ``skipping cudagraphs due to mutated inputs (1 instances). Found from :``, with a stack below.
     """
@@ -206,18 +206,18 @@ def skip_reason(text: str) -> Reason:
     return _with_line(why.partition(" Found from")[0].strip(" .:"), text)
 
 
-def _left_out(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
+def _left_out(reader: SessionReader) -> Iterator[tuple[str, CudaGraphReason]]:
     names = _names(reader)
     for compilation, value in _rows(reader, CUDA_GRAPH_LEFT_OUT):
         reason = _with_line(str(value.get("reason", "")), str(value.get("stack", "")))
         yield names.get(compilation, "a graph"), reason
 
 
-def _with_line(why: str, stack: str) -> Reason:
+def _with_line(why: str, stack: str) -> CudaGraphReason:
     frames = parse_stack(f"{stack}\n")
     if not frames:
-        return Reason(why)
-    return Reason(why, frames[-1].file, frames[-1].line, frames[-1].code)
+        return CudaGraphReason(why)
+    return CudaGraphReason(why, frames[-1].file, frames[-1].line, frames[-1].code)
 
 
 def _names(reader: SessionReader) -> dict[int, str]:

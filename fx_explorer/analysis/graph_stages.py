@@ -19,7 +19,7 @@ from fx_explorer.analysis.words import counted, listed, operation, value_text
 from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import (
-    Origin,
+    NodeOrigin,
     PlainNode,
     left_out,
     origins,
@@ -169,7 +169,7 @@ def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
     return point.key == "post_grad" and any(graph.parent in before for graph in graphs)
 
 
-def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
+def _fates_after_passes(pair: StageGraphs) -> dict[int, Fate]:
     """Return the fate of each operation in the graphs before and after a pass. An operation that is
     still there has the same fate in both; the others are judged by the new operations that come
     from them.
@@ -276,7 +276,7 @@ _LEFT_OUT: Mapping[Fate, tuple[str, str]] = {
 """Fate → its description after a count of one, and after any other count."""
 
 
-def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
+def _fates_after_tracing(pair: StageGraphs) -> dict[int, Fate]:
     """Return the fate of each operation before and after AOTAutograd's tracing."""
     backward = {node.id for node in pair.after if node.is_backward}
     forward = {}
@@ -395,19 +395,19 @@ def _became(before: int, after: int) -> str:
 
 
 @dataclass(frozen=True)
-class GraphPair:
+class StageGraphs:
     """The operations before and after, in the order of their graphs."""
 
     before: Sequence[PlainNode]
     after: Sequence[PlainNode]
-    links: Sequence[Origin]
+    links: Sequence[NodeOrigin]
     left_out: Mapping[int, LeftOutReason] = field(default_factory=dict)
     """Operation before → why AOTAutograd may have no node for it."""
 
     @cached_property
-    def parents(self) -> dict[int, list[Origin]]:
+    def parents(self) -> dict[int, list[NodeOrigin]]:
         """Return operation after → the operations from which it came."""
-        parents: dict[int, list[Origin]] = {}
+        parents: dict[int, list[NodeOrigin]] = {}
         for link in self.links:
             parents.setdefault(link.child, []).append(link)
         return parents
@@ -421,11 +421,11 @@ class GraphPair:
         return children
 
     @cached_property
-    def same(self) -> dict[int, Origin]:
+    def same(self) -> dict[int, NodeOrigin]:
         """Return the operations that a stage left in the graph: operation after → its link to the
         single operation of which it is a copy.
         """
-        copies: dict[int, list[Origin]] = {}
+        copies: dict[int, list[NodeOrigin]] = {}
         for links in self.parents.values():
             if len(links) == 1 and links[0].is_copy:
                 copies.setdefault(links[0].parent, []).append(links[0])
@@ -434,11 +434,11 @@ class GraphPair:
 
 def graph_pair(
     reader: SessionReader, before: Sequence[Document], after: Sequence[Document]
-) -> GraphPair:
+) -> StageGraphs:
     """Read the operations of both, and how they are linked."""
     ids_before = [document.id for document in before]
     ids_after = [document.id for document in after]
-    return GraphPair(
+    return StageGraphs(
         plain_operations(reader, ids_before),
         plain_operations(reader, ids_after),
         origins(reader, ids_before, ids_after),

@@ -1,5 +1,5 @@
 """This module writes measured times in words, and has the rule for when they say something.
-``Figure`` is one line of a comparison: both sides as text, and how they differ.
+``ComparedFigure`` is one line of a comparison: both sides as text, and how they differ.
 
 Two times differ where an interval of their ratio or difference, round by round, does not hold "no
 difference" (``median_interval``): that takes 6 rounds. The interval contains the true median with
@@ -226,7 +226,7 @@ MOST_PERCENT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ComparedFigure:
     """One line of a comparison, both sides as text."""
 
     what: str
@@ -255,15 +255,15 @@ class Figure:
         return self.difference
 
 
-def count_figure(what: str, left: int, right: int, *, wanted: Wanted = "") -> Figure:
+def count_figure(what: str, left: int, right: int, *, wanted: Wanted = "") -> ComparedFigure:
     return _figure(what, left, right, wanted, lambda count: f"{int(count):,}")
 
 
-def size_figure(what: str, left: int, right: int, *, wanted: Wanted = "less") -> Figure:
+def size_figure(what: str, left: int, right: int, *, wanted: Wanted = "less") -> ComparedFigure:
     return _figure(what, left, right, wanted, lambda size_bytes: size(int(size_bytes)))
 
 
-def one_timing_figure(what: str, left: float, right: float) -> Figure:
+def one_timing_figure(what: str, left: float, right: float) -> ComparedFigure:
     """Compare two times in seconds, each measured once. Neither is called better, however different
     they are: the same compile takes another time when repeated (``analysis/measured_times.py`` has
     the rule).
@@ -274,14 +274,16 @@ def one_timing_figure(what: str, left: float, right: float) -> Figure:
     return replace(figure, difference=f"{figure.difference}, one timing each")
 
 
-def text_figure(what: str, left: str, right: str, *, remark: str = "") -> Figure:
+def text_figure(what: str, left: str, right: str, *, remark: str = "") -> ComparedFigure:
     """Return a line of words. ``remark`` stands where the difference of amounts would."""
     if left == right:
-        return Figure(what, left, right, "", "")
-    return Figure(what, left, right, remark, "other")
+        return ComparedFigure(what, left, right, "", "")
+    return ComparedFigure(what, left, right, remark, "other")
 
 
-def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, float]) -> Figure:
+def run_time_figure(
+    what: str, left: tuple[float, float], right: tuple[float, float]
+) -> ComparedFigure:
     """Compare two measured times, (median, range of the middle half) each, in seconds. Where the
     middle halves overlap, no difference is shown.
     """
@@ -289,15 +291,15 @@ def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, fl
     figure = _figure(what, left[0], right[0], "less", run_time)
     if abs(left[0] - right[0]) <= (left[1] + right[1]) / 2:
         return text_figure(what, *texts, remark="within the spread")
-    return Figure(what, *texts, figure.difference, figure.verdict)
+    return ComparedFigure(what, *texts, figure.difference, figure.verdict)
 
 
 def _figure(
     what: str, left: float, right: float, wanted: Wanted, written: Callable[[float], str]
-) -> Figure:
+) -> ComparedFigure:
     texts = written(left), written(right)
     if texts[0] == texts[1]:
-        return Figure(what, *texts)
+        return ComparedFigure(what, *texts)
     is_less = right < left
     sign = MINUS if is_less else "+"
     difference = f"{sign}{written(abs(right - left))}"
@@ -311,7 +313,7 @@ def _figure(
         verdict = "better"
     else:
         verdict = "worse"
-    return Figure(what, *texts, difference, verdict)
+    return ComparedFigure(what, *texts, difference, verdict)
 
 
 def percentage(left: float, right: float) -> str:

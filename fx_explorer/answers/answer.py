@@ -74,7 +74,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RowSelection:
     """Which rows and fields of an answer are given, and in how many characters."""
 
     limit: int = ROWS
@@ -90,7 +90,7 @@ ALL_FIELDS = "all"
 
 
 def answer_text(
-    question: str, answer: Answer, about: Mapping[str, Any], selection: Selection
+    question: str, answer: Answer, about: Mapping[str, Any], selection: RowSelection
 ) -> str:
     """Return the answer as JSON, a row a line. ``about`` says which session it is of. Raises
     UsageError for a field that no row has.
@@ -115,7 +115,7 @@ def answer_text(
     return _fitted(content, selection)
 
 
-def _selected(answer: Answer, selection: Selection) -> tuple[list[Json], int]:
+def _selected(answer: Answer, selection: RowSelection) -> tuple[list[Json], int]:
     """Return the rows that are asked for, and how many there are to choose from."""
     first, end = selection.skip, selection.skip + selection.limit
     if not selection.match:
@@ -146,7 +146,7 @@ def _has_value(value: object) -> bool:
 
 
 def _chosen_fields(
-    answer: Answer, selection: Selection, every_field: Sequence[str]
+    answer: Answer, selection: RowSelection, every_field: Sequence[str]
 ) -> Sequence[str]:
     if not selection.fields:
         wanted = answer.fields or every_field
@@ -182,7 +182,7 @@ LIST_LENGTHS = (10_000, 2_000, 500, 200, 200, 60, 25, 12, 6, 3)
 """Lengths to which long lists are shortened in the same steps."""
 
 
-def _fitted(content: Json, selection: Selection) -> str:
+def _fitted(content: Json, selection: RowSelection) -> str:
     """Return the content as JSON of at most so many characters: long texts and lists are shortened
     first, then rows left out from the end.
     """
@@ -230,7 +230,7 @@ class _Cutter:
         return f"{text[: self.text_length]}… ({left_out:,} more characters)"
 
 
-def _written(cut: Json, rows: Sequence[Json], cutter: _Cutter, selection: Selection) -> str:
+def _written(cut: Json, rows: Sequence[Json], cutter: _Cutter, selection: RowSelection) -> str:
     """Return the JSON: each entry on a line of its own, and each row."""
     content = {name: value for name, value in cut.items() if _has_value(value)}
     notes = _notes(content.get("count", 0), len(rows), cutter, selection)
@@ -254,7 +254,7 @@ def _json(value: object) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _notes(count: int, shown: int, cutter: _Cutter, selection: Selection) -> list[str]:
+def _notes(count: int, shown: int, cutter: _Cutter, selection: RowSelection) -> list[str]:
     """Return what is not in the answer, and how to ask for it."""
     notes = []
     end = selection.skip + shown

@@ -16,7 +16,7 @@ from fx_explorer.instruments.diff.graph_pairs import graph_pairs
 from fx_explorer.instruments.diff.kernel_pairs import IN_WORDS, KernelPair, code_diff, kernel_pairs
 from fx_explorer.instruments.diff.paired_facts import paired_facts
 from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, figures_of_both
-from fx_explorer.overview.baseline import KINDS, Baseline, Figure, measure
+from fx_explorer.overview.baseline import KINDS, Baseline, BaselineFigure, measure
 from fx_explorer.overview.checks import CheckFinding
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
@@ -140,8 +140,8 @@ def _operator_lines(reader: SessionReader) -> dict[str, list[str]]:
 def _parts(before: Baseline, after: Baseline) -> Iterator[Json]:
     """Yield what each figure consists of, where only one session has it."""
     for kind in KINDS:
-        old = before.figures.get(kind.name, Figure(0))
-        new = after.figures.get(kind.name, Figure(0))
+        old = before.figures.get(kind.name, BaselineFigure(0))
+        new = after.figures.get(kind.name, BaselineFigure(0))
         if kind.name in ("kernels", "moved_bytes", "guards"):
             continue  # kernels and guards are compared one by one
         for side, here, there in (("before", old, new), ("after", new, old)):
@@ -155,7 +155,7 @@ def _parts(before: Baseline, after: Baseline) -> Iterator[Json]:
                 }
 
 
-def _only_in(here: Figure, there: Figure) -> Counter[CheckFinding]:
+def _only_in(here: BaselineFigure, there: BaselineFigure) -> Counter[CheckFinding]:
     """Return the parts that the other figure does not have, wherever their lines have moved to."""
     known = Counter((part.file, part.text) for part in there.parts)
     only: Counter[CheckFinding] = Counter()

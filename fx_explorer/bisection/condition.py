@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.bisection.facts import Fact, Side, guard_parts
+from fx_explorer.bisection.facts import CaptureFacts, ChangedFact, guard_parts
 from fx_explorer.bisection.search import Verdict
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.command_line.capture_options import add_capture_arguments
@@ -30,7 +30,7 @@ from fx_explorer.command_line.judging import (
 )
 from fx_explorer.command_line.narrated_capture import interrupts
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.command_line.quiet_capture import Captured, captured_quietly
+from fx_explorer.command_line.quiet_capture import QuietCapture, captured_quietly
 from fx_explorer.errors import UsageError
 from fx_explorer.overview.baseline import Baseline, measure
 from fx_explorer.overview.checks import Check, relative_path, relative_to
@@ -41,13 +41,13 @@ OF_TIME = ("max-compile-seconds", "baseline-compile-s")
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class StepOutcome:
     """The outcome of one step."""
 
     verdict: Verdict
     why: str
     took_s: float
-    side: Side | None = None
+    side: CaptureFacts | None = None
     """What is known of its capture; None for a step that was skipped."""
     ended: str = ""
     """How its program ended, if not at its end: ``raised ValueError``."""
@@ -57,11 +57,11 @@ class Tried:
     source_files: tuple[str, ...] = ()
 
     @property
-    def fact(self) -> Fact | None:
+    def fact(self) -> ChangedFact | None:
         """Return how the program ended, as a fact; None for one that ran to its end."""
         if not self.ended:
             return None
-        return Fact("the program", "", f"{self.ended}: {self.message}", True)
+        return ChangedFact("the program", "", f"{self.ended}: {self.message}", True)
 
     @property
     def is_of_time(self) -> bool:
@@ -111,7 +111,7 @@ class Condition:
         session: Path,
         progress: CaptureNarration,
         fork_server: ForkServer | None,
-    ) -> Tried:
+    ) -> StepOutcome:
         """Capture the program in the working directory into ``session``, and judge it. Files below
         ``root`` are named relative to it. Raises KeyboardInterrupt or SystemExit for a signal.
         """
@@ -121,7 +121,7 @@ class Condition:
             try:
                 resolve_files("check", arguments, until)
             except UsageError as error:
-                return Tried("skipped", str(error), time.monotonic() - began)
+                return StepOutcome("skipped", str(error), time.monotonic() - began)
             stop = partial(interrupts, interrupts_program=False)
             captured = asyncio.run(
                 captured_quietly(arguments, session, progress, fork_server, stop)
@@ -130,7 +130,7 @@ class Condition:
             outcome = captured.outcome
             if captured.session is None:
                 why = f"{outcome.kind.replace('_', ' ')}: {outcome.message}"
-                return Tried("skipped", why, time.monotonic() - began)
+                return StepOutcome("skipped", why, time.monotonic() - began)
             with SessionReader(captured.session) as reader:
                 return self._judged(reader, arguments, root, outcome, began)
 
@@ -141,7 +141,7 @@ class Condition:
         root: Path,
         outcome: model.Outcome,
         began: float,
-    ) -> Tried:
+    ) -> StepOutcome:
         ended = _ending(outcome)
         judged: list[Check] = []
         if not ended and not self.bad_ending:
@@ -152,7 +152,7 @@ class Condition:
         verdict, why = self._verdict(ended, outcome.message, failed)
         environment = reader.meta("environment") or {}
         files = [row.path for row in reader.rows(model.SourceFile)]
-        return Tried(
+        return StepOutcome(
             verdict,
             why,
             time.monotonic() - began,
@@ -177,17 +177,17 @@ class Condition:
             return "bad", failed[0].description
         return "good", "the condition is met"
 
-    def look_for_ending_of(self, tried: Tried) -> Tried:
+    def look_for_ending_of(self, tried: StepOutcome) -> StepOutcome:
         """Look for the step since which the program ends as in ``tried``. Return that as bad."""
         self.bad_ending = tried.ended
         why = f"{tried.ended}: {tried.message}"
-        return Tried(
+        return StepOutcome(
             "bad", why, tried.took_s, tried.side, tried.ended, tried.message, tried.torch,
             tried.source_files,
         )  # fmt: skip
 
 
-def _stop_if_asked(captured: Captured) -> None:
+def _stop_if_asked(captured: QuietCapture) -> None:
     if captured.stopped_by == signal.SIGINT:
         raise KeyboardInterrupt
     if captured.stopped_by:
@@ -205,11 +205,13 @@ def _ending(outcome: model.Outcome) -> str:
     return " ".join(filter(None, (outcome.kind.replace("_", " "), match and match[0])))
 
 
-def _side(reader: SessionReader, root: Path, failed: tuple[Check, ...], own: Path | None) -> Side:
+def _side(
+    reader: SessionReader, root: Path, failed: tuple[Check, ...], own: Path | None
+) -> CaptureFacts:
     figures: Baseline = measure(reader, root, own)
     users = (row.path for row in reader.rows(model.SourceFile, is_user=True))
     files = tuple(relative_path(path, root) for path in users)
-    return Side(figures, failed, tuple(guard_parts(reader, root)), files)
+    return CaptureFacts(figures, failed, tuple(guard_parts(reader, root)), files)
 
 
 def narration() -> CaptureNarration:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fx_explorer.analysis.words import counted, first_line
-from fx_explorer.bisection.condition import Condition, Tried, narration
-from fx_explorer.bisection.facts import Fact, changed_facts
+from fx_explorer.bisection.condition import Condition, StepOutcome, narration
+from fx_explorer.bisection.facts import ChangedFact, changed_facts
 from fx_explorer.bisection.repository import (
     CannotCheckOut,
     Commit,
@@ -30,7 +30,7 @@ from fx_explorer.folders import temporary_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SearchStep:
     """One step that can be tried."""
 
     name: str
@@ -50,9 +50,9 @@ class Bisect:
     """A bisect: what was tried, and what is known."""
 
     condition: Condition
-    steps: Sequence[Step]
+    steps: Sequence[SearchStep]
     search: Search
-    tried: dict[int, Tried] = field(default_factory=dict)
+    tried: dict[int, StepOutcome] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     """The steps in the order in which they were tried."""
     hunks: list[Hunk] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Bisect:
     captures: int = 0
 
     @property
-    def facts(self) -> list[Fact]:
+    def facts(self) -> list[ChangedFact]:
         """Return what differs between the last good and the first bad step."""
         good = self.search.last_good
         bad = self.tried[self.search.first_bad]
@@ -76,11 +76,11 @@ class Bisect:
         return facts
 
     @property
-    def suspects(self) -> list[Step]:
+    def suspects(self) -> list[SearchStep]:
         return [self.steps[at] for at in self.search.suspects]
 
 
-Try = Callable[[Step, Path], Tried]
+Try = Callable[[SearchStep, Path], StepOutcome]
 """Tries a step, and writes its session to a path."""
 
 
@@ -111,7 +111,7 @@ def _drive(bisect: Bisect, try_step: Try, folder: Path, keep: Path | None) -> No
         _keep(bisect, folder, keep)
 
 
-def _checked_bad(bisect: Bisect, tried: Tried) -> Tried:
+def _checked_bad(bisect: Bisect, tried: StepOutcome) -> StepOutcome:
     """Return the result of the last step, which must be bad. Raises UsageError if it is not."""
     step = bisect.steps[-1]
     if tried.side is None:
@@ -187,7 +187,7 @@ def bisect_commits(
     """
     repository = Repository.of(Path.cwd())
     commits = repository.steps(repository.commit(good, "--good"), repository.commit(bad, "--bad"))
-    steps = [Step(commit, repository.describe(commit).subject) for commit in commits]
+    steps = [SearchStep(commit, repository.describe(commit).subject) for commit in commits]
     bisect = Bisect(condition, steps, Search(len(steps)))
     progress = narration()
     if repository.is_dirty:
@@ -213,11 +213,11 @@ def bisect_commits(
         _use_target_of(worktree, condition)
         places = _python_path(repository, worktree, condition.arguments.python)
 
-        def try_commit(step: Step, session: Path) -> Tried:
+        def try_commit(step: SearchStep, session: Path) -> StepOutcome:
             try:
                 worktree.check_out(step.name)
             except CannotCheckOut as error:
-                return Tried("skipped", f"it cannot be checked out: {error}", 0.0)
+                return StepOutcome("skipped", f"it cannot be checked out: {error}", 0.0)
             with _moved_to(worktree.folder, places):
                 tried = condition.try_step(worktree.path, session, narration(), fork_server())
             _check_files(repository, worktree, tried)
@@ -308,7 +308,7 @@ def _moved_to(folder: Path, places: Sequence[str]) -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-def _check_files(repository: Repository, worktree: Worktree, tried: Tried) -> None:
+def _check_files(repository: Repository, worktree: Worktree, tried: StepOutcome) -> None:
     """Raise UsageError where the program ran files of the user's checkout in place of the
     commit's.
     """
@@ -348,10 +348,10 @@ def bisect_interpreters(condition: Condition, pythons: Sequence[str], keep: Path
     """Find the interpreter since which the condition fails. Raises UsageError where the first is
     not good or the last not bad.
     """
-    bisect = Bisect(condition, [Step(python) for python in pythons], Search(len(pythons)))
+    bisect = Bisect(condition, [SearchStep(python) for python in pythons], Search(len(pythons)))
     root = Path.cwd()
 
-    def try_python(step: Step, session: Path) -> Tried:
+    def try_python(step: SearchStep, session: Path) -> StepOutcome:
         condition.with_arguments(python=step.name)
         return condition.try_step(root, session, narration(), None)
 

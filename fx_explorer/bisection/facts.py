@@ -40,7 +40,7 @@ Part = CheckFinding
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ChangedFact:
     """One thing that differs: a figure with what is new in it and gone from it, or a condition that
     is not met any more.
     """
@@ -62,7 +62,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CaptureFacts:
     """What is known of one capture."""
 
     figures: Baseline
@@ -74,7 +74,7 @@ class Side:
     """The files of the repository that the program ran."""
 
 
-def changed_facts(good: Side, bad: Side) -> list[Fact]:
+def changed_facts(good: CaptureFacts, bad: CaptureFacts) -> list[ChangedFact]:
     """Return what differs, first what the failed conditions are about."""
     asked = _asked_kinds(bad.failed)
     facts = []
@@ -95,7 +95,7 @@ def _asked_kinds(failed: Iterable[Check]) -> set[str]:
     return names
 
 
-def _condition_facts(bad: Side, of_figures: Sequence[Fact]) -> Iterator[Fact]:
+def _condition_facts(bad: CaptureFacts, of_figures: Sequence[ChangedFact]) -> Iterator[ChangedFact]:
     """Yield the failed conditions that no figure explains: other results, errors of the compiler,
     problems that fx-explorer diagnose names.
     """
@@ -105,10 +105,10 @@ def _condition_facts(bad: Side, of_figures: Sequence[Fact]) -> Iterator[Fact]:
         kinds = OF_CONDITION.get(check.condition.split(" ")[0], ())
         is_explained = any(nouns[kind] in explained for kind in kinds)
         if not is_explained and not check.condition.startswith(BASELINE):
-            yield Fact(check.condition, "", check.measured, True, check.findings)
+            yield ChangedFact(check.condition, "", check.measured, True, check.findings)
 
 
-def _figure_fact(kind: Kind, good: Side, bad: Side) -> Fact | None:
+def _figure_fact(kind: Kind, good: CaptureFacts, bad: CaptureFacts) -> ChangedFact | None:
     old, now = good.figures.figures.get(kind.name), bad.figures.figures.get(kind.name)
     if old is None or now is None:
         return None
@@ -120,7 +120,7 @@ def _figure_fact(kind: Kind, good: Side, bad: Side) -> Fact | None:
         new, gone = _differing(old.parts, now.parts)
     if old.value == now.value and not new and not gone:
         return None
-    return Fact(kind.noun, kind.shown(old.value), kind.shown(now.value), False, new, gone)
+    return ChangedFact(kind.noun, kind.shown(old.value), kind.shown(now.value), False, new, gone)
 
 
 def _is_much_slower(kind: Kind, before_s: float, now_s: float) -> bool:

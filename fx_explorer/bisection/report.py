@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fx_explorer import __version__
 from fx_explorer.analysis.words import counted, first_line
-from fx_explorer.bisection.driving import Bisect, Step
-from fx_explorer.bisection.facts import PARTS_SHOWN, Fact, Part
+from fx_explorer.bisection.driving import Bisect, SearchStep
+from fx_explorer.bisection.facts import PARTS_SHOWN, ChangedFact, Part
 from fx_explorer.bisection.repository import Commit, Hunk
 from fx_explorer.output.terminal import Hanging, Line
 
@@ -95,7 +95,7 @@ def _confirmed_line(is_confirmed: bool) -> Line:
     return "Only times differ, and a second capture of both does not say the same: not certain."
 
 
-def _fact_lines(fact: Fact) -> Iterator[Line]:
+def _fact_lines(fact: ChangedFact) -> Iterator[Line]:
     yield Hanging("  ", fact.heading)
     for sign, parts in (("+", fact.new), ("-", fact.gone)):
         for part in parts[:PARTS_SHOWN]:
@@ -175,7 +175,7 @@ def _suspects(bisect: Bisect) -> Sequence[Json]:
     return [_interpreter(bisect, at, bisect.steps[at]) for at in bisect.search.suspects]
 
 
-def _interpreter(bisect: Bisect, at: int, step: Step) -> Json:
+def _interpreter(bisect: Bisect, at: int, step: SearchStep) -> Json:
     tried = bisect.tried.get(at)
     return {"python": step.name, "torch": (tried.torch if tried else "") or None}
 
@@ -201,7 +201,7 @@ def _step(bisect: Bisect, at: int) -> Json:
     }
 
 
-def _fact(fact: Fact) -> Json:
+def _fact(fact: ChangedFact) -> Json:
     return {
         "what": fact.what,
         "before": fact.before or None,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 # The clock of one phase, which stands still while another phase runs within it.
 
 
-class TracedLine(NamedTuple):
+class TracedModuleLine(NamedTuple):
     """A line of the user's code, and the module for which it is traced."""
 
     path: str
@@ -29,17 +29,17 @@ class LineClock:
     __slots__ = ("_at", "_since_s", "sums")
 
     def __init__(self) -> None:
-        self.sums: dict[TracedLine, float] = {}
+        self.sums: dict[TracedModuleLine, float] = {}
         """Seconds by line, in the order of the lines' first use in the phase."""
-        self._at: TracedLine | None = None
+        self._at: TracedModuleLine | None = None
         self._since_s: float | None = None
         """Start of the current count; None while the clock is stopped."""
 
-    def is_at(self, line: TracedLine | None) -> bool:
+    def is_at(self, line: TracedModuleLine | None) -> bool:
         """Return whether the clock counts for this line already."""
         return line == self._at and self._since_s is not None
 
-    def turn_to(self, line: TracedLine | None, time_s: float) -> None:
+    def turn_to(self, line: TracedModuleLine | None, time_s: float) -> None:
         """Count for another line from now on; None for no line."""
         self.stand_still(time_s)
         self._at, self._since_s = line, time_s
@@ -99,7 +99,7 @@ class Phases:
             running[-1].lines.go_on(time_s)
         return open_phase
 
-    def turn_to(self, line: TracedLine | None) -> None:
+    def turn_to(self, line: TracedModuleLine | None) -> None:
         """Record that the innermost phase of this thread has reached another line of the user's, or
         none.
         """

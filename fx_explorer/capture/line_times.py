@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.compile_time import TracedLine
+from fx_explorer.capture.compile_time import TracedModuleLine
 from fx_explorer.capture.recording.graphs import module_of, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -99,7 +99,7 @@ class _Lines(threading.local):
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._running: list[TracedLine | None] = []
+        self._running: list[TracedModuleLine | None] = []
         self._known: Callable[[], Any] = _nothing
         """Returns Dynamo's translator of the function that is being traced; None without one. It is
         a weak reference.
@@ -128,7 +128,7 @@ class _Lines(threading.local):
         elif self._is_torchs:
             return
         elif before := self._running[-1]:
-            self._running[-1] = TracedLine(before.path, translator.lineno, before.module)
+            self._running[-1] = TracedModuleLine(before.path, translator.lineno, before.module)
         self._turn_clock()
         self._say_where(translator)
 
@@ -153,7 +153,7 @@ class _Lines(threading.local):
             self._known = weakref.ref(translator)
             self._is_torchs = self._recording.sources.is_torch(translator.f_code.co_filename)
 
-    def _line_of(self, translator: Any) -> TracedLine | None:
+    def _line_of(self, translator: Any) -> TracedModuleLine | None:
         """Return the innermost line outside torch, and the module that is traced."""
         stack = translator.nn_module_stack
         if stack:
@@ -164,7 +164,7 @@ class _Lines(threading.local):
         while inlined is not None and self._recording.sources.is_torch(inlined.f_code.co_filename):
             inlined = getattr(inlined, "parent", None)
         if inlined is not None:
-            return TracedLine(inlined.f_code.co_filename, inlined.lineno, module)
+            return TracedModuleLine(inlined.f_code.co_filename, inlined.lineno, module)
         return None
 
     def returned(self, translator: Any) -> None:
@@ -208,7 +208,7 @@ def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager
 def _observed(
     recording: Recording, stage: Stage, original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    known: dict[tuple[str, str], TracedLine | None] = {}
+    known: dict[tuple[str, str], TracedModuleLine | None] = {}
     """Stack and module → line. The nodes of one line share their stack's text."""
     phases = recording.phases
 
@@ -231,8 +231,8 @@ def _observed(
     return run_node
 
 
-def _line_of(recording: Recording, stack_trace: str, module: str) -> TracedLine | None:
+def _line_of(recording: Recording, stack_trace: str, module: str) -> TracedModuleLine | None:
     frame = recording.sources.user_frame(recording.sources.parse(stack_trace))
     if frame is None:
         return None
-    return TracedLine(frame.file, frame.line, module)
+    return TracedModuleLine(frame.file, frame.line, module)

@@ -20,7 +20,7 @@ from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.readers.debug_directory import is_debug_directory
 from fx_explorer.readers.tlparse_folder import RAW_LOG, files_of_logs, log_of, tlparse_folders
-from fx_explorer.readers.torch_trace.read_log import Origin
+from fx_explorer.readers.torch_trace.read_log import LogOrigin
 from fx_explorer.session.untrusted.kind_of_file import Kind, kind_of_file
 from fx_explorer.session.untrusted.unpacking import unpack
 
@@ -92,7 +92,7 @@ def unpacked(path: Path, until: contextlib.ExitStack) -> Path:
         return open_archive(path, folder, progress)
 
 
-def origin_of(inside: Path, given: Path, folder: Path) -> Origin:
+def origin_of(inside: Path, given: Path, folder: Path) -> LogOrigin:
     """Return what is shown for something that was taken out of ``given``, in place of its temporary
     path: the path in it. A log of tlparse's has the name of the folder or archive.
     """
@@ -101,7 +101,7 @@ def origin_of(inside: Path, given: Path, folder: Path) -> Origin:
         file /= inside.relative_to(content)
     elif inside.name == RAW_LOG:
         file /= RAW_LOG
-    return Origin(given.name if inside.name == RAW_LOG else inside.name, str(file))
+    return LogOrigin(given.name if inside.name == RAW_LOG else inside.name, str(file))
 
 
 def _content(archive: Path, folder: Path) -> Path:

@@ -39,7 +39,7 @@ from fx_explorer.session.untrusted.given_program import (
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 if TYPE_CHECKING:
-    from fx_explorer.readers.torch_trace.read_log import Origin
+    from fx_explorer.readers.torch_trace.read_log import LogOrigin
 
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile their target, and take no session in its place."""
@@ -444,7 +444,7 @@ def _saved(session: Path, output: OutputFile | None, arguments: argparse.Namespa
     return output.path
 
 
-def _name_target(session: Path, origin: Origin) -> None:
+def _name_target(session: Path, origin: LogOrigin) -> None:
     """Name what the log was taken out of, in place of the temporary file."""
     with SessionReader(session) as reader:
         target = reader.meta("target") or {}

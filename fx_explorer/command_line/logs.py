@@ -22,7 +22,7 @@ from fx_explorer.model import Command, Notice, Outcome
 from fx_explorer.readers.torch_trace.growing import Progress, describe_progress, opened_to_follow
 from fx_explorer.readers.torch_trace.opened import BLOCK, STANDARD_INPUT, TextsOfLog, opened
 from fx_explorer.readers.torch_trace.places import is_torch
-from fx_explorer.readers.torch_trace.read_log import Origin
+from fx_explorer.readers.torch_trace.read_log import LogOrigin
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import register_texts_elsewhere
@@ -162,7 +162,7 @@ class LogReadingProcess:
         standard_input: int = -1,
         *,
         follows: bool = False,
-        origin: Origin | None = None,
+        origin: LogOrigin | None = None,
     ) -> None:
         """``standard_input`` is the descriptor of a log from standard input. With ``follows`` the
         reading continues with a job's additions, until it is stopped. ``origin`` is what the log is

@@ -22,7 +22,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from fx_explorer import __version__
-from fx_explorer.answers.answer import LEAST_CHARACTERS, MOST_CHARACTERS, Selection, answer_text
+from fx_explorer.answers.answer import LEAST_CHARACTERS, MOST_CHARACTERS, RowSelection, answer_text
 from fx_explorer.answers.naming import describe_session
 from fx_explorer.answers.questions import QUESTIONS, ask
 from fx_explorer.command_line.given_files import open_session
@@ -135,7 +135,7 @@ class _Opened:
         self._until.close()
 
 
-class Answers:
+class ToolCalls:
     """Answers the calls of the tools."""
 
     def __init__(self, allowed: Allowed, captures: Path, python: str) -> None:
@@ -144,7 +144,7 @@ class Answers:
         self._captures = captures
         self._python = python
 
-    def ask(self, file: str, question: str, about: str, selection: Selection) -> str:
+    def ask(self, file: str, question: str, about: str, selection: RowSelection) -> str:
         reader = self.sessions.reader(self.allowed.find(file))
 
         @contextlib.contextmanager
@@ -179,7 +179,7 @@ class Answers:
                     if name.endswith(SUFFIXES) and self.allowed.has(path.resolve()):
                         yield path
 
-    async def capture(self, program: str, options: list[str], selection: Selection) -> str:
+    async def capture(self, program: str, options: list[str], selection: RowSelection) -> str:
         """Capture a program in a process of its own, and return the overview of the session."""
         refused = [option for option in options if option.split("=")[0] in OF_SERVER]
         if refused:
@@ -220,14 +220,14 @@ def serve(roots: list[Path], *, may_run: bool) -> None:
         given = [root.resolve() for root in roots]
         if may_run:
             given.append(captures.resolve())
-        answers = Answers(Allowed(tuple(given)), captures.resolve(), sys.executable)
+        answers = ToolCalls(Allowed(tuple(given)), captures.resolve(), sys.executable)
         try:
             server_of(answers, may_run=may_run).run()
         finally:
             answers.sessions.close()
 
 
-def server_of(answers: Answers, *, may_run: bool) -> MCPServer:
+def server_of(answers: ToolCalls, *, may_run: bool) -> MCPServer:
     """Return the server with its tools."""
     server = MCPServer(
         "fx-explorer", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
@@ -259,7 +259,7 @@ def server_of(answers: Answers, *, may_run: bool) -> MCPServer:
         ] = MOST_CHARACTERS,
     ) -> str:
         names = [name.strip() for name in fields.split(",") if name.strip()]
-        selection = Selection(limit, skip, match, names, characters)
+        selection = RowSelection(limit, skip, match, names, characters)
         with _as_tool_error():
             return answers.ask(file, question, about, selection)
 
@@ -291,7 +291,7 @@ def server_of(answers: Answers, *, may_run: bool) -> MCPServer:
             ] = None,
         ) -> str:
             with _as_tool_error():
-                return await answers.capture(program, options or [], Selection())
+                return await answers.capture(program, options or [], RowSelection())
 
     return server
 

@@ -27,7 +27,7 @@ Until = Callable[[Capture], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class QuietCapture:
     """How a quiet capture ended, and where its session is."""
 
     outcome: Outcome
@@ -43,7 +43,7 @@ async def captured_quietly(
     progress: CaptureNarration,
     fork_server: ForkServer | None,
     until: Until,
-) -> Captured:
+) -> QuietCapture:
     """Capture the target of ``arguments`` into ``output``. A program that raises in a graph that
     was only inspected is built, as by every command.
     """
@@ -57,7 +57,7 @@ async def captured_quietly(
     session = capture.session_path if capture.session_path == output else None
     if session is None:
         capture.discard()
-    return Captured(outcome, session, capture.stopped_by)
+    return QuietCapture(outcome, session, capture.stopped_by)
 
 
 def _prepared(

@@ -13,7 +13,7 @@ from fx_explorer.answers.answer import (
     LEAST_CHARACTERS,
     MOST_CHARACTERS,
     ROWS,
-    Selection,
+    RowSelection,
     answer_text,
 )
 from fx_explorer.answers.questions import QUESTIONS, ask, find_question
@@ -110,10 +110,10 @@ def _characters(text: str) -> int:
     return number
 
 
-def selection_of(arguments: argparse.Namespace) -> Selection:
+def selection_of(arguments: argparse.Namespace) -> RowSelection:
     """Return the rows and fields that the options choose."""
     fields = [name.strip() for name in arguments.fields.split(",") if name.strip()]
-    return Selection(
+    return RowSelection(
         limit=arguments.limit,
         skip=arguments.skip,
         match=arguments.match,

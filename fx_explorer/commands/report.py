@@ -233,11 +233,11 @@ def _check_plugin_section(name: str) -> None:
 
 def _section_as_json(reader: SessionReader, session: str, name: str, limit: int) -> str:
     """Return a section as ``fx-explorer ask`` answers it, with all fields and however long."""
-    from fx_explorer.answers.answer import ALL_FIELDS, Selection, answer_text
+    from fx_explorer.answers.answer import ALL_FIELDS, RowSelection, answer_text
     from fx_explorer.answers.naming import describe_session
     from fx_explorer.answers.questions import ask_whole
 
-    selection = Selection(limit=limit, fields=[ALL_FIELDS], characters=sys.maxsize)
+    selection = RowSelection(limit=limit, fields=[ALL_FIELDS], characters=sys.maxsize)
     about = describe_session(reader, session)
     return answer_text(name, ask_whole(reader, name), about, selection)
 

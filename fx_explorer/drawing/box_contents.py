@@ -21,7 +21,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class ModuleBox:
     """A module in the content of another box, or several with the same content."""
 
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Box:
     """Number of the content."""
 
 
-Part = Operation | Box
+Part = Operation | ModuleBox
 
 
 @dataclass(frozen=True)

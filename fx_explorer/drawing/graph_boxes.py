@@ -16,7 +16,7 @@ from itertools import pairwise
 from fx_explorer import model
 from fx_explorer.analysis.repeated_layers import Layer, LayerDifferences, compare_layers
 from fx_explorer.analysis.words import operation
-from fx_explorer.drawing.box_contents import Box, Content, Contents, Operation, Part
+from fx_explorer.drawing.box_contents import Content, Contents, ModuleBox, Operation, Part
 
 MOST_PARTS = 120
 """Maximum number of parts of a box; more are put into boxes of neighbours."""
@@ -111,7 +111,7 @@ def nested_boxes(
             root = entry
             break
         modules[path[:-1]].entries[path[-1]] = entry
-    assert isinstance(root.part, Box)
+    assert isinstance(root.part, ModuleBox)
     return NestedBoxes(root.part.content, root.positions, root.differences, root.runs)
 
 
@@ -213,7 +213,7 @@ def are_layers(part: Part, other: Part, contents: Sequence[Content]) -> bool:
     """Return whether two neighbours are layers of one list: numbered modules of one class. Where a
     class is not known, many of their operations must be the same.
     """
-    if not isinstance(part, Box) or not isinstance(other, Box):
+    if not isinstance(part, ModuleBox) or not isinstance(other, ModuleBox):
         return False
     if not (part.names[0].isdecimal() and other.names[0].isdecimal()):
         return False
@@ -240,27 +240,27 @@ def _piled(layers: Sequence[_Entry]) -> list[_Entry]:
 
 def _has_same_content(entry: _Entry, other: _Entry) -> bool:
     first, second = entry.part, other.part
-    assert isinstance(first, Box)
-    assert isinstance(second, Box)
+    assert isinstance(first, ModuleBox)
+    assert isinstance(second, ModuleBox)
     return (first.type, first.content) == (second.type, second.content)
 
 
 def _pile(entries: Sequence[_Entry]) -> _Entry:
     first = entries[0].part
-    assert isinstance(first, Box)
+    assert isinstance(first, ModuleBox)
     names: list[str] = []
     positions: list[int] = []
     sources: list[int] = []
     runs: list[tuple[int, int]] = []
     differences: dict[int, BoxDifference] = {}
     for entry in entries:
-        assert isinstance(entry.part, Box)
+        assert isinstance(entry.part, ModuleBox)
         names += entry.part.names
         sources += entry.sources
         differences |= {at + 1 + len(runs): text for at, text in entry.differences.items()}
         runs += [(start + len(positions), end + len(positions)) for start, end in entry.runs]
         positions += entry.positions
-    box = Box(tuple(names), first.type, first.content)
+    box = ModuleBox(tuple(names), first.type, first.content)
     return _Entry(box, positions, [(0, len(positions)), *runs], differences, sources)
 
 
@@ -272,7 +272,7 @@ def _compare(
 ) -> LayerDifferences:
     compared: list[Layer] = []
     for entry in layers:
-        assert isinstance(entry.part, Box)
+        assert isinstance(entry.part, ModuleBox)
         (name,) = entry.part.names
         of_layer = [nodes[position] for position in entry.positions]
         compared.append(Layer(name, ".".join((*path, name)), of_layer))
@@ -306,11 +306,11 @@ USED_OTHERWISE = "the same operations, used otherwise"
 
 
 def _count(entry: _Entry) -> int:
-    return len(entry.part.names) if isinstance(entry.part, Box) else 1
+    return len(entry.part.names) if isinstance(entry.part, ModuleBox) else 1
 
 
 def _span(entry: _Entry) -> str:
-    assert isinstance(entry.part, Box)
+    assert isinstance(entry.part, ModuleBox)
     names = entry.part.names
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
@@ -355,5 +355,5 @@ def _made(
         differences |= {at + 1 + len(runs): text for at, text in entry.differences.items()}
         runs += [(start + len(positions), end + len(positions)) for start, end in entry.runs]
         positions += entry.positions
-    box = Box(tuple(name) or ("",), kind, content)
+    box = ModuleBox(tuple(name) or ("",), kind, content)
     return _Entry(box, positions, [(0, len(positions)), *runs], differences)

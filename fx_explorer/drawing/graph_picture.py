@@ -12,7 +12,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from fx_explorer.analysis.words import counted
-from fx_explorer.drawing.box_contents import Box, Content, Operation
+from fx_explorer.drawing.box_contents import Content, ModuleBox, Operation
 from fx_explorer.drawing.svg import GREY, LETTER, LINE, MARGIN, STYLE, SVG_END, safe_lines, svg_text
 
 MOST_DRAWN = 1_500
@@ -83,7 +83,7 @@ def _depth_that_fits(root: int, contents: Sequence[Content]) -> int:
         drawn += sum(isinstance(part, Operation) for part in parts)
         if drawn > MOST_DRAWN:
             return max(0, depth - 1)
-        level = [part.content for part in parts if isinstance(part, Box)]
+        level = [part.content for part in parts if isinstance(part, ModuleBox)]
         depth += 1
     return depth
 
@@ -157,7 +157,7 @@ class _Drawing:
         inner = self.sized(part.content, depth + 1)
         return max(title, inner.width + 2 * PAD), inner.height + HEADER + 2 * PAD
 
-    def _box_title(self, box: Box) -> str:
+    def _box_title(self, box: ModuleBox) -> str:
         name = box.names[0]
         if len(box.names) > 1:
             name = f"{name} … {box.names[-1]} ×{len(box.names)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs, skip_reason
+from fx_explorer.analysis.cuda_graphs import CudaGraph, CudaGraphReason, cuda_graphs, skip_reason
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.words import listed
@@ -107,7 +107,7 @@ REASONS = (
 """torch's reasons (torch/_inductor/cudagraph_utils.py; scheduler.py, should_partition)."""
 
 
-def _words_for(reason: Reason) -> _Words:
+def _words_for(reason: CudaGraphReason) -> _Words:
     for words in REASONS:
         if reason.text.startswith(words.begins):
             return words
@@ -191,7 +191,7 @@ def _would_run(reader: SessionReader, graphs: Sequence[CudaGraph]) -> Finding:
 def _by_reason(
     reader: SessionReader, graphs: Sequence[CudaGraph], text: str, urgency: Urgency
 ) -> Iterator[Finding]:
-    names: dict[Reason, list[str]] = {}
+    names: dict[CudaGraphReason, list[str]] = {}
     for graph in graphs:
         for reason in _causes(graph):
             names.setdefault(reason, []).append(graph.name)
@@ -215,7 +215,7 @@ def _by_reason(
         )
 
 
-def _causes(graph: CudaGraph) -> list[Reason]:
+def _causes(graph: CudaGraph) -> list[CudaGraphReason]:
     """Return the reasons of a graph, without a copy to the GPU of the tensor that another reason
     has already: torch leaves out both the copy and what computes with it.
     """
@@ -239,11 +239,11 @@ def _inputs_on_cpu(reader: SessionReader, graph_names: Sequence[str]) -> list[st
     return list(dict.fromkeys(name.name for name in names.values()))
 
 
-def _where(reason: Reason) -> str:
+def _where(reason: CudaGraphReason) -> str:
     return f" at {in_file(reason.file, reason.line)}" if reason.file else ""
 
 
-def _place(reader: SessionReader, reason: Reason) -> Place | None:
+def _place(reader: SessionReader, reason: CudaGraphReason) -> Place | None:
     return place_of_path(reader, reason.file, reason.line) if reason.file else None
 
 

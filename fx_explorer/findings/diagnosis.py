@@ -30,7 +30,7 @@ from fx_explorer.findings.eager_calls import (
     eager_call_findings,
     find_eager_calls,
 )
-from fx_explorer.findings.every_kind import Search, findings, search, worst_first
+from fx_explorer.findings.every_kind import FindingSearch, findings, search, worst_first
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.kept_trials import add_to_kept
 from fx_explorer.findings.trials import Before, before_trials, to_try, try_all, with_trials
@@ -64,7 +64,7 @@ class Diagnosis:
     """
 
     findings: list[Finding]
-    search: Search
+    search: FindingSearch
     before: Before
     request: CaptureRequest | None
     capture_s: float

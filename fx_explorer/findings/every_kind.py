@@ -136,7 +136,7 @@ BY_RUNS = ("compile caches", "without torch.compile", "eager calls")
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class FindingSearch:
     """What was looked for in a session."""
 
     looked_for: tuple[str, ...]
@@ -167,7 +167,7 @@ class Search:
             sentence += f", not for {counted(len(self.not_looked_for), 'other')}"
         return sentence
 
-    def after_trials(self, tried: Collection[str], given_up_since: str = "") -> Search:
+    def after_trials(self, tried: Collection[str], given_up_since: str = "") -> FindingSearch:
         """Return the search with the kinds of these names, which were tried since.
         ``given_up_since`` says why further runs of the program were given up.
         """
@@ -177,10 +177,10 @@ class Search:
         if given_up_since:
             of_runs = [kind.looked_for for kind in KINDS if kind.name in BY_RUNS]
             given_up = tuple(name for name in left if name in of_runs)
-        return Search((*self.looked_for, *since), left, given_up, given_up_since)
+        return FindingSearch((*self.looked_for, *since), left, given_up, given_up_since)
 
 
-def search(reader: SessionReader) -> Search:
+def search(reader: SessionReader) -> FindingSearch:
     """Return what was looked for in a session."""
     looked, lacking = [], []
     for kind in every_kind():
@@ -188,7 +188,7 @@ def search(reader: SessionReader) -> Search:
             looked.append(kind.looked_for)
         else:
             lacking.append(kind.looked_for)
-    return Search(tuple(looked), tuple(lacking))
+    return FindingSearch(tuple(looked), tuple(lacking))
 
 
 def needs_of(looked_for: str) -> str:

@@ -84,7 +84,7 @@ twice as much is within that.
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BaselineFigure:
     value: float
     parts: tuple[CheckFinding, ...] = ()
     """What it consists of: breaks, kernels …; ``text`` is the same wherever the line moves to."""
@@ -101,7 +101,7 @@ class Baseline:
     """Types and shapes of the tensors that the first graph takes, without parameters; None where
     they are not known, and are taken to be the same.
     """
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, BaselineFigure]
 
     def to_json(self) -> str:
         """Return the text of a file for the repository: a line for each figure and each part."""
@@ -136,23 +136,25 @@ def measure(reader: SessionReader, folder: Path, own: Path | None = None) -> Bas
     kernels = kernel_costs(reader)
     moved = [cost for cost in kernels if cost.size_bytes >= 0]
     known = {
-        "graph_breaks": Figure(len(breaks), tuple(breaks)),
-        "recompiles": Figure(len(recompiles) if own else figures.recompiles, tuple(recompiles)),
-        "graphs": Figure(figures.graphs),
-        "eager_functions": Figure(len(left), tuple(left)),
-        "guards": Figure(figures.guards),
-        "kernels": Figure(figures.kernels, tuple(map(_kernel, kernels))),
+        "graph_breaks": BaselineFigure(len(breaks), tuple(breaks)),
+        "recompiles": BaselineFigure(
+            len(recompiles) if own else figures.recompiles, tuple(recompiles)
+        ),
+        "graphs": BaselineFigure(figures.graphs),
+        "eager_functions": BaselineFigure(len(left), tuple(left)),
+        "guards": BaselineFigure(figures.guards),
+        "kernels": BaselineFigure(figures.kernels, tuple(map(_kernel, kernels))),
         "fallbacks": _fallbacks(reader),
-        "compile_s": Figure(round(figures.compile_s, 2)),
+        "compile_s": BaselineFigure(round(figures.compile_s, 2)),
     }
     if not why_saved_unknown(reader):
         known["saved_bytes"] = _saved(reader)
     if moved:
         moved_bytes = sum(cost.size_bytes for cost in moved)
-        known["moved_bytes"] = Figure(moved_bytes, tuple(map(_moved, moved)))
+        known["moved_bytes"] = BaselineFigure(moved_bytes, tuple(map(_moved, moved)))
     memory = known_memory(reader)
     if memory is not None:
-        known["peak_bytes"] = Figure(memory.used.peak.total_bytes)
+        known["peak_bytes"] = BaselineFigure(memory.used.peak.total_bytes)
     lacking = {_OF_SUBJECT[subject] for subject in not_in_text(reader)}
     shown = {
         name: _relative(figure, folder) for name, figure in known.items() if name not in lacking
@@ -177,12 +179,12 @@ _OF_SUBJECT: Mapping[Subject, str] = {
 """What torch was not asked to print → the figure of a text that it would be 0 without."""
 
 
-def _relative(figure: Figure, folder: Path) -> Figure:
+def _relative(figure: BaselineFigure, folder: Path) -> BaselineFigure:
     parts = tuple(
         CheckFinding(relative_path(part.file, folder), part.line, part.text, part.rule)
         for part in figure.parts
     )
-    return Figure(figure.value, parts)
+    return BaselineFigure(figure.value, parts)
 
 
 _LAST_NUMBER = re.compile(r"_\d+$")
@@ -199,15 +201,15 @@ def _moved(cost: KernelCost) -> CheckFinding:
     return CheckFinding(part.file, part.line, f"{part.text}: {size(cost.size_bytes)}")
 
 
-def _fallbacks(reader: SessionReader) -> Figure:
+def _fallbacks(reader: SessionReader) -> BaselineFigure:
     parts = tuple(
         CheckFinding(file, line, f"{operator} is fused with nothing")
         for operator, file, line in fallback_lines(reader)
     )
-    return Figure(len(parts), parts)
+    return BaselineFigure(len(parts), parts)
 
 
-def _saved(reader: SessionReader) -> Figure:
+def _saved(reader: SessionReader) -> BaselineFigure:
     counted_values = [value for value in saved_values(reader) if not value.shares_with]
     known = [value for value in counted_values if value.saved.size_bytes > 0]
     parts = []
@@ -216,7 +218,7 @@ def _saved(reader: SessionReader) -> Figure:
         what = value.producer or saved.kind
         text = f"{what} {saved.dtype}[{', '.join(saved.shape)}] is saved for the backward"
         parts.append(CheckFinding(value.file, value.line, text))
-    return Figure(sum(value.saved.size_bytes for value in known), tuple(parts))
+    return BaselineFigure(sum(value.saved.size_bytes for value in known), tuple(parts))
 
 
 def _sizes(reader: SessionReader) -> Iterator[str]:
@@ -300,7 +302,7 @@ def _why_not(kind: Kind, before: Baseline, now: Baseline) -> str:
     return ""
 
 
-def _new_parts(old: Figure, new: Figure) -> Iterator[CheckFinding]:
+def _new_parts(old: BaselineFigure, new: BaselineFigure) -> Iterator[CheckFinding]:
     """Yield the parts that the baseline does not have, or all where each looks like one of its."""
     known = Counter(part.text for part in old.parts)
     fresh = []

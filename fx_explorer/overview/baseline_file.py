@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.errors import UsageError
-from fx_explorer.overview.baseline import VERSION, Baseline, Figure
+from fx_explorer.overview.baseline import VERSION, Baseline, BaselineFigure
 from fx_explorer.overview.checks import CheckFinding
 from fx_explorer.overview.report_baseline import SCHEMA, baseline_of_report
 
@@ -58,7 +58,7 @@ def _from_json(content: dict[str, Any]) -> Baseline:
     figures = {}
     for name, figure in content["figures"].items():
         parts = tuple(CheckFinding("", 0, str(part)) for part in figure["parts"])
-        figures[str(name)] = Figure(float(figure["value"]), parts)
+        figures[str(name)] = BaselineFigure(float(figure["value"]), parts)
     return Baseline(
         str(content["target"]),
         str(content["torch"]),

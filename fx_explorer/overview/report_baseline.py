@@ -11,7 +11,7 @@ from typing import Any
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.instruments.breaks.grouped import PLAIN_REASONS
-from fx_explorer.overview.baseline import Baseline, Figure
+from fx_explorer.overview.baseline import Baseline, BaselineFigure
 from fx_explorer.overview.checks import CheckFinding
 
 SCHEMA = "fx-explorer/report/1"
@@ -25,18 +25,18 @@ def baseline_of_report(report: Json, folder: Path) -> Baseline:
     """
     totals, environment, memory = report["totals"], report["environment"], report["memory"]
     figures = {
-        "recompiles": Figure(float(totals["recompiles"]), tuple(_recompiles(report))),
-        "graphs": Figure(float(totals["graphs"])),
-        "kernels": Figure(float(totals["kernels"])),
-        "compile_s": Figure(float(totals["compile_s"])),
-        "guards": Figure(float(sum(row["guards"] or 0 for row in report["compilations"]))),
-        "saved_bytes": Figure(float(_saved_bytes(report))),
+        "recompiles": BaselineFigure(float(totals["recompiles"]), tuple(_recompiles(report))),
+        "graphs": BaselineFigure(float(totals["graphs"])),
+        "kernels": BaselineFigure(float(totals["kernels"])),
+        "compile_s": BaselineFigure(float(totals["compile_s"])),
+        "guards": BaselineFigure(float(sum(row["guards"] or 0 for row in report["compilations"]))),
+        "saved_bytes": BaselineFigure(float(_saved_bytes(report))),
     }
     if not any(process["graph_break_hits"] for process in report["child_processes"]):
         breaks = tuple(_breaks(report, folder))
-        figures["graph_breaks"] = Figure(len(breaks), breaks)
+        figures["graph_breaks"] = BaselineFigure(len(breaks), breaks)
     if memory and memory["is_known"]:
-        figures["peak_bytes"] = Figure(float(memory["peak_bytes"]))
+        figures["peak_bytes"] = BaselineFigure(float(memory["peak_bytes"]))
     target = report["target"]
     return Baseline(
         target=str(target.get("name") or ""),

@@ -65,7 +65,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class MemorySegment:
     """Memory that the allocator got from the device at once."""
 
     device: int
@@ -97,7 +97,7 @@ class MemoryEvent:
 
 @dataclass(frozen=True, slots=True)
 class MemorySnapshot:
-    segments: tuple[Segment, ...]
+    segments: tuple[MemorySegment, ...]
     events: tuple[tuple[MemoryEvent, ...], ...]
     """Events by device, the earliest first; empty where no history was recorded."""
     settings: str = ""
@@ -234,7 +234,7 @@ class _Making:
         if self._left < 0:
             raise ValueError("it refers to its own entries again and again")
 
-    def _segment(self, row: dict[str, Any]) -> Segment:
+    def _segment(self, row: dict[str, Any]) -> MemorySegment:
         address = _number(row.get("address", 0))
         blocks = []
         for plain in _list(row["blocks"]):
@@ -243,7 +243,7 @@ class _Making:
             address = block.address + block.size_bytes
         pool = row.get("segment_pool_id", (0, 0))
         size_bytes, device = _number(row["total_size"]), _number(row.get("device", 0))
-        return Segment(device, size_bytes, tuple(blocks), tuple(pool) != (0, 0))
+        return MemorySegment(device, size_bytes, tuple(blocks), tuple(pool) != (0, 0))
 
     def _block(self, row: dict[str, Any], address: int) -> Block:
         size_bytes = _number(row["size"])

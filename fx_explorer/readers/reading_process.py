@@ -20,7 +20,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Notice
 from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress, describe_progress
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
-from fx_explorer.readers.torch_trace.read_log import LogReading, Origin
+from fx_explorer.readers.torch_trace.read_log import LogOrigin, LogReading
 from fx_explorer.readers.tritonparse_log import EventReading
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -57,11 +57,11 @@ def main() -> int:
     return 0
 
 
-def _origin(options: list[str]) -> Origin | None:
+def _origin(options: list[str]) -> LogOrigin | None:
     """Return the name and the path after ``--origin``; None without it."""
     if options[:1] != ["--origin"]:
         return None
-    return Origin(*options[1:3])
+    return LogOrigin(*options[1:3])
 
 
 class Wanted:

@@ -45,7 +45,7 @@ USED_UP = "--budget is used up"
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class VariationOutcome:
     """What a variation did."""
 
     name: str
@@ -60,7 +60,7 @@ class Tried:
 class Ablation:
     """What all variations did."""
 
-    tried: tuple[Tried, ...]
+    tried: tuple[VariationOutcome, ...]
     error: str = ""
     """The traceback of the program as it is; empty where it raises none."""
     is_script: bool = False
@@ -72,11 +72,11 @@ class Ablation:
     program prints what it draws.
     """
 
-    def of(self, name: str) -> Tried | None:
+    def of(self, name: str) -> VariationOutcome | None:
         return next((tried for tried in self.tried if tried.name == name), None)
 
     @property
-    def as_it_is(self) -> Tried | None:
+    def as_it_is(self) -> VariationOutcome | None:
         return self.of(AS_IT_IS.name)
 
     @property
@@ -114,7 +114,7 @@ class Ablation:
         return next((tried.stage for tried in [*same, *faulty]), "")
 
     @property
-    def other_fault(self) -> Tried | None:
+    def other_fault(self) -> VariationOutcome | None:
         """Return the first backend that fails in another way than the program as it is, before the
         one that fails as it does; None without one.
         """
@@ -124,12 +124,12 @@ class Ablation:
         return faulty[0]
 
     @property
-    def _faulty_backends(self) -> list[Tried]:
+    def _faulty_backends(self) -> list[VariationOutcome]:
         if not self.is_reproduced:
             return []
         return [tried for tried in self.tried if tried.stage and tried.result in self._faults]
 
-    def _is_same_fault(self, tried: Tried) -> bool:
+    def _is_same_fault(self, tried: VariationOutcome) -> bool:
         as_it_is = self.as_it_is
         if as_it_is is None or tried.result != as_it_is.result:
             return False
@@ -215,7 +215,7 @@ class _Running:
                 self._request, self._eager = seeded, eager
                 self.ablation = replace(self.ablation, is_seeded=True)
         result, message = result_of_eager(self._eager)
-        self._add(Tried(WITHOUT, result, message, self._eager.first.took_s))
+        self._add(VariationOutcome(WITHOUT, result, message, self._eager.first.took_s))
 
     async def variation(
         self, variation: Variation, environment: Mapping[str, str] | None = None
@@ -223,7 +223,7 @@ class _Running:
         """Run the program in one way, unless the time is used up."""
         name = variation.name
         if time.monotonic() > self._ends_at:
-            self._add(Tried(name, "not tried", USED_UP, stage=variation.stage))
+            self._add(VariationOutcome(name, "not tried", USED_UP, stage=variation.stage))
             return
         self._tell(f"running the program {name if variation is AS_IT_IS else f'with {name}'}")
         settings = {**self._request.settings, **variation.settings}
@@ -235,7 +235,7 @@ class _Running:
             if self._eager.differing(end):
                 self._eager = self._eager.without_unsteady(end, await self._run(changed))
         result, message = judge(end, self._eager)
-        self._add(Tried(name, result, message, end.took_s, variation.stage))
+        self._add(VariationOutcome(name, result, message, end.took_s, variation.stage))
 
     def parts(self) -> list[Variation]:
         """Return the parts of the compiler to switch off: those that the fault may be of."""
@@ -246,7 +246,7 @@ class _Running:
         of_program = self._request.settings.items()
         return [part for part in parts if not part.settings.items() <= of_program]
 
-    def _add(self, tried: Tried) -> None:
+    def _add(self, tried: VariationOutcome) -> None:
         self.ablation = replace(self.ablation, tried=(*self.ablation.tried, tried))
 
     async def _run_eager(self, request: CaptureRequest) -> Eager:

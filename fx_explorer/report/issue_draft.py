@@ -15,7 +15,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.highlight import printable_text
 from fx_explorer.output.formats import markdown_table
 from fx_explorer.output.table import Column, Table
-from fx_explorer.report.issue_ablation import SEED, WITHOUT, Ablation, Tried, kind_of
+from fx_explorer.report.issue_ablation import SEED, WITHOUT, Ablation, VariationOutcome, kind_of
 from fx_explorer.report.issue_minified import Minified
 from fx_explorer.report.issue_variations import (
     AOT_AUTOGRAD,
@@ -171,7 +171,7 @@ def _description(issue: DraftedIssue) -> Iterator[str]:
         yield from _smallest(issue.minified)
 
 
-def _rows(tried: Sequence[Tried]) -> list[list[str]]:
+def _rows(tried: Sequence[VariationOutcome]) -> list[list[str]]:
     """Return the rows of the table: variation, result, message, seconds. A message is written
     once: where it comes again, the row names the first that has it.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import regions
-from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
+from fx_explorer.analysis.cuda_graphs import CudaGraph, CudaGraphReason, cuda_graphs
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.link_explanations import LinkCoverage, link_coverage
 from fx_explorer.analysis.measured_times import call_time
@@ -98,7 +98,7 @@ def _graph(graph: CudaGraph) -> dict[str, object]:
     }
 
 
-def _reason(reason: Reason) -> dict[str, object]:
+def _reason(reason: CudaGraphReason) -> dict[str, object]:
     return {"reason": reason.text, "file": reason.file or None, "line": reason.line or None}
 
 

@@ -15,7 +15,7 @@ from fx_explorer.output.table import Cells, Column, Table
 from fx_explorer.overview.figures_row import figures_row
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.heading import answer, target_name, versions
-from fx_explorer.report.sections import Section, sections
+from fx_explorer.report.sections import ReportSection, sections
 from fx_explorer.session import SessionReader
 
 MOST_CHARACTERS = 60_000
@@ -108,14 +108,14 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
         yield f"   {_plain(line)}  "
 
 
-def _folded(section: Section) -> Iterator[str]:
+def _folded(section: ReportSection) -> Iterator[str]:
     count = len(section.rows) + section.left_out
     yield f"\n<details><summary>{section.title} ({counted(count, 'row')})</summary>\n"
     yield from section_in_markdown(section, MOST_ROWS)
     yield "\n</details>\n"
 
 
-def section_in_markdown(section: Section, most_rows: int) -> Iterator[str]:
+def section_in_markdown(section: ReportSection, most_rows: int) -> Iterator[str]:
     """Yield the lines of a view: its answer, and a table."""
     if section.answer:
         yield f"{_plain(section.answer)}\n"

@@ -66,7 +66,7 @@ class SectionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A view with rows."""
 
     name: str
@@ -106,7 +106,7 @@ def _column(column: TableColumn) -> Column:
     return Column(column.title, narrowing="cut", least=column.min_width, priority=column.priority)
 
 
-def sections(reader: SessionReader) -> Iterator[Section]:
+def sections(reader: SessionReader) -> Iterator[ReportSection]:
     """Yield the views that have rows, and after them the sections of plug-ins that have."""
     for name in section_names():
         section = section_of(reader, name)
@@ -119,7 +119,7 @@ def section_names() -> list[str]:
     return [*SECTIONS, *(table.name for table in plugin_sections())]
 
 
-def section_of(reader: SessionReader, name: str) -> Section:
+def section_of(reader: SessionReader, name: str) -> ReportSection:
     """Return a section. One without rows says in its answer why. Raises KeyError without one."""
     if name in SECTIONS:
         return _section(name, SECTIONS[name], TABLES[name](reader))
@@ -129,7 +129,7 @@ def section_of(reader: SessionReader, name: str) -> Section:
     return _section(name, plugin.title, plugin.table(reader))
 
 
-def section_object(section: Section, most_rows: int) -> dict[str, object]:
+def section_object(section: ReportSection, most_rows: int) -> dict[str, object]:
     """Return a section as JSON: what it shows, and its rows as texts."""
     titles = [column.title for column in section.columns]
     rows = section.rows[:most_rows]
@@ -145,7 +145,7 @@ def section_object(section: Section, most_rows: int) -> dict[str, object]:
     }
 
 
-def _section(name: str, title: str, table: ViewTable) -> Section:
+def _section(name: str, title: str, table: ViewTable) -> ReportSection:
     rows = table.rows[:MOST_ROWS]
     kept = [at for at, column in enumerate(table.columns) if _is_used(column, at, rows)]
     largest = {at: _largest(table.columns[at], rows) for at in kept}
@@ -156,7 +156,7 @@ def _section(name: str, title: str, table: ViewTable) -> Section:
         detail = printable_text(row.detail().text) if row.detail else ""
         place = row.place or (row.find_place() if row.find_place else None)
         shown.append(SectionRow(cells, place, detail, depth, row.is_heading))
-    return Section(
+    return ReportSection(
         name=name,
         title=title,
         shows=table.shows,

@@ -89,7 +89,7 @@ def _sizes(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-class Operation(NamedTuple):
+class PrintedOperation(NamedTuple):
     """FX opcode, target and arguments of an expression."""
 
     op: str
@@ -151,7 +151,7 @@ times as long.
 _PLAIN_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul"}
 
 
-def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
+def operation_of(expression: str, known: dict[str, int]) -> PrintedOperation | None:
     """Return the operation of an expression, in a graph whose earlier nodes are ``known``; None if
     torch does not print such expressions.
     """
@@ -163,21 +163,23 @@ def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
         return _call(call["path"], call["arguments"], known)
     item = _PLAIN_ITEM.fullmatch(expression)
     if item:
-        return Operation("call_function", "operator.getitem", f"{item['taken']}, {item['index']}")
+        return PrintedOperation(
+            "call_function", "operator.getitem", f"{item['taken']}, {item['index']}"
+        )
     binary = _PLAIN_BINARY.fullmatch(expression)
     if binary:
         name = _PLAIN_OPERATORS[binary["operator"]]
         arguments = f"{binary['left']}, {binary['right']}"
-        return Operation("call_function", f"_operator.{name}", arguments)
+        return PrintedOperation("call_function", f"_operator.{name}", arguments)
     return _parsed_operation(expression, known)
 
 
-def _overload(name: str, arguments: str) -> Operation:
+def _overload(name: str, arguments: str) -> PrintedOperation:
     target = f"torch.ops.{name}" if name.startswith("higher_order.") else name
-    return Operation("call_function", target, arguments)
+    return PrintedOperation("call_function", target, arguments)
 
 
-def _parsed_operation(expression: str, known: dict[str, int]) -> Operation | None:
+def _parsed_operation(expression: str, known: dict[str, int]) -> PrintedOperation | None:
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -191,41 +193,43 @@ def _parsed_operation(expression: str, known: dict[str, int]) -> Operation | Non
         inner = raw[tree.func.end_col_offset : tree.end_col_offset].decode().strip()[1:-1]
         return _call(_path(tree.func), inner, known)
     if isinstance(tree, ast.Subscript):
-        return Operation(
+        return PrintedOperation(
             "call_function", "operator.getitem", f"{text(tree.value)}, {text(tree.slice)}"
         )
     if isinstance(tree, ast.Attribute):
         path = _path(tree)
         if path.startswith("self."):
-            return Operation("get_attr", path.removeprefix("self."), "")
-        return Operation("call_function", "getattr", f"{text(tree.value)}, {tree.attr!r}")
+            return PrintedOperation("get_attr", path.removeprefix("self."), "")
+        return PrintedOperation("call_function", "getattr", f"{text(tree.value)}, {tree.attr!r}")
     if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
-        return Operation(
+        return PrintedOperation(
             "call_function",
             f"_operator.{_BINARY[type(tree.op)]}",
             f"{text(tree.left)}, {text(tree.right)}",
         )
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _COMPARISONS:
         name = _COMPARISONS[type(tree.ops[0])]
-        return Operation(
+        return PrintedOperation(
             "call_function", f"_operator.{name}", f"{text(tree.left)}, {text(tree.comparators[0])}"
         )
     if isinstance(tree, ast.UnaryOp) and type(tree.op) in _UNARY:
-        return Operation("call_function", f"_operator.{_UNARY[type(tree.op)]}", text(tree.operand))
+        return PrintedOperation(
+            "call_function", f"_operator.{_UNARY[type(tree.op)]}", text(tree.operand)
+        )
     return None
 
 
-def _call(path: str, arguments: str, known: dict[str, int]) -> Operation | None:
+def _call(path: str, arguments: str, known: dict[str, int]) -> PrintedOperation | None:
     """Return the operation of a call of ``path``; None for an empty one."""
     if not path:
         return None
     root, _, rest = path.partition(".")
     if root == "self":
-        return Operation("call_module", rest, arguments)
+        return PrintedOperation("call_module", rest, arguments)
     if root in known and rest:
         with_self = f"{root}, {arguments}" if arguments else root
-        return Operation("call_method", rest, with_self)
-    return Operation("call_function", path, arguments)
+        return PrintedOperation("call_method", rest, with_self)
+    return PrintedOperation("call_function", path, arguments)
 
 
 def _path(node: ast.expr) -> str:
@@ -482,7 +486,7 @@ class _Reader:
                 "setitem",
                 f"{stored['taken']}, {stored['index']}, {stored['value']}",
             )
-        operation = Operation("call_function", f"_operator.{target}", arguments)
+        operation = PrintedOperation("call_function", f"_operator.{target}", arguments)
         self._add_call(graph, result["name"], result["annotation"] or "", operation)
         return True
 
@@ -523,7 +527,7 @@ class _Reader:
         return True
 
     def _add_call(
-        self, graph: PrintedGraph, name: str, annotation: str, operation: Operation
+        self, graph: PrintedGraph, name: str, annotation: str, operation: PrintedOperation
     ) -> None:
         op, target, arguments = operation
         inputs = inputs_in(arguments, self._known)

@@ -46,7 +46,7 @@ from fx_explorer.tui.keys import KeyTable, bindings_of, clashes, textual_keymap
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.menu import MenuScreen
-from fx_explorer.tui.terminal.beginning import Answers
+from fx_explorer.tui.terminal.beginning import TerminalAnswers
 from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundReported, UndecodableInput
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.typed_keys import KeysReleased, KeysUnderWay, held_keys
@@ -117,7 +117,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
         self.set_reactive(App.theme, theme)
         super().__init__(driver_class=AskedDriver)
-        self.terminal_answers: Answers | None = None
+        self.terminal_answers: TerminalAnswers | None = None
         """The terminal's answers about itself; None if it was not asked."""
         self.typed_before = ""
         """Input that came while the terminal was asked."""

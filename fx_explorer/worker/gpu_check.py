@@ -28,7 +28,7 @@ class Say(Protocol):
         """Report a check. ``advice`` is a remark although the check passed."""
 
 
-class Failed(Exception):
+class CheckFailed(Exception):
     """Raised by a check that did not pass; the rest is not tried."""
 
 
@@ -44,7 +44,7 @@ def main(gpu_json: str) -> None:
 
     from fx_explorer.model import Gpu
 
-    with contextlib.suppress(Failed):
+    with contextlib.suppress(CheckFailed):
         check(Gpu.from_json(json.loads(gpu_json)), say)
     os._exit(0)
 
@@ -91,7 +91,7 @@ def check(gpu: Gpu, say: Say) -> None:
 def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
     """Report the check in the block. The list receives its findings; ``what`` introduces a failure.
 
-    Raises Failed after a check that did not pass.
+    Raises CheckFailed after a check that did not pass.
     """
     found: list[str] = []
     try:
@@ -104,7 +104,7 @@ def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
         if what:
             wrong = f"{what}: {wrong}"
         say(name, False, wrong)
-        raise Failed from error
+        raise CheckFailed from error
     say(name, True, "; ".join(found))
 
 
@@ -115,7 +115,7 @@ def _target(gpu: Gpu) -> str:
 
     answered = triton.runtime.driver.active.get_current_target()
     if answered != target_of(gpu):
-        raise Failed(f"Triton would compile for {answered}")
+        raise CheckFailed(f"Triton would compile for {answered}")
     return f"{answered.backend}:{answered.arch}"
 
 
@@ -126,17 +126,19 @@ def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.LayerNorm(128))
     codes = _generated(model, torch.randn(16, 64))
     if len(codes) != 2:
-        raise Failed(f"forward and backward should be two generated codes, and are {len(codes)}")
+        raise CheckFailed(
+            f"forward and backward should be two generated codes, and are {len(codes)}"
+        )
     kernels: list[tuple[str, str]] = []
     for code in codes:
         kernels += _kernels(code)
     if not kernels:
-        raise Failed("no Triton kernel was generated")
+        raise CheckFailed("no Triton kernel was generated")
     return kernels
 
 
 def _attention() -> str:
-    """Return the operator to which attention is compiled. Raises Failed if it is decomposed, as a
+    """Return the operator to which attention is compiled. Raises CheckFailed if it is decomposed, as a
     build without CUDA does silently.
     """
     import torch
@@ -149,7 +151,7 @@ def _attention() -> str:
     for name in ("cudnn", "flash", "efficient"):
         if f"_scaled_dot_product_{name}_attention" in code:
             return f"fused ({name})"
-    raise Failed("attention is decomposed instead of fused")
+    raise CheckFailed("attention is decomposed instead of fused")
 
 
 def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
@@ -203,7 +205,7 @@ def _machine_code(name: str, source: str) -> str:
         made = kernel._precompile_config(kernel.configs[0]).kernel.asm
     levels = [level for level in ("ptx", "cubin", "amdgcn", "hsaco") if level in made]
     if not levels:
-        raise Failed(f"Triton made {', '.join(made)} of {name}, and no machine code")
+        raise CheckFailed(f"Triton made {', '.join(made)} of {name}, and no machine code")
     return f"{', '.join(levels)} of {name}"
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
-from fx_explorer.answers.answer import Answer, Pages, Selection, answer_text
+from fx_explorer.answers.answer import Answer, Pages, RowSelection, answer_text
 from fx_explorer.answers.questions import QUESTIONS
 from fx_explorer.cli import main
 from fx_explorer.report.json_report import json_report
@@ -496,14 +496,14 @@ def test_pages_are_read_when_they_are_asked_for() -> None:
         return [{"number": number} for number in range(start, stop)]
 
     answer = Answer("Many.", Pages(100_000, page))
-    text = answer_text("nodes", answer, {"session": "x"}, Selection(limit=3, skip=70_000))
+    text = answer_text("nodes", answer, {"session": "x"}, RowSelection(limit=3, skip=70_000))
     assert read == [(70_000, 70_003)]
     assert json.loads(text)["rows"] == [{"number": 70_000 + index} for index in range(3)]
 
 
 def test_control_characters_are_written_as_escapes() -> None:
     answer = Answer("a\x1b[31m\x9b31m\x7f", [{"text": "\x85 é"}])
-    text = answer_text("overview", answer, {}, Selection())
+    text = answer_text("overview", answer, {}, RowSelection())
     assert not any(0x7F <= ord(character) < 0xA0 or character == "\x1b" for character in text)
     assert json.loads(text)["answer"] == "a\x1b[31m\x9b31m\x7f"
     assert "é" in text
@@ -511,7 +511,7 @@ def test_control_characters_are_written_as_escapes() -> None:
 
 def test_one_enormous_row_is_cut_and_says_so() -> None:
     answer = Answer("One.", [{"text": "x" * 100_000, "items": list(range(10_000))}])
-    text = answer_text("overview", answer, {}, Selection())
+    text = answer_text("overview", answer, {}, RowSelection())
     assert len(text) <= 12_000
     content = json.loads(text)
     assert "more characters" in content["rows"][0]["text"]

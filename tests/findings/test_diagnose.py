@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.findings.every_kind import Search
+from fx_explorer.findings.every_kind import FindingSearch
 from fx_explorer.findings.finding import Finding, Remedy
 from tests.exhaustive import with_others
 from tests.shared_files import CASES, ROOT
@@ -85,14 +85,14 @@ def test_remedies_are_tried_and_their_results_counted(
 
 
 def test_the_summary_of_a_search_counts_its_kinds() -> None:
-    search = Search(("graph breaks", "recompiles"), ("slow kernels",))
+    search = FindingSearch(("graph breaks", "recompiles"), ("slow kernels",))
     assert search.summary == "Looked for 2 kinds of problems, not for 1 other"
     assert search.after_trials(["slow kernels"]).summary == "Looked for 3 kinds of problems"
 
 
 def test_what_the_budget_did_not_suffice_for_is_told_apart() -> None:
     of_runs = "faults of compile caches"
-    search = Search(("graph breaks",), (of_runs, "slow kernels"))
+    search = FindingSearch(("graph breaks",), (of_runs, "slow kernels"))
     given_up = search.after_trials([], "the 40 s of --budget are used up")
     assert given_up.description == (
         f"Looked for: graph breaks. Not looked for, since the 40 s of --budget are used up: "

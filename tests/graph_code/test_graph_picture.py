@@ -16,7 +16,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.drawing import graph_picture
-from fx_explorer.drawing.box_contents import Box, Contents, Operation
+from fx_explorer.drawing.box_contents import Contents, ModuleBox, Operation
 from fx_explorer.drawing.graph_picture import PictureOperation, graph_picture_svg
 from fx_explorer.session import SessionReader
 
@@ -98,7 +98,7 @@ def test_layers_with_the_same_operations_are_one_box_and_numbers_go_on_after_it(
     contents = Contents()
     parts = [Operation("aten.mul"), Operation("aten.add")]
     layer = contents.number(parts, [(0, 1)], [0], [1])
-    pile = Box(("0", "1", "2"), "Layer", layer)
+    pile = ModuleBox(("0", "1", "2"), "Layer", layer)
     root = contents.number([pile, Operation("output")], [(0, 1)], [], [])
     operations = [PictureOperation(f"node_{number}", [], 1 + number) for number in range(7)]
     shown, boxes, edges = drawn(graph_picture_svg("A graph", root, contents.all, operations))
@@ -111,7 +111,9 @@ def test_a_large_graph_has_its_deeper_boxes_closed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(graph_picture, "MOST_DRAWN", 3)
     contents = Contents()
     inner = contents.number([Operation("aten.mul")] * 3, [(0, 1), (1, 2)], [0], [2])
-    root = contents.number([Operation("x"), Box(("block",), "Block", inner)], [(0, 1)], [], [])
+    root = contents.number(
+        [Operation("x"), ModuleBox(("block",), "Block", inner)], [(0, 1)], [], []
+    )
     operations = [PictureOperation(f"node_{number}", [], 0) for number in range(4)]
     shown, boxes, _ = drawn(graph_picture_svg("A graph", root, contents.all, operations))
     assert set(shown) == {"node_0"}

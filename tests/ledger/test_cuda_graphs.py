@@ -16,7 +16,7 @@ import pytest
 from torch._inductor import cudagraph_utils, output_code
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
+from fx_explorer.analysis.cuda_graphs import CudaGraph, CudaGraphReason, cuda_graphs
 from fx_explorer.findings.cuda_graphs import find_cuda_graphs
 from fx_explorer.overview.compiled_facts import cuda_graph_facts
 from fx_explorer.report.json_report import cuda_graphs_of_report
@@ -90,7 +90,7 @@ def test_operators_that_are_left_out_of_a_recording_are_told_with_their_lines(
         found = graph(reader)
         assert (found.state, found.parts, found.recorded) == ("in parts", 1, 1)
         assert found.reasons == (
-            Reason("cpu ops", "/home/me/step.py", 9, "scale = table.exp().sum()"),
+            CudaGraphReason("cpu ops", "/home/me/step.py", 9, "scale = table.exp().sum()"),
         )
         ((severity, text),) = told(reader)
     assert severity == "problem"

@@ -17,7 +17,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_uses import _named_uses, uses_in_graph
-from fx_explorer.drawing.box_contents import Box, Content, Contents, Operation
+from fx_explorer.drawing.box_contents import Content, Contents, ModuleBox, Operation
 from fx_explorer.drawing.graph_boxes import MOST_PARTS, NestedBoxes, nested_boxes
 from fx_explorer.drawing.layered_graph import layers
 from fx_explorer.report.page.drawn_graphs import drawn_graphs
@@ -148,7 +148,7 @@ def test_layers_with_the_same_operations_are_one_part(tmp_path: Path) -> None:
         part
         for content in contents
         for part in content.parts
-        if isinstance(part, Box) and len(part.names) > 1
+        if isinstance(part, ModuleBox) and len(part.names) > 1
     ]
     assert [pile.names for pile in piles] == [("1", "2")]
     counts = {
@@ -190,7 +190,7 @@ def test_a_module_that_is_called_twice_is_one_box_with_an_edge_upward() -> None:
     contents = Contents()
     boxes = nested_boxes(nodes, [(0, 1), (1, 2)], contents)
     root = contents.all[boxes.root]
-    assert [part.names for part in root.parts if isinstance(part, Box)] == [("a",), ("b",)]
+    assert [part.names for part in root.parts if isinstance(part, ModuleBox)] == [("a",), ("b",)]
     assert list(root.layers.edges) == [(1, 2), (2, 1)]
     rows = [[item for item in row if item in (1, 2)] for row in root.layers.rows]
     assert [row for row in rows if row] == [[1], [2]]

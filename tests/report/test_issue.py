@@ -27,7 +27,7 @@ from fx_explorer.report import issue_ablation, issue_variations
 from fx_explorer.report.issue_ablation import (
     WITHOUT,
     Ablation,
-    Tried,
+    VariationOutcome,
     ablate,
 )
 from fx_explorer.report.issue_draft import DraftedIssue, Form, issue_text, labels_of
@@ -54,11 +54,14 @@ NO_PARTS = dict.fromkeys(PARTS, ())
 def _ablation(*results: Result, without: Result = "passes") -> Ablation:
     """An ablation whose backends have these results."""
     as_it_is: Result = next((result for result in results if result != "passes"), "passes")
-    tried = [Tried(WITHOUT, without), Tried(AS_IT_IS.name, as_it_is, "RuntimeError: bad")]
+    tried = [
+        VariationOutcome(WITHOUT, without),
+        VariationOutcome(AS_IT_IS.name, as_it_is, "RuntimeError: bad"),
+    ]
     for attempt, result in zip(BACKENDS, results, strict=True):
         message = "RuntimeError: bad" if result == "fails" else ""
-        tried.append(Tried(attempt.name, result, message, stage=attempt.stage))
-    tried.append(Tried("dynamic=False", "passes"))
+        tried.append(VariationOutcome(attempt.name, result, message, stage=attempt.stage))
+    tried.append(VariationOutcome("dynamic=False", "passes"))
     return Ablation(tuple(tried), 'Traceback …\nRuntimeError: bad ``` "x"')
 
 
@@ -255,14 +258,14 @@ def test_a_difference_in_rounding_is_called_that() -> None:
     ablation = _ablation("passes", "passes", "passes", "differs")
     rounding = "Inductor rounds float16 and bfloat16 less often"
     assert rounding not in issue_text(DraftedIssue("x.py", "x", ablation, "", []))
-    ablation = replace(ablation, tried=(*ablation.tried, Tried(CASTS, "passes")))
+    ablation = replace(ablation, tried=(*ablation.tried, VariationOutcome(CASTS, "passes")))
     assert rounding in issue_text(DraftedIssue("x.py", "x", ablation, "", []))
 
 
 def test_a_program_that_was_not_run_compiled_is_not_called_the_same() -> None:
     names = [AS_IT_IS.name, *(backend.name for backend in BACKENDS)]
-    left_out = [Tried(name, "not tried", "--budget is used up") for name in names]
-    ablation = Ablation((Tried(WITHOUT, "passes"), *left_out), is_script=True)
+    left_out = [VariationOutcome(name, "not tried", "--budget is used up") for name in names]
+    ablation = Ablation((VariationOutcome(WITHOUT, "passes"), *left_out), is_script=True)
     text = issue_text(DraftedIssue("x.py", "x", ablation, "", []))
     assert "whether it differs is not known" in text
     assert "no difference to report" not in text
@@ -287,10 +290,14 @@ def test_a_fault_without_inductor_is_not_tried_with_inductors_settings() -> None
 def test_a_backend_that_fails_in_another_way_is_not_the_component() -> None:
     killed = "the program was ended by SIGSEGV (a segmentation fault) in call"
     tried = (
-        Tried(WITHOUT, "passes"),
-        Tried(AS_IT_IS.name, "fails", killed),
-        Tried('backend="aot_eager"', "fails", "RuntimeError: expand", stage=AOT_AUTOGRAD),
-        Tried('backend="inductor"', "fails", f"{killed} of another file", stage=INDUCTOR),
+        VariationOutcome(WITHOUT, "passes"),
+        VariationOutcome(AS_IT_IS.name, "fails", killed),
+        VariationOutcome(
+            'backend="aot_eager"', "fails", "RuntimeError: expand", stage=AOT_AUTOGRAD
+        ),
+        VariationOutcome(
+            'backend="inductor"', "fails", f"{killed} of another file", stage=INDUCTOR
+        ),
     )
     ablation = Ablation(tried, is_crash=True)
     assert ablation.component == INDUCTOR
@@ -321,9 +328,9 @@ def test_labels_follow_from_the_component_and_the_error(
     message: str, error: str, is_crash: bool, labels: list[str]
 ) -> None:
     tried = (
-        Tried(WITHOUT, "passes"),
-        Tried(AS_IT_IS.name, "fails", message),
-        Tried('backend="aot_eager"', "fails", message, stage=AOT_AUTOGRAD),
+        VariationOutcome(WITHOUT, "passes"),
+        VariationOutcome(AS_IT_IS.name, "fails", message),
+        VariationOutcome('backend="aot_eager"', "fails", message, stage=AOT_AUTOGRAD),
     )
     ablation = Ablation(tried, error, is_crash=is_crash)
     assert labels_of(ablation) == ["module: aotdispatch", *labels]

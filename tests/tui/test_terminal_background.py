@@ -27,7 +27,7 @@ from textual.theme import Theme
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.terminal import beginning
-from fx_explorer.tui.terminal.beginning import QUESTION, Answers, is_light
+from fx_explorer.tui.terminal.beginning import QUESTION, TerminalAnswers, is_light
 from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundReported
 from fx_explorer.tui.theme import DARK, LIGHT, default_theme
 from tests.exhaustive import with_others
@@ -60,7 +60,7 @@ def test_a_colour_is_light_or_dark_however_a_terminal_writes_it(
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_keys_typed_before_between_and_after_the_answers_are_kept(size: int) -> None:
-    answers, text = Answers(), f"ab{WHITE}c{ATTRIBUTES}d"
+    answers, text = TerminalAnswers(), f"ab{WHITE}c{ATTRIBUTES}d"
     kept = "".join(answers.take(text[start : start + size]) for start in range(0, len(text), size))
     assert (kept, answers.background_is_light, answers.are_complete) == ("abcd", True, True)
 
@@ -68,7 +68,7 @@ def test_keys_typed_before_between_and_after_the_answers_are_kept(size: int) -> 
 def test_an_escape_key_comes_through_when_nothing_follows_and_other_sequences_pass_at_once() -> (
     None
 ):
-    answers = Answers()
+    answers = TerminalAnswers()
     assert answers.take("a\x1b") == "a"
     assert [answers.give_back_key(), answers.give_back_key()] == ["\x1b", ""]
     assert answers.take("\x1b[A\x1b[<0;3;4M\x1bOP") == "\x1b[A\x1b[<0;3;4M\x1bOP"
@@ -77,7 +77,7 @@ def test_an_escape_key_comes_through_when_nothing_follows_and_other_sequences_pa
 
 
 def test_a_terminal_that_knows_only_the_second_question_is_not_waited_for() -> None:
-    answers = Answers()
+    answers = TerminalAnswers()
     assert answers.take(ATTRIBUTES) == ""
     assert answers.are_complete
     assert answers.background_is_light is None
@@ -209,7 +209,7 @@ async def test_an_answer_that_comes_late_changes_the_theme_and_is_no_key(
     terminal: Terminal,
 ) -> None:
     app = ExplorerApp(config=Config())
-    app.terminal_answers, app.typed_before = Answers(), "j"
+    app.terminal_answers, app.typed_before = TerminalAnswers(), "j"
     driver = RecordedDriver(app, terminal.slave)
     attributes = termios.tcgetattr(terminal.slave)
     attributes[3] &= ~(termios.ECHO | termios.ICANON)

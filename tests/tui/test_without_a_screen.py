@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Graph, Outcome, OutcomeKind
 from fx_explorer.overview.outline import OutlineEntry
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.content.destinations import History
+from fx_explorer.tui.content.destinations import StopHistory
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.content.presets import MISSING, PRESETS, ShowableDocuments, document_for
 from fx_explorer.tui.controllers.capturing import FileWatch
@@ -71,7 +71,7 @@ def test_the_bytecode_slots_show_bytecode_before_and_after_dynamo() -> None:
 
 
 def test_history_forgets_what_lay_ahead_when_going_somewhere_new() -> None:
-    history: History[str] = History()
+    history: StopHistory[str] = StopHistory()
     for stop in "abc":
         history.go(stop)
     assert history.back() == "b"
@@ -81,7 +81,7 @@ def test_history_forgets_what_lay_ahead_when_going_somewhere_new() -> None:
 
 
 def test_history_counts_the_same_place_once() -> None:
-    history: History[str] = History()
+    history: StopHistory[str] = StopHistory()
     history.go("a")
     history.go("a")
     assert history.back() is None

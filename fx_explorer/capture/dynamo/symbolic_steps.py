@@ -50,7 +50,7 @@ class Limit:
         return self._left >= 0
 
 
-class Call:
+class CallBeingTraced:
     """A function that is being traced, and its state at its last step."""
 
     def __init__(self, row: TracedCall, translator: Any) -> None:
@@ -90,7 +90,7 @@ class Attempt:
         self.row = row
         self.context = context
         """Torch's TracingContext of this attempt."""
-        self.calls: list[Call] = []
+        self.calls: list[CallBeingTraced] = []
         """The calls that are being traced, the outermost first."""
         self._writer = writer
         self._limit = limit
@@ -111,7 +111,7 @@ class Attempt:
         self._calls_begun += 1
         return self._calls_begun
 
-    def end_call(self, call: Call, ended: CallEnd, error: str) -> None:
+    def end_call(self, call: CallBeingTraced, ended: CallEnd, error: str) -> None:
         """End the innermost call."""
         if call.is_at_new_line:
             self.add(call, "line", call.translator.lineno)
@@ -123,13 +123,13 @@ class Attempt:
         if self._open is not None:
             self._nodes.append((self._open.position, node, is_nested))
 
-    def come_to_line(self, call: Call) -> None:
+    def come_to_line(self, call: CallBeingTraced) -> None:
         """Note that the next step of the call is the first of a line."""
         if call.is_at_new_line:  # nothing happened at the line before
             self.add(call, "line", call.translator.lineno)
         call.is_at_new_line = True
 
-    def add(self, call: Call, kind: TraceStepKind, line: int, event: str = "") -> None:
+    def add(self, call: CallBeingTraced, kind: TraceStepKind, line: int, event: str = "") -> None:
         """Begin a step."""
         if call.is_at_new_line and kind not in ("line", "instruction"):
             self.add(call, "line", line)
@@ -146,7 +146,7 @@ class Attempt:
         self._positions += 1
         self._open = step
 
-    def _is_first_line(self, call: Call, kind: TraceStepKind, line: int) -> bool:
+    def _is_first_line(self, call: CallBeingTraced, kind: TraceStepKind, line: int) -> bool:
         """Return whether the present step, at which the call begins, is this one too."""
         step = self._open
         if step is None or step.kind != "call" or kind not in ("line", "instruction"):
@@ -156,7 +156,7 @@ class Attempt:
         step.starts_line, call.is_at_new_line = call.is_at_new_line, False
         return True
 
-    def add_instruction(self, call: Call, instruction: Any) -> None:
+    def add_instruction(self, call: CallBeingTraced, instruction: Any) -> None:
         """Begin the step of an instruction, with the state before it."""
         # Instructions before the first line have none.
         line = max(call.translator.lineno, call.row.first_line)
@@ -167,7 +167,7 @@ class Attempt:
             step.instruction = _instruction_text(instruction)
             self.add_state(call)
 
-    def add_state(self, call: Call) -> None:
+    def add_state(self, call: CallBeingTraced) -> None:
         """Give the present step the stack and the locals of its call."""
         step = self._open
         if step is None:
@@ -284,7 +284,9 @@ def _common(before: list[tuple[Any, int]], now: list[tuple[Any, int]]) -> int:
     return count
 
 
-def _changed(call: Call, values: Mapping[str, Any], is_guarded: IsGuarded) -> dict[str, str]:
+def _changed(
+    call: CallBeingTraced, values: Mapping[str, Any], is_guarded: IsGuarded
+) -> dict[str, str]:
     """Return the words for the locals that have changed, and note how they are now."""
     before = call.locals
     changed = {}

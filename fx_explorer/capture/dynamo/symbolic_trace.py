@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from fx_explorer.capture.dynamo.symbolic_steps import Attempt, Call, Limit
+from fx_explorer.capture.dynamo.symbolic_steps import Attempt, CallBeingTraced, Limit
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.graphs import module_path
@@ -116,14 +116,14 @@ class _Recorder:
 
         return run
 
-    def _begin(self, translator: Any) -> Call | None:
+    def _begin(self, translator: Any) -> CallBeingTraced | None:
         if getattr(translator, "parent", None) is None:
             return self._begin_attempt(translator)
         if not self._attempts.open:
             return None
         return self._begin_call(self._attempts.open[-1], translator)
 
-    def _begin_attempt(self, translator: Any) -> Call | None:
+    def _begin_attempt(self, translator: Any) -> CallBeingTraced | None:
         recording = self.recording
         compilation = recording.compilation_id()
         if not compilation:
@@ -143,7 +143,7 @@ class _Recorder:
         self._attempts.open.append(attempt)
         return call
 
-    def _begin_call(self, attempt: Attempt, translator: Any) -> Call:
+    def _begin_call(self, attempt: Attempt, translator: Any) -> CallBeingTraced:
         code = translator.f_code
         parent = attempt.calls[-1] if attempt.calls else None
         row = TracedCall(
@@ -157,12 +157,12 @@ class _Recorder:
             code.co_firstlineno,
             _module(translator),
         )
-        call = Call(row, translator)
+        call = CallBeingTraced(row, translator)
         attempt.calls.append(call)
         attempt.add(call, "call", max(translator.lineno, code.co_firstlineno))
         return call
 
-    def _end(self, call: Call, error: BaseException | None) -> None:
+    def _end(self, call: CallBeingTraced, error: BaseException | None) -> None:
         with self.recording.noting(BY_LINE, "dynamo"):
             attempt = self._attempts.open[-1]
             while attempt.calls and attempt.calls[-1] is not call:
@@ -178,7 +178,9 @@ class _Recorder:
                 self._attempts.open.remove(attempt)
                 self._end_attempt(attempt, call, error)
 
-    def _end_attempt(self, attempt: Attempt, call: Call, error: BaseException | None) -> None:
+    def _end_attempt(
+        self, attempt: Attempt, call: CallBeingTraced, error: BaseException | None
+    ) -> None:
         from fx_explorer.capture.torch_compat.private_names import RestartAnalysis
 
         if error is None:
@@ -229,7 +231,7 @@ class _Recorder:
 
         return update_block_stack
 
-    def _find(self, translator: Any) -> tuple[Attempt, Call] | None:
+    def _find(self, translator: Any) -> tuple[Attempt, CallBeingTraced] | None:
         """Return the attempt and call that a translator belongs to, if it is the one that runs."""
         if not self._attempts.open:
             return None

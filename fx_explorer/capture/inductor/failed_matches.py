@@ -27,7 +27,7 @@ Part = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class MatchFailure:
     """Why a pattern is not applied; the fields are those of a NearMatch."""
 
     check: FailedCheck
@@ -94,7 +94,7 @@ class MatchLog:
             part = self._stack[-1]
             self._nearest = _FailedPart(part, failed, matched, input_of, self._same(part))
 
-    def failure(self, *, is_specific: bool = False) -> Failure | None:
+    def failure(self, *, is_specific: bool = False) -> MatchFailure | None:
         """Return what failed; None where all matched."""
         if self.has_matched or self._nearest is None:
             return None
@@ -127,12 +127,12 @@ def is_operator(pattern: Any) -> bool:
     return isinstance(pattern, inductor_patterns._TargetExpr)
 
 
-def _describe(part: _FailedPart, *, is_specific: bool) -> Failure:
+def _describe(part: _FailedPart, *, is_specific: bool) -> MatchFailure:
     _, pattern, node = part.part
     says = part.failed.format_string
     at = node.name if isinstance(node, torch.fx.Node) and not says.startswith("no anchor") else ""
     check, expected, found = _both_values(part, pattern, node, says)
-    return Failure(
+    return MatchFailure(
         check,
         part.matched,
         at,

@@ -11,7 +11,12 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.inductor.alike_nodes import AlikeNodes
-from fx_explorer.capture.inductor.failed_matches import Failure, MatchLog, operators_in, torch_says
+from fx_explorer.capture.inductor.failed_matches import (
+    MatchFailure,
+    MatchLog,
+    operators_in,
+    torch_says,
+)
 from fx_explorer.capture.inductor.pattern_entries import (
     is_of_user,
     pattern_name,
@@ -48,13 +53,13 @@ class MatchAttempt:
     has_replaced: bool = False
     """Whether nothing uses the node since. The function of a pattern may leave the graph as it is.
     """
-    failure: Failure | None = None
+    failure: MatchFailure | None = None
     """Why it is not applied; None where it is."""
 
 
 def rows_of_attempts(attempts: Iterable[MatchAttempt]) -> list[NearMatch]:
     """Return a row for each node and failure, with the patterns that failed so."""
-    by_node: dict[torch.fx.Node, dict[Failure, list[MatchAttempt]]] = {}
+    by_node: dict[torch.fx.Node, dict[MatchFailure, list[MatchAttempt]]] = {}
     replaced: set[torch.fx.Node] = set()
     for attempt in attempts:
         failure = _failure_of(attempt)
@@ -72,7 +77,7 @@ def rows_of_attempts(attempts: Iterable[MatchAttempt]) -> list[NearMatch]:
 
 
 def _row(
-    node: torch.fx.Node, failure: Failure, group: list[MatchAttempt], alike_nodes: AlikeNodes
+    node: torch.fx.Node, failure: MatchFailure, group: list[MatchAttempt], alike_nodes: AlikeNodes
 ) -> NearMatch:
     """Return the row of patterns that failed alike: that of the nearest, with all names."""
     entries = {len(operators_in(attempt.entry.pattern)): attempt.entry for attempt in group}
@@ -87,7 +92,7 @@ def _row(
     return replace(nearest, patterns=tuple(names))
 
 
-def _failure_of(attempt: MatchAttempt) -> Failure | None:
+def _failure_of(attempt: MatchAttempt) -> MatchFailure | None:
     """Return why a pattern was not applied at a node; None where it was."""
     if attempt.was_applied:
         return None
@@ -99,12 +104,12 @@ def _failure_of(attempt: MatchAttempt) -> Failure | None:
     if attempt.was_checked:
         # It answered with a symbolic truth value that torch does not take for a yes.
         name = qualified_name(plain_function(written_check(attempt.entry)))
-        return Failure("check", matched, expected=name, found="not known while compiling")
+        return MatchFailure("check", matched, expected=name, found="not known while compiling")
     regions = {node.meta.get("mutation_region_id") for node in attempt.match.nodes}
-    return Failure("mutation" if len(regions) > 1 else "stream", matched)
+    return MatchFailure("mutation" if len(regions) > 1 else "stream", matched)
 
 
-def near_match(entry: Any, failure: Failure, node: str, alike: int) -> NearMatch:
+def near_match(entry: Any, failure: MatchFailure, node: str, alike: int) -> NearMatch:
     """Return the row of a pattern that failed at a node; the graph and the pass are filled in when
     they are stored.
     """

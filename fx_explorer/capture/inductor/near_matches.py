@@ -21,7 +21,7 @@ import torch
 
 from fx_explorer.capture.inductor import pass_changes
 from fx_explorer.capture.inductor.failed_matches import (
-    Failure,
+    MatchFailure,
     MatchLog,
     forget_patterns,
 )
@@ -260,23 +260,25 @@ class _WatchedCheck:
                 attempt.failure = self._why(application, attempt, trace)
         return result
 
-    def _why(self, application: _Application, attempt: MatchAttempt, trace: CheckTrace) -> Failure:
+    def _why(
+        self, application: _Application, attempt: MatchAttempt, trace: CheckTrace
+    ) -> MatchFailure:
         """Return why it said no: the pattern did not match with the shapes of the program, could
         not be traced with them, or the check that somebody wrote said no.
         """
         matched = tuple(node.name for node in attempt.match.nodes)
         if application.trace_error:
             error = cut(application.trace_error)
-            return Failure("traced", matched, found=error, is_specific=True)
+            return MatchFailure("traced", matched, found=error, is_specific=True)
         if application.inner is not None:
             failure = application.inner.failure(is_specific=True)
             if failure is not None:
                 return failure
         name = qualified_name(self._written)
         if trace.last is None:
-            return Failure("check", matched, expected=name)
+            return MatchFailure("check", matched, expected=name)
         refusal = explain_refusal(trace.last)
-        return Failure(
+        return MatchFailure(
             "check",
             matched,
             expected=f"{name}: {refusal.condition}",

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.inductor.failed_matches import (
-    Failure,
+    MatchFailure,
     is_operator,
     operator_of,
     operators_in,
@@ -39,7 +39,7 @@ def without_last_operator(matcher: Any, graph: torch.fx.Graph) -> list[NearMatch
         if not rows_of_entry and not is_tried and is_of_user(written_at(entry)[0]):
             whole = _first_operator(entry.pattern)
             if whole is not None:
-                failure = Failure("last operator", (), expected=operators_of(whole))
+                failure = MatchFailure("last operator", (), expected=operators_of(whole))
                 rows_of_entry.append(near_match(entry, failure, "", 0))
         rows += rows_of_entry
     return rows
@@ -69,7 +69,7 @@ def _without_last(entry: Any, nodes: dict[Any, list[torch.fx.Node]]) -> Iterator
             if match:
                 matched = tuple(node.name for node in match.nodes)
                 users = ", ".join(operator_of(user) for user in node.users) or "nothing"
-                failure = Failure(
+                failure = MatchFailure(
                     "last operator", matched, node.name, "", operators_of(whole), users
                 )
                 yield near_match(entry, failure, node.name, matching)

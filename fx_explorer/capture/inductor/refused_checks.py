@@ -30,7 +30,7 @@ MOST_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedCheck:
     """Where a check said no."""
 
     file: str
@@ -105,7 +105,7 @@ class CheckTrace:
         return None
 
 
-def explain_refusal(call: _Call) -> Refusal:
+def explain_refusal(call: _Call) -> RefusedCheck:
     """Return where a call that has ended said no: itself, or the function that it passed on."""
     tree, first = _syntax_tree(call.code)
     statement, test = _returning(tree, call.line - first + 1)
@@ -124,7 +124,7 @@ def explain_refusal(call: _Call) -> Refusal:
     comment = _source_line(call).partition("#")[2].strip()
     if comment:
         condition += f" ({comment})"
-    return Refusal(file, call.line, _cut(condition), _cut(values))
+    return RefusedCheck(file, call.line, _cut(condition), _cut(values))
 
 
 def _syntax_tree(code: CodeType) -> tuple[ast.AST | None, int]:

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field, replace
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import in_use
-from fx_explorer.instruments.decisions.reasons import Named, Reason, is_worth_saying, reason_of
+from fx_explorer.instruments.decisions.reasons import (
+    DecisionReason,
+    NamesInDecision,
+    is_worth_saying,
+    reason_of,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
@@ -29,7 +34,7 @@ class Explained:
     decision: model.KernelDecision
     kernel: model.Kernel
     """The kernel that is as it is because of it."""
-    reason: Reason
+    reason: DecisionReason
     line: Line | None
     """The user's line of the operation, for a layout that of the value; None where it has none."""
     is_elsewhere: bool = False
@@ -75,7 +80,7 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
         of_asker, of_value = lines.get(row.node), lines.get(row.about)
         if row.kind == "layout" and of_asker and of_value and of_asker != of_value:
             operator += f" ({in_file(*of_asker)})"
-        named = Named(
+        named = NamesInDecision(
             node=operator,
             about=names.get(row.about, ""),
             is_input=row.about in nodes and nodes[row.about].op == "placeholder",

@@ -17,7 +17,7 @@ from fx_explorer.model.rows.decisions import DecisionKind
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamesInDecision:
     """The names in a decision, as the user knows them."""
 
     node: str = ""
@@ -31,7 +31,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class DecisionReason:
     """Why something of a kernel is as it is."""
 
     kind: str
@@ -41,9 +41,9 @@ class Reason:
     """A sentence about what would change it; empty where nothing that the user has would."""
 
 
-def reason_of(decision: model.KernelDecision, named: Named) -> Reason:
+def reason_of(decision: model.KernelDecision, named: NamesInDecision) -> DecisionReason:
     text, change = _WORDS[decision.kind](decision, named)
-    return Reason(decision.outcome, text, change)
+    return DecisionReason(decision.outcome, text, change)
 
 
 def is_worth_saying(decision: model.KernelDecision) -> bool:
@@ -93,7 +93,7 @@ torch/_inductor/utils.py).
 _BUILT_IN = ("aten.", "prims.", "mkldnn.", "mkl.", "onednn.", "quantized.", "_c10d_functional.")
 
 
-def _library_call(decision: model.KernelDecision, named: Named) -> Words:
+def _library_call(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     texts = decision.texts
     operator = named.node
     match decision.outcome:
@@ -216,7 +216,7 @@ def _no_template(decision: model.KernelDecision, operator: str) -> Words:
 # Layouts.
 
 
-def _layout(decision: model.KernelDecision, named: Named) -> Words:
+def _layout(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     texts, numbers = decision.texts, decision.numbers
     to = order(texts.get("sizes", ""), texts.get("to", ""))
     before = order(texts.get("sizes", ""), texts.get("from", ""))
@@ -253,7 +253,7 @@ _EAGER_STRIDES = ("constrain_to_fx_strides", "constrain_to_fake_tensors", "sdpa_
 _CONTIGUOUS = ("require_contiguous", "require_contiguous_strides", "require_dense")
 
 
-def _who_asks(decision: model.KernelDecision, named: Named) -> Words:
+def _who_asks(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     function = decision.check.partition(" ")[0]
     texts = decision.texts
     to = order(texts.get("sizes", ""), texts.get("to", ""))
@@ -329,7 +329,7 @@ _AT_ONCE = (
 """From ``should_use_persistent_reduction`` (torch/_inductor/choices.py)."""
 
 
-def _reduction(decision: model.KernelDecision, named: Named) -> Words:
+def _reduction(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     numbers = decision.numbers
     outputs, elements = numbers.get("outputs", 0), numbers.get("elements", 0)
     of_each = f"{counted(outputs, 'result')} of {counted(elements, 'element')}"
@@ -367,7 +367,7 @@ def _reduction(decision: model.KernelDecision, named: Named) -> Words:
     return f"{loop}. {_AT_ONCE}", ""
 
 
-def _tiles(decision: model.KernelDecision, named: Named) -> Words:
+def _tiles(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     numbers = decision.numbers
     sizes = {name: numbers[name] for name in ("z", "y", "x") if name in numbers}
     tiles = " and ".join(f"{name} of {count:,}" for name, count in sizes.items())
@@ -387,7 +387,7 @@ def _tiles(decision: model.KernelDecision, named: Named) -> Words:
 # Loops of C++.
 
 
-def _vectors(decision: model.KernelDecision, named: Named) -> Words:
+def _vectors(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     numbers, texts = decision.numbers, decision.texts
     lanes, loop, tail = (numbers.get(name, 0) for name in ("lanes", "loop", "tail"))
     match decision.outcome:
@@ -427,7 +427,7 @@ def _vectors(decision: model.KernelDecision, named: Named) -> Words:
     return f"{text}.", ""
 
 
-def _threads(decision: model.KernelDecision, named: Named) -> Words:
+def _threads(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     numbers = decision.numbers
     threads = numbers.get("threads", 0)
     elements, least = numbers.get("elements", 0), numbers.get("least", 0)
@@ -447,7 +447,7 @@ def _threads(decision: model.KernelDecision, named: Named) -> Words:
     )
 
 
-_WORDS: Mapping[DecisionKind, Callable[[model.KernelDecision, Named], Words]] = {
+_WORDS: Mapping[DecisionKind, Callable[[model.KernelDecision, NamesInDecision], Words]] = {
     "library call": _library_call,
     "layout": _layout,
     "reduction": _reduction,

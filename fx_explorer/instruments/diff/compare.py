@@ -23,7 +23,7 @@ from fx_explorer.analysis.lineage import (
     saving_variant,
 )
 from fx_explorer.analysis.measured_times import (
-    Figure,
+    ComparedFigure,
     count_figure,
     measured,
     one_timing_figure,
@@ -65,7 +65,7 @@ class DocumentPair:
 
 def figures(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
-) -> list[Figure]:
+) -> list[ComparedFigure]:
     """Return kernels, operations, memory and time, then the time by stage and the operations whose
     count differs.
     """
@@ -89,7 +89,7 @@ def figures(
 
 def _compile_times(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
-) -> list[Figure]:
+) -> list[ComparedFigure]:
     """Return the compile time, whether each side was cold or warm, and the time by stage. If only
     one side was cold, none is called better.
     """
@@ -108,7 +108,7 @@ def _compile_times(
     return [whole, began, *stages]
 
 
-def _without_verdict(time: Figure, remark: str) -> Figure:
+def _without_verdict(time: ComparedFigure, remark: str) -> ComparedFigure:
     """Return a time for which no side is called better. The remark explains why, if they differ."""
     if time.difference:
         return text_figure(time.what, time.left, time.right, remark=remark)
@@ -119,7 +119,7 @@ def _warm(side: Warmth) -> str:
     return "warm" if side.is_warm else "cold"
 
 
-def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figure]:
+def _differing_operations(left: Counter[str], right: Counter[str]) -> list[ComparedFigure]:
     differing = []
     for target in sorted({*left, *right}):
         figure = count_figure(f"  {target}", left[target], right[target])
@@ -127,7 +127,7 @@ def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figur
             differing.append(figure)
     if not differing:
         return []
-    return [Figure("operations that differ", "", ""), *differing]
+    return [ComparedFigure("operations that differ", "", ""), *differing]
 
 
 LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "python": "Python"}
@@ -203,7 +203,7 @@ def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
 
 def _stages(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
-) -> list[Figure]:
+) -> list[ComparedFigure]:
     left_times = stage_times(reader, left.id).by_stage
     right_times = stage_times(reader, right.id).by_stage
     stages: list[model.Stage | None] = [*model.STAGES, None]
@@ -221,7 +221,7 @@ def _stage(
     stage: model.Stage | None,
     left: tuple[model.Compilation, float | None],
     right: tuple[model.Compilation, float | None],
-) -> Figure:
+) -> ComparedFigure:
     words = f"  {STAGE_IN_WORDS[stage or '']}"
     if left[1] is not None and right[1] is not None:
         return one_timing_figure(words, left[1], right[1])
@@ -295,7 +295,7 @@ _KINDS: dict[model.Measured, str] = {
 
 def run_times(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
-) -> list[Figure]:
+) -> list[ComparedFigure]:
     """Compare the times of each kind that was measured for either side."""
     sides = [measured(reader, variant) for variant in (left, right)]
     return [
@@ -307,7 +307,7 @@ def run_times(
 
 def _compared(
     words: str, left: model.Measurement | None, right: model.Measurement | None
-) -> Figure:
+) -> ComparedFigure:
     if left and right:
         return run_time_figure(words, (left.median_s, left.iqr_s), (right.median_s, right.iqr_s))
     return text_figure(words, _run_time(left), _run_time(right))

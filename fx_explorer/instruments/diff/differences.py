@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer.analysis.alignment_words import NO_DIFFERENCE
-from fx_explorer.analysis.measured_times import Figure, text_figure
+from fx_explorer.analysis.measured_times import ComparedFigure, text_figure
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.diff.graph_pairs import GraphPair, graph_pairs
 from fx_explorer.instruments.diff.kernel_pairs import (
@@ -89,7 +89,7 @@ class Row:
     """
 
     aspect: Aspect
-    figure: Figure
+    figure: ComparedFigure
     source: ChangedSource | None = None
     pair: KernelPair | None = None
     graph: GraphPair | None = None
@@ -138,16 +138,16 @@ _EARLY = ("guard", "option")
 
 
 def _graph_row(pair: GraphPair) -> Row:
-    figure = Figure(f"→ {pair.name}", *pair.lengths, pair.difference, "other")
+    figure = ComparedFigure(f"→ {pair.name}", *pair.lengths, pair.difference, "other")
     return Row("graphs", figure, graph=pair)
 
 
 def _fact_row(fact: PairedFact) -> Row:
     sides = fact.left or "none", fact.right or "none"
-    return Row("others", Figure(f"{fact.kind} {fact.name}", *sides, fact.words, "other"))
+    return Row("others", ComparedFigure(f"{fact.kind} {fact.name}", *sides, fact.words, "other"))
 
 
-def _figure_row(figure: Figure) -> Row:
+def _figure_row(figure: ComparedFigure) -> Row:
     name = figure.what.partition(",")[0]
     return Row(ASPECTS.get(name, "others"), figure)
 
@@ -155,7 +155,7 @@ def _figure_row(figure: Figure) -> Row:
 def source_row(source: ChangedSource) -> Row:
     """Return the row of a source file whose text has changed."""
     length = counted(len(source.before.splitlines()), "line")
-    figure = Figure(f"→ {file_name(source.path)}", length, source.edit, "", "other")
+    figure = ComparedFigure(f"→ {file_name(source.path)}", length, source.edit, "", "other")
     return Row("source", figure, source)
 
 
@@ -163,5 +163,5 @@ def _kernel_row(pair: KernelPair) -> Row:
     what = f"→ [{pair.compilation}] {pair.direction}".rstrip()
     left = pair.left.kernel.name if pair.left else "none"
     right = pair.right.kernel.name if pair.right else "none"
-    figure = Figure(what, left, right, _OF_CAPTURES[pair.difference], "other")
+    figure = ComparedFigure(what, left, right, _OF_CAPTURES[pair.difference], "other")
     return Row("kernels", figure, pair=pair)

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from fx_explorer.analysis.diff import CUT_IN_WORDS, describe_difference, graph_diff, text_diff
 from fx_explorer.analysis.documents import lines_of, rows_of
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.measured_times import DIFFERS, Figure
+from fx_explorer.analysis.measured_times import DIFFERS, ComparedFigure
 from fx_explorer.analysis.published import ShownStage, published_stages
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_in_middle
@@ -240,7 +240,7 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
     }
 
 
-def _figure(figure: Figure) -> Json:
+def _figure(figure: ComparedFigure) -> Json:
     return {
         "what": figure.what.strip(),
         "left": figure.left,

@@ -20,7 +20,7 @@ from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, describe_difference
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
-from fx_explorer.analysis.measured_times import Figure, Verdict, count_figure
+from fx_explorer.analysis.measured_times import ComparedFigure, Verdict, count_figure
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.other_variants import describe_fusion
 from fx_explorer.analysis.words import counted, format_node
@@ -157,7 +157,7 @@ SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning", "≈": "ann
 _KINDS: dict[Verdict, str] = {"": "muted", "other": "warning", "better": "good", "worse": "bad"}
 
 
-def figure_row(figure: Figure) -> Row:
+def figure_row(figure: ComparedFigure) -> Row:
     """Return the row of a figure. The difference is stated in words as well as by colour."""
     if not figure.differs:
         return (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fx_explorer.analysis.facts import Fact, Severity
-from fx_explorer.analysis.measured_times import MINUS, Figure, Verdict
+from fx_explorer.analysis.measured_times import MINUS, ComparedFigure, Verdict
 from fx_explorer.analysis.words import first_line, listed
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.diff.differences import (
@@ -152,13 +152,16 @@ _SEVERITIES: dict[Verdict, Severity] = {
 }
 
 
-def _figures(before: SessionReader, after: SessionReader) -> dict[str, Figure]:
+def _figures(before: SessionReader, after: SessionReader) -> dict[str, ComparedFigure]:
     """Return the figures of ``diff``, by their name without its suffix."""
     return {figure.what.partition(",")[0]: figure for figure in figures_of_both(before, after)}
 
 
 def _dynamo_lines(
-    before: SessionReader, after: SessionReader, figures: Mapping[str, Figure], extent: Extent
+    before: SessionReader,
+    after: SessionReader,
+    figures: Mapping[str, ComparedFigure],
+    extent: Extent,
 ) -> Iterator[Fact]:
     breaks, recompiles = figures["graph breaks"], figures["recompiles"]
     gone, new = breaks_of_reader_alone(before, after), breaks_of_reader_alone(after, before)
@@ -178,7 +181,7 @@ def _dynamo_lines(
         yield Fact("since", "changed", f"Also: {words}.", difference="others")
 
 
-def _without_a_line(figures: Mapping[str, Figure], extent: Extent) -> list[Figure]:
+def _without_a_line(figures: Mapping[str, ComparedFigure], extent: Extent) -> list[ComparedFigure]:
     """Return the figures that differ and have no line of their own on the card."""
     others = []
     for name, figure in figures.items():
@@ -190,7 +193,7 @@ def _without_a_line(figures: Mapping[str, Figure], extent: Extent) -> list[Figur
 
 
 def _later_lines(
-    before: SessionReader, after: SessionReader, figures: Mapping[str, Figure]
+    before: SessionReader, after: SessionReader, figures: Mapping[str, ComparedFigure]
 ) -> Iterator[Fact]:
     counts = pair_counts(kernel_pairs(before, after))
     new, gone, changed = counts["only right"], counts["only left"], counts["code"] + counts["sizes"]
@@ -222,18 +225,18 @@ def _of_these(new: int, gone: int, changed: int) -> str:
     return f" ({', '.join(parts)})"
 
 
-def _time(figure: Figure) -> Fact:
+def _time(figure: ComparedFigure) -> Fact:
     words = "Within run-to-run noise." if figure.differs else ""
     return Fact("since", "changed", f"Compiling took {_arrow(figure)}.", words, difference="time")
 
 
-def _line(what: str, figure: Figure, aspect: Aspect, text: str = "") -> Fact:
+def _line(what: str, figure: ComparedFigure, aspect: Aspect, text: str = "") -> Fact:
     return Fact(
         "since", _SEVERITIES[figure.verdict], f"{what}: {_arrow(figure)}.", text, difference=aspect
     )
 
 
-def _arrow(figure: Figure) -> str:
+def _arrow(figure: ComparedFigure) -> str:
     return f"{figure.left} → {figure.right}"
 
 

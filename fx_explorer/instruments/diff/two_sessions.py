@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import (
-    Figure,
+    ComparedFigure,
     Interval,
     Wanted,
     count_figure,
@@ -37,7 +37,7 @@ COMPILE_TIME = "compiling took"
 """The figure that differs between any two captures, whether or not the program changed."""
 
 
-def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
+def figures_of_both(left: SessionReader, right: SessionReader) -> list[ComparedFigure]:
     """Return backends, graphs, breaks, recompiles, guards, kernels by language, memory and time,
     both sides as text. If only one side had graphs from torch's caches, its compile time is not
     called better.
@@ -75,7 +75,7 @@ OF_KERNELS = "  "
 """Prefix of the lines below those of the kernels and of the versions."""
 
 
-def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
+def _figure(what: str, left: _Value | None, right: _Value | None) -> ComparedFigure:
     """Compare two values of a kind. A side has no value for a language that none of its kernels
     has. A value that a side did not produce, or that was not recorded, is no difference.
     """
@@ -101,7 +101,7 @@ def torch_release(reader: SessionReader) -> str:
     return str((reader.meta("environment") or {}).get("torch") or "")
 
 
-def _releases(left: SessionReader, right: SessionReader) -> list[Figure]:
+def _releases(left: SessionReader, right: SessionReader) -> list[ComparedFigure]:
     """Return the releases of torch, where two are known and differ."""
     releases = torch_release(left), torch_release(right)
     if releases[0] == releases[1] or not all(releases):
@@ -109,7 +109,7 @@ def _releases(left: SessionReader, right: SessionReader) -> list[Figure]:
     return [text_figure("torch", *releases)]
 
 
-def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
+def _caches(left: SessionReader, right: SessionReader) -> list[ComparedFigure]:
     """Return whether torch's caches were used, where a side used them."""
     sides = caches_of(left), caches_of(right)
     if sides == ("off", "off"):
@@ -117,7 +117,7 @@ def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
     return [text_figure("torch's compile caches", *sides)]
 
 
-def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
+def _compile_time(left: SessionReader, right: SessionReader) -> ComparedFigure:
     figure = one_timing_figure(
         COMPILE_TIME, *(session_figures(reader).compile_s for reader in (left, right))
     )
@@ -128,7 +128,7 @@ def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
     return text_figure(COMPILE_TIME, figure.left, figure.right, remark=remark)
 
 
-def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
+def _benches(left: SessionReader, right: SessionReader) -> list[ComparedFigure]:
     """Return the time of a call for each cell that both sessions have measured. If the intervals
     overlap, no difference is stated.
     """
@@ -152,7 +152,7 @@ def _intervals(reader: SessionReader) -> dict[_Cell, Interval | None]:
     return {(row.cell.contender, row.cell.size): row.interval for row in bench.cells}
 
 
-def _bench(cell: _Cell, interval: Interval, other: Interval) -> Figure:
+def _bench(cell: _Cell, interval: Interval, other: Interval) -> ComparedFigure:
     what = f"a call, {' at '.join(filter(None, cell))}"
     remark = percentage(interval.middle, other.middle)
     if interval.low <= other.high and other.low <= interval.high:

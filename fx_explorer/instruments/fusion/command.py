@@ -24,7 +24,7 @@ from fx_explorer.trials import forking_worker
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.fusion.asked import AskedFusion
-    from fx_explorer.instruments.fusion.trial import FusionTrial, Side
+    from fx_explorer.instruments.fusion.trial import FusionTrial, TrialSide
     from fx_explorer.model import CaptureRequest
     from fx_explorer.session import SessionReader
 
@@ -154,7 +154,7 @@ def trial_of_report(asked: AskedFusion, trial: FusionTrial) -> dict[str, object]
     }
 
 
-def _side_of_report(side: Side | None) -> dict[str, object] | None:
+def _side_of_report(side: TrialSide | None) -> dict[str, object] | None:
     if side is None:
         return None
     return {

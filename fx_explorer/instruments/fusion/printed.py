@@ -26,7 +26,7 @@ Line = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedNode:
+class PrintedSchedulerNode:
     """A node of the scheduler, as torch printed it."""
 
     name: str
@@ -44,8 +44,8 @@ class PrintedPair:
     compilation: str
     graph: int
     """Which graph of the compilation it is, from 1, in the order in which they were lowered."""
-    first: PrintedNode
-    second: PrintedNode
+    first: PrintedSchedulerNode
+    second: PrintedSchedulerNode
     reason: str
     place: Place
     """The line of the text that says so."""
@@ -66,7 +66,7 @@ class PrintedFusion:
     pairs: tuple[PrintedPair, ...] = ()
     fused: tuple[tuple[str, str, str], ...] = ()
     """(compilation, first node, second node) of each fusion, in their order."""
-    alone: tuple[tuple[str, PrintedNode], ...] = ()
+    alone: tuple[tuple[str, PrintedSchedulerNode], ...] = ()
     """(compilation, node) of those that were fused with nothing, library calls apart."""
 
 
@@ -91,7 +91,7 @@ class _Graph:
 
     compilation: str
     number: int
-    nodes: dict[str, PrintedNode] = field(default_factory=dict)
+    nodes: dict[str, PrintedSchedulerNode] = field(default_factory=dict)
     external: set[str] = field(default_factory=set)
     last: list[str] = field(default_factory=list)
     """Names of the nodes, as they were listed last."""
@@ -128,15 +128,17 @@ class _Graph:
         if origins:
             words.append(f"of {origins['nodes']}")
         frames = {(match["file"], int(match["line"])) for match in _FRAME.finditer(line)}
-        self.nodes[name] = PrintedNode(name, " ".join(filter(None, words)), tuple(sorted(frames)))
+        self.nodes[name] = PrintedSchedulerNode(
+            name, " ".join(filter(None, words)), tuple(sorted(frames))
+        )
 
-    def node(self, name: str) -> PrintedNode:
+    def node(self, name: str) -> PrintedSchedulerNode:
         """Return a node; of a fused one, with the lines of its parts."""
         if name in self.nodes:
             return self.nodes[name]
         parts = [self.nodes[part] for part in _PART.findall(name) if part in self.nodes]
         lines = sorted({line for part in parts for line in part.lines})
-        return PrintedNode(name, " · ".join(part.what for part in parts), tuple(lines))
+        return PrintedSchedulerNode(name, " · ".join(part.what for part in parts), tuple(lines))
 
     def pairs(self) -> Iterator[PrintedPair]:
         """Yield the nodes that stayed apart, those first that were nodes to the end."""
@@ -157,7 +159,7 @@ class _Graph:
                 self.compilation, self.number, first, second, reason, place, names in exact
             )
 
-    def alone(self) -> Iterator[PrintedNode]:
+    def alone(self) -> Iterator[PrintedSchedulerNode]:
         for name in self.last:
             if name not in self.external and len(_PART.findall(name)) == 1:
                 yield self.node(name)
@@ -183,7 +185,7 @@ def printed_fusion(reader: SessionReader) -> PrintedFusion:
             graphs[-1].add(line, Place(document, position))
     pairs: list[PrintedPair] = []
     fused: list[tuple[str, str, str]] = []
-    alone: list[tuple[str, PrintedNode]] = []
+    alone: list[tuple[str, PrintedSchedulerNode]] = []
     for graph in graphs:
         pairs += graph.pairs()
         fused += [(graph.compilation, *names) for names in graph.fused]

@@ -29,7 +29,7 @@ from fx_explorer.trials import HERE, Told, TrialWorker, ignore_message, recaptur
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TrialSide:
     """The graph's code on one side."""
 
     kernels: tuple[str, ...]
@@ -49,8 +49,8 @@ class FusionTrial:
     """Whether Inductor's code is as was asked."""
     refused: str
     """Why it is not; empty where it is."""
-    before: Side | None
-    after: Side | None
+    before: TrialSide | None
+    after: TrialSide | None
     not_measured: str
     """Why no times were measured, if that was asked for; empty otherwise."""
     took_s: float
@@ -167,7 +167,7 @@ _NO_PLACE = (
 
 def _compare(
     conversation: _Conversation, reader: SessionReader
-) -> tuple[bool, str, Side | None, Side | None]:
+) -> tuple[bool, str, TrialSide | None, TrialSide | None]:
     asked = conversation.asked
     rows = {row.name: row for row in reader.rows(model.Compilation)}
     original = rows.get(asked.first.compilation)
@@ -208,13 +208,15 @@ _NOTHING_APART = (
 )
 
 
-def _side(reader: SessionReader, variant: model.Compilation, direction: model.Direction) -> Side:
+def _side(
+    reader: SessionReader, variant: model.Compilation, direction: model.Direction
+) -> TrialSide:
     kernels = kernels_of_variant(reader, variant)
     kernels = [kernel for kernel in kernels if kernel.direction == direction]
     moved = [kernel.estimated_bytes for kernel in kernels]
     times = measured(reader, variant)
     row = times.get("forward+backward" if direction == "backward" else "forward")
-    return Side(
+    return TrialSide(
         tuple(kernel.name for kernel in kernels),
         sum(moved) if min(moved, default=-1) >= 0 else -1,
         row.median_s if row else math.nan,

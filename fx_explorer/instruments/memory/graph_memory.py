@@ -33,7 +33,7 @@ from fx_explorer.session.reader import answered_once
 
 
 @dataclass(frozen=True, slots=True)
-class CallOfKernel:
+class WrapperKernelCall:
     """A line of a wrapper that calls a kernel, with the nodes that the kernel computes."""
 
     name: str
@@ -68,7 +68,7 @@ class GraphMemory:
     arguments: tuple[str, ...]
     placeholders: dict[str, model.Node]
     replayed: Replayed
-    calls: dict[int, CallOfKernel]
+    calls: dict[int, WrapperKernelCall]
     """Line of the output code → the kernel call on it."""
 
 
@@ -163,7 +163,7 @@ def _usual_device(placeholders: Iterable[model.Node]) -> str:
 
 
 def _results(
-    call: CallOfKernel | None, sizes: Mapping[str, int], usual: str
+    call: WrapperKernelCall | None, sizes: Mapping[str, int], usual: str
 ) -> list[Result | None] | None:
     """Return the results of a library call: the values of the node it computes; None where that is
     unknown.
@@ -187,7 +187,7 @@ def _results(
     return results
 
 
-def _computed(call: CallOfKernel) -> model.Node | None:
+def _computed(call: WrapperKernelCall) -> model.Node | None:
     """Return the node whose operator a library call is named after; if none matches, the last node
     it computes.
     """
@@ -198,8 +198,8 @@ def _computed(call: CallOfKernel) -> model.Node | None:
 
 
 def _with_most_workspace(
-    call: CallOfKernel, nodes: Mapping[str, model.Node], sizes: Mapping[str, int]
-) -> CallOfKernel:
+    call: WrapperKernelCall, nodes: Mapping[str, model.Node], sizes: Mapping[str, int]
+) -> WrapperKernelCall:
     """Return a library call with the largest workspace that it may need."""
     node = _computed(call)
     if node is None:
@@ -222,7 +222,7 @@ def _operand(node: model.Node, sizes: Mapping[str, int]) -> Operand:
     return Operand(shape, node.dtype, _device(node))
 
 
-def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKernel]:
+def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, WrapperKernelCall]:
     """Return the kernel calls of a wrapper by line, with their nodes."""
     rows = calls_in_output_code(reader, code.id)
     kernels = {artifact for _, _, artifact, _ in rows if artifact}
@@ -238,7 +238,9 @@ def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKerne
         else:
             ids = by_line.get(line, set())
         computed = tuple(nodes[i] for i in sorted(ids) if i in nodes)
-        calls[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
+        calls[line] = WrapperKernelCall(
+            name, Place(document, line - 1), computed, workspaces.get(call)
+        )
     return calls
 
 

@@ -82,12 +82,12 @@ class KernelStep:
 
     line: int
     at: int
-    takes: tuple[Taken, ...] = ()
+    takes: tuple[TakenStorage, ...] = ()
     """The storages among its arguments, but for those that ``out=`` names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenStorage:
     """A storage that a kernel call is given."""
 
     storage: int
@@ -228,7 +228,7 @@ class _Replay:
         takes = []
         for argument, value in given:
             held = [number for number in stored(value) if number not in self.overwritten]
-            takes += [Taken(number, argument, number in self.reused) for number in held]
+            takes += [TakenStorage(number, argument, number in self.reused) for number in held]
         self.kernels.append(KernelStep(line, self.now, tuple(takes)))
         reused = {taken.storage for taken in takes if taken.is_reused}
         self.reused -= reused

@@ -28,7 +28,7 @@ from fx_explorer.instruments.memory.saved_values import (
     why,
 )
 from fx_explorer.instruments.memory.session_memory import SessionMemory, Unread, session_memory
-from fx_explorer.instruments.memory.step import KINDS, Held
+from fx_explorer.instruments.memory.step import KINDS, HeldStorage
 from fx_explorer.instruments.memory.usage import (
     BEFORE,
     LEGEND,
@@ -176,7 +176,7 @@ def _peak(report: MemoryReport) -> list[Block]:
     ]
 
 
-def _of_peak(report: MemoryReport, held_tensor: Held) -> tuple[str, ...]:
+def _of_peak(report: MemoryReport, held_tensor: HeldStorage) -> tuple[str, ...]:
     if held_tensor.size_bytes == UNKNOWN:
         bytes_ = "unknown"
     else:
@@ -227,7 +227,7 @@ def memory_markdown(report: MemoryReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row_of_peak(report: MemoryReport, held_tensor: Held) -> Sequence[str]:
+def _row_of_peak(report: MemoryReport, held_tensor: HeldStorage) -> Sequence[str]:
     return (
         f"{held_tensor.size_bytes:,}",
         IN_WORDS[held_tensor.kind][0],
@@ -360,7 +360,7 @@ def _place(report: MemoryReport, node: model.Node | None) -> Json:
     return {"file": path, "line": line, "module": node.module or None}
 
 
-def _held(report: MemoryReport, held_tensor: Held) -> Json:
+def _held(report: MemoryReport, held_tensor: HeldStorage) -> Json:
     if held_tensor.size_bytes != UNKNOWN:
         known = held_tensor.size_bytes
     else:

@@ -17,11 +17,11 @@ from fx_explorer import model
 from fx_explorer.analysis.lineage import saving_variant, variants_in_use
 from fx_explorer.analysis.words import listed, size
 from fx_explorer.instruments.memory.graph_memory import (
-    CallOfKernel,
     GraphMemory,
+    WrapperKernelCall,
     graph_memory,
 )
-from fx_explorer.instruments.memory.replay import Taken
+from fx_explorer.instruments.memory.replay import TakenStorage
 from fx_explorer.instruments.memory.session_memory import lowered_graphs, only_code
 from fx_explorer.instruments.memory.sizes import UnreadableCode
 from fx_explorer.session import SessionReader
@@ -154,7 +154,7 @@ def _kernels_by_argument(
     return kernels
 
 
-def _is_read(taken: Taken, parameters: Sequence[str]) -> bool:
+def _is_read(taken: TakenStorage, parameters: Sequence[str]) -> bool:
     """Return whether a call reads what an argument held before."""
     name = ""
     if 0 <= taken.argument < len(parameters):
@@ -164,7 +164,7 @@ def _is_read(taken: Taken, parameters: Sequence[str]) -> bool:
     return name.startswith("in_out_ptr") or not taken.is_reused
 
 
-def _line_of(call: CallOfKernel, paths: Mapping[int, str]) -> str:
+def _line_of(call: WrapperKernelCall, paths: Mapping[int, str]) -> str:
     """Return the user's line of most of the nodes that a call computes."""
     places = Counter((node.file, node.line) for node in call.nodes if node.file in paths)
     for (file, line), _ in places.most_common(1):

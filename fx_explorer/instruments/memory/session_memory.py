@@ -171,7 +171,7 @@ def _segment(
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredGraph:
+class GraphWithCode:
     """One graph that Inductor lowered, with its output code."""
 
     direction: model.Direction
@@ -183,7 +183,7 @@ class LoweredGraph:
 
 
 def _replayed(
-    reader: SessionReader, compilation: model.Compilation, lowered: LoweredGraph
+    reader: SessionReader, compilation: model.Compilation, lowered: GraphWithCode
 ) -> GraphMemory | str:
     """Return a graph's replay, or a text on why it cannot be read."""
     try:
@@ -205,7 +205,9 @@ def only_code(codes: list[model.Artifact], compilation: model.Compilation) -> mo
     return codes[0]
 
 
-def lowered_graphs(reader: SessionReader, compilation: model.Compilation) -> Iterator[LoweredGraph]:
+def lowered_graphs(
+    reader: SessionReader, compilation: model.Compilation
+) -> Iterator[GraphWithCode]:
     """Yield the lowered graph of each direction."""
     documents = documents_of_variant(reader, compilation)
     before_edits = {before for before, _ in edited_graphs(reader)}
@@ -225,7 +227,7 @@ def lowered_graphs(reader: SessionReader, compilation: model.Compilation) -> Ite
         last = (last_stage or of_direction)[-1]
         codes_of_direction = [code for code in codes if code.direction == direction]
         results = next((graph.results for graph in of_direction if graph.results), ())
-        yield LoweredGraph(direction, last, codes_of_direction, results)
+        yield GraphWithCode(direction, last, codes_of_direction, results)
 
 
 def _is_lowered(graph: model.Graph) -> bool:

@@ -20,7 +20,7 @@ from fx_explorer.errors import NotASessionError
 from fx_explorer.instruments.memory.snapshot_peak import (
     DevicePeak,
     FailedAllocation,
-    Held,
+    HeldAllocation,
     Reserved,
     device_peaks,
     generated_stem,
@@ -65,7 +65,7 @@ class HeldByLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class OutOfMemory:
     """An allocation that failed for want of memory."""
 
     wanted: int
@@ -91,7 +91,7 @@ class DeviceFigures:
     other_lines: int
     """Number of further lines."""
     reserved: Reserved
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[OutOfMemory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _figures_from_json(stored: Mapping[str, Any]) -> SnapshotFigures:
 def _device_from_json(stored: Mapping[str, Any]) -> DeviceFigures:
     lines = tuple(map(_line_from_json, stored["lines"]))
     reserved = checked(Reserved(**stored["reserved"]))
-    failed = tuple(checked(Failed(**row)) for row in stored["failed"])
+    failed = tuple(checked(OutOfMemory(**row)) for row in stored["failed"])
     kinds = {str(kind): int(size_bytes) for kind, size_bytes in stored["kinds"].items()}
     row = {**stored, "lines": lines, "reserved": reserved, "failed": failed, "kinds": kinds}
     return checked(DeviceFigures(**row))
@@ -164,7 +164,7 @@ def _line_from_json(stored: Mapping[str, Any]) -> HeldByLine:
 
 
 def _device(peak: DevicePeak) -> DeviceFigures:
-    groups: dict[tuple[str, int, str, str], list[Held]] = defaultdict(list)
+    groups: dict[tuple[str, int, str, str], list[HeldAllocation]] = defaultdict(list)
     for held in peak.held:
         place = held.place
         file, line, function = (place.file, place.line, place.function) if place else ("", 0, "")
@@ -184,7 +184,7 @@ def _device(peak: DevicePeak) -> DeviceFigures:
     )
 
 
-def _line(key: tuple[str, int, str, str], allocations: Sequence[Held]) -> HeldByLine:
+def _line(key: tuple[str, int, str, str], allocations: Sequence[HeldAllocation]) -> HeldByLine:
     generated: Counter[tuple[str, int]] = Counter()
     for held in allocations:
         frame = held.generated
@@ -198,10 +198,10 @@ def _line(key: tuple[str, int, str, str], allocations: Sequence[Held]) -> HeldBy
     return HeldByLine(*key, whole, len(allocations), tuple(buffers))
 
 
-def _failed(failed: FailedAllocation) -> Failed:
+def _failed(failed: FailedAllocation) -> OutOfMemory:
     frame = failed.frame
     place = (frame.file, frame.line) if frame else ("", 0)
-    return Failed(failed.wanted, failed.device_free, failed.allocated, *place)
+    return OutOfMemory(failed.wanted, failed.device_free, failed.allocated, *place)
 
 
 # The session's operations.

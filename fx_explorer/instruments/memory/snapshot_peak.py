@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer.model import Frame
-from fx_explorer.readers.memory_snapshot import MemoryEvent, MemorySnapshot, Segment
+from fx_explorer.readers.memory_snapshot import MemoryEvent, MemorySegment, MemorySnapshot
 from fx_explorer.readers.torch_trace.places import is_torch
 
 ROUNDED_TO = 512
@@ -47,7 +47,7 @@ _MAKES_PARAMETERS = ("_apply", "__init__", "reset_parameters", "register_buffer"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldAllocation:
     """An allocation that is held at the peak."""
 
     size_bytes: int
@@ -125,14 +125,14 @@ class DevicePeak:
     device: int
     peak_bytes: int
     end_bytes: int
-    held: tuple[Held, ...]
+    held: tuple[HeldAllocation, ...]
     """All that is held at the peak."""
     reserved: Reserved
     events: int
     """Events of the history; 0 without one."""
     failed: tuple[FailedAllocation, ...] = ()
 
-    def kind_of(self, held: Held) -> str:
+    def kind_of(self, held: HeldAllocation) -> str:
         """Return what it was allocated for, as far as its stack says it."""
         if held.kind == BEFORE and not self.events:
             return NOT_RECORDED
@@ -163,9 +163,9 @@ def device_peaks(snapshot: MemorySnapshot) -> list[DevicePeak]:
 @dataclass
 class _DeviceHistory:
     device: int
-    segments: Sequence[Segment]
+    segments: Sequence[MemorySegment]
     events: Sequence[MemoryEvent]
-    at_end: dict[int, Held] = field(default_factory=dict)
+    at_end: dict[int, HeldAllocation] = field(default_factory=dict)
     """Address → what is allocated at the end."""
 
     def __post_init__(self) -> None:
@@ -175,7 +175,9 @@ class _DeviceHistory:
                 if block.is_allocated:
                     is_recorded = block.address in allocated
                     size_bytes = rounded(block.requested_bytes)
-                    self.at_end[block.address] = Held(size_bytes, block.frames, is_recorded)
+                    self.at_end[block.address] = HeldAllocation(
+                        size_bytes, block.frames, is_recorded
+                    )
 
     def peak(self) -> DevicePeak:
         before = self._before_the_history()
@@ -191,17 +193,21 @@ class _DeviceHistory:
             tuple(failed),
         )
 
-    def _before_the_history(self) -> dict[int, Held]:
+    def _before_the_history(self) -> dict[int, HeldAllocation]:
         """Return what was allocated when the history began."""
         held = dict(self.at_end)
         for event in reversed(self.events):
             if event.action == "alloc":
                 held.pop(event.address, None)
             elif event.action == "free_requested":
-                held[event.address] = Held(rounded(event.size_bytes), (), is_recorded=False)
+                held[event.address] = HeldAllocation(
+                    rounded(event.size_bytes), (), is_recorded=False
+                )
         return held
 
-    def _highest(self, before: Mapping[int, Held]) -> tuple[int, int, list[FailedAllocation]]:
+    def _highest(
+        self, before: Mapping[int, HeldAllocation]
+    ) -> tuple[int, int, list[FailedAllocation]]:
         """Return the peak in bytes, the number of events until then, and what failed."""
         sizes = {address: held.size_bytes for address, held in before.items()}
         total = highest = sum(sizes.values())
@@ -216,16 +222,16 @@ class _DeviceHistory:
             elif event.action == "free_requested":
                 total -= sizes.pop(event.address, 0)
             elif event.action == "oom":
-                place = Held(0, event.frames).place
+                place = HeldAllocation(0, event.frames).place
                 row = FailedAllocation(event.size_bytes, event.free_bytes, total, place)
                 failed.append(row)
         return highest, at, failed
 
-    def _held_at(self, before: Mapping[int, Held], at: int) -> dict[int, Held]:
+    def _held_at(self, before: Mapping[int, HeldAllocation], at: int) -> dict[int, HeldAllocation]:
         held = dict(before)
         for event in self.events[:at]:
             if event.action == "alloc":
-                held[event.address] = Held(rounded(event.size_bytes), event.frames)
+                held[event.address] = HeldAllocation(rounded(event.size_bytes), event.frames)
             elif event.action == "free_requested":
                 held.pop(event.address, None)
         return held
@@ -236,11 +242,11 @@ def rounded(size_bytes: int) -> int:
     return max(ROUNDED_TO, -(-size_bytes // ROUNDED_TO) * ROUNDED_TO)
 
 
-def _total(held: Mapping[int, Held]) -> int:
+def _total(held: Mapping[int, HeldAllocation]) -> int:
     return sum(allocation.size_bytes for allocation in held.values())
 
 
-def _reserved(segments: Iterable[Segment]) -> Reserved:
+def _reserved(segments: Iterable[MemorySegment]) -> Reserved:
     count = reserved = free = returnable = largest = 0
     for segment in segments:
         count += 1

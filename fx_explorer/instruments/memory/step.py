@@ -20,7 +20,7 @@ from typing import Literal, get_args
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
 from fx_explorer.instruments.breaks.cut_tensors import KeptValues
-from fx_explorer.instruments.memory.graph_memory import CallOfKernel, SegmentMemory
+from fx_explorer.instruments.memory.graph_memory import SegmentMemory, WrapperKernelCall
 from fx_explorer.session import SessionReader
 
 MemoryKind = Literal[
@@ -45,7 +45,7 @@ KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldStorage:
     """A storage that is held for a part of the step."""
 
     kind: MemoryKind
@@ -71,7 +71,7 @@ class StepMoment:
     """A kernel call of the step."""
 
     at: int
-    call: CallOfKernel
+    call: WrapperKernelCall
     compilation: str
     direction: model.Direction
 
@@ -82,7 +82,7 @@ class StepMemory:
     ``end`` is the last one.
     """
 
-    held: tuple[Held, ...]
+    held: tuple[HeldStorage, ...]
     moments: tuple[StepMoment, ...]
     backward_from: int
     """Moment at which the backward begins; ``end`` in a step without one."""
@@ -151,7 +151,7 @@ def _with_backward(reader: SessionReader) -> set[int]:
 
 
 @dataclass(frozen=True)
-class Call:
+class StepCall:
     """A call of a graph in a step."""
 
     segment: SegmentMemory
@@ -165,10 +165,10 @@ class Call:
     """Its position among the watched calls, from 1."""
 
 
-def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) -> list[Call]:
+def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) -> list[StepCall]:
     """Return the calls of a step's graphs, in order."""
     if watched is None:
-        return [Call(segment) for segment in segments]
+        return [StepCall(segment) for segment in segments]
     of_compilation = {segment.captured_as: segment for segment in segments}
     returned: dict[int, list[model.ReturnedStorage]] = {}
     for row in watched.returned:
@@ -179,7 +179,7 @@ def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) 
         if segment is not None:
             storages = dict(zip(call.inputs, call.storages, strict=False))
             by_storage = _by_storage(segment, returned.get(call.position, ()))
-            calls.append(Call(segment, storages, by_storage, call.position))
+            calls.append(StepCall(segment, storages, by_storage, call.position))
     return calls
 
 
@@ -200,7 +200,7 @@ def _by_storage(
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenInput:
     """An input of a later call: the call's position in the step, and the input (a Node)."""
 
     call: int
@@ -210,16 +210,16 @@ class Taken:
 class StorageFlow:
     """Which call returned a storage of the step, and which calls take it."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[StepCall]) -> None:
         self._calls = calls
         self._at = {call.position: at for at, call in enumerate(calls) if call.position}
         self._producers: dict[int, int] = {}
-        self._takers: dict[int, list[Taken]] = {}
+        self._takers: dict[int, list[TakenInput]] = {}
         for at, call in enumerate(calls):
             for rows in call.returned.values():
                 self._producers.update((row.storage, at) for row in rows)
             for node, storage in call.storages.items():
-                self._takers.setdefault(storage, []).append(Taken(at, node))
+                self._takers.setdefault(storage, []).append(TakenInput(at, node))
 
     def at(self, position: int, otherwise: int) -> int:
         """Return the position in the step of a watched call, given its position in the forward. For
@@ -242,7 +242,7 @@ class StorageFlow:
         """
         return self._producers.get(storage)
 
-    def takers(self, storage: int, after: int) -> list[Taken]:
+    def takers(self, storage: int, after: int) -> list[TakenInput]:
         """Return the inputs of calls after ``after`` that are in this storage."""
         return [taken for taken in self._takers.get(storage, ()) if taken.call > after]
 

@@ -11,25 +11,29 @@ from itertools import accumulate, chain
 
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputName, InputNames, result_name, tangent_name
-from fx_explorer.instruments.memory.graph_memory import CallOfKernel, GraphMemory, SegmentMemory
+from fx_explorer.instruments.memory.graph_memory import (
+    GraphMemory,
+    SegmentMemory,
+    WrapperKernelCall,
+)
 from fx_explorer.instruments.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.instruments.memory.sizes import rounded
 from fx_explorer.instruments.memory.step import (
-    Call,
     Crossings,
-    Held,
+    HeldStorage,
     MemoryKind,
+    StepCall,
     StepMemory,
     StepMoment,
     StorageFlow,
-    Taken,
+    TakenInput,
 )
 from fx_explorer.session import SessionReader
 
 
 def step_of(
     reader: SessionReader,
-    calls: Sequence[Call],
+    calls: Sequence[StepCall],
     between: Sequence[model.SavedBetween] = (),
     *,
     tangents_are_held: bool,
@@ -44,10 +48,10 @@ def step_of(
 @dataclass
 class _Assembly:
     reader: SessionReader
-    calls: Sequence[Call]
+    calls: Sequence[StepCall]
     between: Sequence[model.SavedBetween]
     tangents_are_held: bool
-    held: list[Held] = field(default_factory=list)
+    held: list[HeldStorage] = field(default_factory=list)
     moments: list[StepMoment] = field(default_factory=list)
     now: int = 0
     saved_bytes: int = 0
@@ -121,7 +125,7 @@ class _Assembly:
 
     # forward
 
-    def _forward(self, at: int, segment: SegmentMemory) -> dict[int, Held]:
+    def _forward(self, at: int, segment: SegmentMemory) -> dict[int, HeldStorage]:
         """Run a graph forward. Return the values that it saves for its backward, by the number of
         the storage.
         """
@@ -168,7 +172,7 @@ class _Assembly:
             return f"copy of {input_name.name}"
         return result_name(producer)
 
-    def _from_its_name_on(self, held_tensor: Held, lifetime: Lifetime) -> Held:
+    def _from_its_name_on(self, held_tensor: HeldStorage, lifetime: Lifetime) -> HeldStorage:
         """Return the part of a buffer's life in which it holds the returned value. Before that, it
         held other values.
         """
@@ -198,7 +202,7 @@ class _Assembly:
         if key not in self.counted:
             self.counted.add(key)
             self.held.append(
-                Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER)
+                HeldStorage(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER)
             )
 
     def _is_computed(self, at: int, name: InputName, lifetime: Lifetime) -> bool:
@@ -226,12 +230,12 @@ class _Assembly:
         earlier = (taken for taken in self._flow.takers(storage, producer) if taken.call < at)
         return any(self._is_saved_in(taken) for taken in earlier)
 
-    def _is_saved_in(self, taken: Taken) -> bool:
+    def _is_saved_in(self, taken: TakenInput) -> bool:
         """Return whether a call saves this input for its backward."""
         number = self._replayed(taken)
         return number is not None and number in self._saved_storages(self.segments[taken.call])
 
-    def _replayed(self, taken: Taken) -> int | None:
+    def _replayed(self, taken: TakenInput) -> int | None:
         """Return the storage of an input in the replay of its call."""
         names = self._names[taken.call]
         storages = enumerate(self.segments[taken.call].forward.replayed.storages)
@@ -254,12 +258,14 @@ class _Assembly:
             return
         self.counted.add(("between", storage))
         if is_saved:
-            ends = [self._end_in_taker(at, Taken(at, name.node))]
+            ends = [self._end_in_taker(at, TakenInput(at, name.node))]
         else:
             ends = [self._forward_ends[at]]
         ends += [self._end_in_taker(at, taken) for taken in self._flow.takers(storage, at)]
         self.held.append(
-            Held("activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends))
+            HeldStorage(
+                "activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends)
+            )
         )
 
     def _saved_storages(self, segment: SegmentMemory) -> dict[int, model.SavedTensor]:
@@ -307,7 +313,7 @@ class _Assembly:
         takers = self._flow.takers(seen.storage, at)
         return max(*ends, *(self._end_in_taker(at, taken) for taken in takers), 0)
 
-    def _end_in_taker(self, at: int, taken: Taken) -> int:
+    def _end_in_taker(self, at: int, taken: TakenInput) -> int:
         """Return the moment until which a later graph holds its input: until it has run, or, if it
         saves the input, until its backward frees it.
         """
@@ -346,10 +352,10 @@ class _Assembly:
             if row.storage not in of_graphs:
                 self.between_bytes += row.size_bytes
                 self.held.append(
-                    Held("activation", row.operator, size_bytes, device, begin, runs + 1)
+                    HeldStorage("activation", row.operator, size_bytes, device, begin, runs + 1)
                 )
         for (runs, device), size_bytes in largest.items():
-            self.held.append(Held("temporary", "", size_bytes, device, runs, runs + 1))
+            self.held.append(HeldStorage("temporary", "", size_bytes, device, runs, runs + 1))
 
     def _orders_between(self) -> dict[int, list[int]]:
         """Return call of the step → the eager operators that run after it in the forward, in the
@@ -377,15 +383,17 @@ class _Assembly:
         """Add a parameter that operators outside of the graphs use, and its gradient."""
         if (row.storage,) not in self.counted:
             self.counted.add((row.storage,))
-            self.held.append(Held("parameter", row.operator, size_bytes, device, 0, FOREVER))
+            self.held.append(HeldStorage("parameter", row.operator, size_bytes, device, 0, FOREVER))
         if row.storage not in self.with_gradient:
             self.with_gradient.add(row.storage)
-            self.held.append(Held("gradient", row.operator, size_bytes, device, begin, FOREVER))
+            self.held.append(
+                HeldStorage("gradient", row.operator, size_bytes, device, begin, FOREVER)
+            )
 
     # backward
 
     def _backward(
-        self, at: int, segment: SegmentMemory, graph: GraphMemory, kept: dict[int, Held]
+        self, at: int, segment: SegmentMemory, graph: GraphMemory, kept: dict[int, HeldStorage]
     ) -> None:
         """Run a graph backward. It frees the values that its forward saved."""
         dropped = _dropped(segment, graph, self.now)
@@ -466,7 +474,7 @@ class _Assembly:
         else:
             end = self.now + lifetime.dies
         self.held.append(
-            Held(
+            HeldStorage(
                 "tangent",
                 tangent_name(lifetime.name),
                 _taken(lifetime),
@@ -478,11 +486,11 @@ class _Assembly:
 
     # both
 
-    def _held(self, graph: GraphMemory, lifetime: Lifetime, kind: MemoryKind) -> Held:
+    def _held(self, graph: GraphMemory, lifetime: Lifetime, kind: MemoryKind) -> HeldStorage:
         call = graph.calls.get(lifetime.made_on)
         end = FOREVER if lifetime.dies is None else self.now + lifetime.dies
         node, kernel = (call.node, call.name) if call else (None, "")
-        return Held(
+        return HeldStorage(
             kind,
             lifetime.name,
             _taken(lifetime),
@@ -526,13 +534,15 @@ def _taken(lifetime: Lifetime) -> int:
     return rounded(lifetime.size_bytes, lifetime.device)
 
 
-def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:
+def _workspace(
+    call: WrapperKernelCall, size_bytes: int, at: int, graph: GraphMemory
+) -> HeldStorage:
     """Return the workspace of a library call, held while it runs."""
     device = Counter(storage.device for storage in graph.replayed.storages).most_common(1)[0][0]
-    return Held("workspace", call.name, size_bytes, device, at, at + 1, call.node, call.name)
+    return HeldStorage("workspace", call.name, size_bytes, device, at, at + 1, call.node, call.name)
 
 
-def _until_the_end(kept: Iterable[Held]) -> list[Held]:
+def _until_the_end(kept: Iterable[HeldStorage]) -> list[HeldStorage]:
     return [replace(held_tensor, end=FOREVER) for held_tensor in kept]
 
 

@@ -15,7 +15,13 @@ from itertools import groupby
 
 from fx_explorer import model
 from fx_explorer.instruments.memory.replay import UNKNOWN
-from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind, StepMemory, StepMoment
+from fx_explorer.instruments.memory.step import (
+    KINDS,
+    HeldStorage,
+    MemoryKind,
+    StepMemory,
+    StepMoment,
+)
 
 BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input", "optimizer")
 """Kinds of memory that are held before the step begins."""
@@ -82,7 +88,7 @@ class Usage:
     def is_backward(self, at: int) -> bool:
         return at >= self.step.backward_from
 
-    def held_at(self, at: int) -> list[Held]:
+    def held_at(self, at: int) -> list[HeldStorage]:
         """Return the storages held on the device at a moment, biggest first."""
         on_device = [held for held in self.step.held if held.device == self.device]
         at_moment = [held for held in on_device if held.begin <= at < held.end]
@@ -112,7 +118,7 @@ def usage(step: StepMemory) -> Usage:
     return Usage(step, device, tuple(_points(on_device)), elsewhere, unknown)
 
 
-def _points(held: Iterable[Held]) -> Iterable[Point]:
+def _points(held: Iterable[HeldStorage]) -> Iterable[Point]:
     """Yield the memory after each change."""
     changes: dict[int, Counter[MemoryKind]] = {0: Counter()}
     for held_tensor in held:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, listed, share, size
-from fx_explorer.instruments.memory.graph_memory import CallOfKernel
+from fx_explorer.instruments.memory.graph_memory import WrapperKernelCall
 from fx_explorer.instruments.memory.session_memory import SessionMemory
-from fx_explorer.instruments.memory.step import Held, MemoryKind, StepMemory, StepMoment
+from fx_explorer.instruments.memory.step import HeldStorage, MemoryKind, StepMemory, StepMoment
 from fx_explorer.instruments.memory.usage import Usage
 from fx_explorer.session.file_names import in_file
 
@@ -34,7 +34,7 @@ are left out.
 """
 
 
-def trained(step: StepMemory) -> list[Held]:
+def trained(step: StepMemory) -> list[HeldStorage]:
     """Return the parameters that receive a gradient in the step."""
     names = {held.name for held in step.held if held.kind == "gradient"}
     return [held for held in step.held if held.kind == "parameter" and held.name in names]
@@ -251,7 +251,7 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
         yield f"The {unread.direction} of [{unread.compilation}] is not in it: {unread.reason}."
 
 
-def _unseen(calls: Sequence[CallOfKernel]) -> str:
+def _unseen(calls: Sequence[WrapperKernelCall]) -> str:
     """Describe the library calls whose workspace the GPU could not measure, with the first
     reason.
     """
@@ -304,7 +304,7 @@ def _across_breaks(memory: SessionMemory) -> str:
     )
 
 
-def name_of(held_tensor: Held) -> str:
+def name_of(held_tensor: HeldStorage) -> str:
     """Return the user's name of a storage where it has one; else a description."""
     if held_tensor.kind == "gradient":
         if held_tensor.name:

@@ -38,7 +38,7 @@ from fx_explorer.instruments.memory.saved_values import (
     why,
 )
 from fx_explorer.instruments.memory.session_memory import session_memory
-from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind
+from fx_explorer.instruments.memory.step import KINDS, HeldStorage, MemoryKind
 from fx_explorer.instruments.memory.timeline_picture import memory_svg
 from fx_explorer.instruments.memory.usage import LEGEND, TimelineRow, Usage, bar, timeline, usage
 from fx_explorer.instruments.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
@@ -510,7 +510,7 @@ def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:
     return f"{size(size_bytes):>10}  {share(size_bytes, whole):>5}  {IN_WORDS[kind][0]}"
 
 
-def _held(held_tensor: Held, paths: dict[int, str]) -> str:
+def _held(held_tensor: HeldStorage, paths: dict[int, str]) -> str:
     return (
         f"{size(max(0, held_tensor.size_bytes)):>10}  {IN_WORDS[held_tensor.kind][0]:<11} "
         f"{name_of(held_tensor)}  "

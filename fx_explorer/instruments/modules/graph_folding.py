@@ -14,7 +14,7 @@ from fx_explorer.analysis.alignment_words import brief_operation
 from fx_explorer.analysis.graph_uses import uses_in_graph
 from fx_explorer.analysis.input_names import InputNames, input_kind
 from fx_explorer.analysis.repeated_layers import LayerDifferences
-from fx_explorer.drawing.box_contents import Box, Content, Contents, Operation, Part
+from fx_explorer.drawing.box_contents import Content, Contents, ModuleBox, Operation, Part
 from fx_explorer.drawing.graph_boxes import INPUTS, NestedBoxes, are_layers, nested_boxes
 from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes
 from fx_explorer.instruments.modules.folded_graph import (
@@ -80,7 +80,7 @@ class _Module(NamedTuple):
     """A module that gets a row."""
 
     name: str
-    box: Box
+    box: ModuleBox
     number: int
     """Its number in the order of the nested boxes."""
 
@@ -151,18 +151,18 @@ class _Folding:
         """
         number += 1
         for part in self._contents[content].parts:
-            if isinstance(part, Box) and part.names == ("",):
+            if isinstance(part, ModuleBox) and part.names == ("",):
                 yield from self._parts(part.content, number)
             else:
                 yield part, number
-            if isinstance(part, Box):
+            if isinstance(part, ModuleBox):
                 number += self._box_count(part) * len(part.names) + (len(part.names) > 1)
 
-    def _box_count(self, box: Box) -> int:
+    def _box_count(self, box: ModuleBox) -> int:
         """Return how many boxes one module is, with those in it."""
         return 1 + self._contents[box.content].boxes
 
-    def _modules(self, box: Box, number: int) -> list[_Module]:
+    def _modules(self, box: ModuleBox, number: int) -> list[_Module]:
         first = number + (len(box.names) > 1)
         step = self._box_count(box)
         return [_Module(name, box, first + step * at) for at, name in enumerate(box.names)]

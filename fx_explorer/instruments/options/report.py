@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from fx_explorer.analysis.measured_times import Figure
+from fx_explorer.analysis.measured_times import ComparedFigure
 from fx_explorer.instruments.options.explained_options import (
     OTHERS,
     ExplainedOption,
@@ -94,7 +94,7 @@ def known_text(wanted: str = "", width: int | None = None) -> str:
     return text_of(lines, width)
 
 
-def figures_text(figures: Sequence[Figure], width: int | None = None) -> str:
+def figures_text(figures: Sequence[ComparedFigure], width: int | None = None) -> str:
     """Return the figures that differ, before and after, and a line for all that are equal."""
     same = []
     lines: list[Line] = []

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
-from fx_explorer.analysis.measured_times import Figure, Wanted, count_figure, one_timing_figure
+from fx_explorer.analysis.measured_times import (
+    ComparedFigure,
+    Wanted,
+    count_figure,
+    one_timing_figure,
+)
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text
@@ -78,7 +83,7 @@ _WANTED: dict[str, Wanted] = dict.fromkeys(
 """Figures that are better when lower, for every program."""
 
 
-def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
+def compared(before: SessionFigures, after: SessionFigures) -> list[ComparedFigure]:
     figures = []
     for name, words in _WORDS.items():
         counts = getattr(before, name), getattr(after, name)
@@ -87,7 +92,7 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
     return figures
 
 
-def figures_of(trial: OptionTrial) -> list[Figure]:
+def figures_of(trial: OptionTrial) -> list[ComparedFigure]:
     """Return the figures before and after. For a program that did not run to its end, none is
     called better: it may not have reached further breaks.
     """
@@ -97,7 +102,7 @@ def figures_of(trial: OptionTrial) -> list[Figure]:
     return [_without_verdict(figure) for figure in figures]
 
 
-def _without_verdict(figure: Figure) -> Figure:
+def _without_verdict(figure: ComparedFigure) -> ComparedFigure:
     return replace(figure, verdict="other") if figure.differs else figure
 
 

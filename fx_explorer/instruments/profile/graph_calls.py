@@ -40,7 +40,7 @@ from fx_explorer.session.queries.kernels import calls_in_order
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class CallName:
     """A name for matching: of something that ran, or of a call in the generated code."""
 
     key: str
@@ -62,7 +62,7 @@ class Matched:
     how: ProfileJoin
 
 
-def align(ran: Sequence[Named], calls: Sequence[Named]) -> dict[int, Matched]:
+def align(ran: Sequence[CallName], calls: Sequence[CallName]) -> dict[int, Matched]:
     """Return position in ``ran`` → the calls that match it. Work without a matching call is left
     out.
     """
@@ -78,7 +78,7 @@ def align(ran: Sequence[Named], calls: Sequence[Named]) -> dict[int, Matched]:
     return {at: _as_known(ran[at], calls, matched) for at, matched in found.items()}
 
 
-def _as_known(ran: Named, calls: Sequence[Named], matched: Matched) -> Matched:
+def _as_known(ran: CallName, calls: Sequence[CallName], matched: Matched) -> Matched:
     """Return the match, which says for one generated kernel whether its whole name is the same."""
     call = calls[matched.calls[0]]
     is_same = ran.key == call.key or ran.is_nameless
@@ -199,7 +199,7 @@ def _by_counts(
 
 
 def _by_place(
-    ran: Sequence[Named], calls: Sequence[Named], part: _Part, matches: dict[int, Matched]
+    ran: Sequence[CallName], calls: Sequence[CallName], part: _Part, matches: dict[int, Matched]
 ) -> None:
     """Match library kernels that have no operator's name to the library calls at their place."""
     libraries = tuple(at for at in part.calls if calls[at].is_library)
@@ -220,7 +220,7 @@ class Ran:
     library calls.
     """
 
-    named: Named
+    named: CallName
     work: list[int] = field(default_factory=list)
     """Indices of the trace's GPU work."""
     seconds: float = 0.0
@@ -462,7 +462,7 @@ class _Finding:
         else:
             name = kernel
         is_own = "::" not in name if top != NONE else name.startswith("triton_")
-        named = Named(key_of_event(name), not is_own, is_nameless=top == NONE and not is_own)
+        named = CallName(key_of_event(name), not is_own, is_nameless=top == NONE and not is_own)
         ran = call.by_operator[operator] = Ran(named, operator=operator)
         call.ran.append(ran)
         return ran
@@ -497,7 +497,7 @@ class CompiledGraph:
     distinguished by their code.
     """
     is_backward: bool
-    calls: tuple[Named, ...]
+    calls: tuple[CallName, ...]
     ids: tuple[tuple[int, int], ...]
     """(Kernel, KernelCall) of each call."""
 
@@ -505,10 +505,10 @@ class CompiledGraph:
 def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
     """Return the graphs of the variants in use, each with its calls in the order of its code."""
     used = in_use(reader)
-    calls_of: dict[tuple[str, bool, int], list[tuple[Named, tuple[int, int]]]] = {}
+    calls_of: dict[tuple[str, bool, int], list[tuple[CallName, tuple[int, int]]]] = {}
     for row in calls_in_order(reader):
         if used is None or row.kernel in used.kernels:
-            named = Named(key_of_call(row.name), row.language == "extern")
+            named = CallName(key_of_call(row.name), row.language == "extern")
             graph = (row.compilation, row.direction == "backward", row.output_code)
             calls_of.setdefault(graph, []).append((named, (row.kernel, row.call)))
     graphs = []

@@ -36,7 +36,7 @@ from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.keys import priority_bindings, textual_keymap
-from fx_explorer.tui.terminal.beginning import Answers
+from fx_explorer.tui.terminal.beginning import TerminalAnswers
 from fx_explorer.tui.terminal.driver import AskedDriver
 from fx_explorer.tui.theme import THEMES, default_theme
 from fx_explorer.tui.widgets.code_view import CodeView
@@ -147,7 +147,7 @@ class RanksApp(App[int | None]):
         theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
         self.set_reactive(App.theme, theme)
         super().__init__(driver_class=AskedDriver)
-        self.terminal_answers: Answers | None = None
+        self.terminal_answers: TerminalAnswers | None = None
         self.typed_before = ""
         self.state = state
         self._where = where

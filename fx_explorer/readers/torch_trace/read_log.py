@@ -68,7 +68,7 @@ def read_log(
         reading.decode()
 
 
-class Origin(NamedTuple):
+class LogOrigin(NamedTuple):
     """Name and path of what a log was taken out of."""
 
     name: str
@@ -78,7 +78,7 @@ class Origin(NamedTuple):
 class LogReading:
     """Reads a log into a session. A context manager: the session is written to until it is left."""
 
-    origin: Origin | None = None
+    origin: LogOrigin | None = None
     """What the log is shown as, where it was taken out of something else."""
 
     def __init__(

@@ -16,7 +16,7 @@ from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import region_value
 from fx_explorer.analysis.graph_uses import uses_in_graph
 from fx_explorer.analysis.words import careful_share, counted, listed, value_text
-from fx_explorer.drawing.box_contents import Box, Content, Contents
+from fx_explorer.drawing.box_contents import Content, Contents, ModuleBox
 from fx_explorer.drawing.colours import KERNEL_COLOURS, RegionColours
 from fx_explorer.drawing.graph_boxes import BoxDifference, NestedBoxes, nested_boxes
 from fx_explorer.drawing.view_table import shown_name
@@ -116,7 +116,7 @@ def _content(content: Content) -> dict[str, object]:
     rows = [[item for item in row if item not in ports] for row in content.layers.rows]
     parts: list[object] = []
     for part in content.parts:
-        if isinstance(part, Box):
+        if isinstance(part, ModuleBox):
             parts.append([[printable(name) for name in part.names], part.type, part.content])
         else:
             parts.append(printable(short_operation(part.label)))

@@ -24,7 +24,7 @@ from fx_explorer.report.page.level_texts import SHOWN_LEVELS
 from fx_explorer.report.page.linked_texts import LinkedText, LinkedTexts, linked_texts
 from fx_explorer.report.page.pictures import Pictures, pictures
 from fx_explorer.report.page.template import policy, resource, template
-from fx_explorer.report.sections import Section, sections
+from fx_explorer.report.sections import ReportSection, sections
 from fx_explorer.session import SessionReader
 from fx_explorer.session.in_page import compressed
 
@@ -40,7 +40,7 @@ class _Page:
     facts: list[Fact]
     looked_for: str
     figures: list[FigureInRow]
-    sections: list[Section]
+    sections: list[ReportSection]
     pictures: Pictures
     panes: Mapping[str, str]
     left_out: int

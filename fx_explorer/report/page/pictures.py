@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from fx_explorer.errors import UsageError
-from fx_explorer.report.sections import Section
+from fx_explorer.report.sections import ReportSection
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -32,7 +32,7 @@ class Pictures:
     """Name of a section → why its picture cannot be drawn here."""
 
 
-def pictures(sections: Iterable[Section]) -> Pictures:
+def pictures(sections: Iterable[ReportSection]) -> Pictures:
     """Return the pictures of sections that have one."""
     drawn: dict[str, Mapping[str, str]] = {}
     missing: dict[str, str] = {}

@@ -222,7 +222,7 @@ def plain_operations(reader: SessionReader, graphs: Iterable[int]) -> list[Plain
     return operations
 
 
-class Origin(NamedTuple):
+class NodeOrigin(NamedTuple):
     """Operation ``child`` of a later graph is, or came from, operation ``parent`` of an earlier
     one.
     """
@@ -235,7 +235,9 @@ class Origin(NamedTuple):
     """Whether name, target, arguments, shape or type differ from those of the parent."""
 
 
-def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:
+def origins(
+    reader: SessionReader, before: Collection[int], after: Collection[int]
+) -> list[NodeOrigin]:
     """Return which operations of the graphs ``after`` come from which of the graphs ``before``,
     also through graphs in between, such as an edited one.
 
@@ -260,7 +262,7 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
         f"{_in(earlier, 'up.id')} GROUP BY 1, 2 ORDER BY 1, 2"
     )
     return [
-        Origin(child, parent, bool(is_copy), bool(differs))
+        NodeOrigin(child, parent, bool(is_copy), bool(differs))
         for child, parent, is_copy, differs in rows
     ]
 

@@ -23,7 +23,7 @@ class Stop:
     """The place of the cursor in the linked panes."""
 
 
-class History(Generic[StopT]):
+class StopHistory(Generic[StopT]):
     """A history of stops with the current position. Going somewhere new drops the stops ahead."""
 
     def __init__(self) -> None:

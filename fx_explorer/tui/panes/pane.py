@@ -28,7 +28,7 @@ from fx_explorer.tui.panes.module_folding import (
     describe_rows,
     linked_lines_below,
 )
-from fx_explorer.tui.panes.pane_text import PaneText
+from fx_explorer.tui.panes.pane_text import PaneTextView
 from fx_explorer.tui.panes.titles import OLD_MARK, GraphWriting, OldFiles, position_text, title_text
 from fx_explorer.tui.widgets.code_view import show_beginning
 from fx_explorer.tui.widgets.line_view import LineView
@@ -88,7 +88,7 @@ class Pane(TellsUnreadable, Vertical):
         self._title = OneLine(classes="pane-title")
         self._heading = Content("")
         """The text of the title, without the position."""
-        self._text = PaneText(NOT_SHOWN_YET, marks)
+        self._text = PaneTextView(NOT_SHOWN_YET, marks)
         self._times = self._text.times
         self._writing = GraphWriting()
         self._folding = ModuleFolding(self._writing)

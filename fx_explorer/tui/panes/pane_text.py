@@ -207,7 +207,7 @@ LEAST_WORDS_CELLS = 20
 """Smallest width at which a message in place of a text is wrapped."""
 
 
-class PaneText:
+class PaneTextView:
     """Loads texts into the view of a pane, and marks their lines."""
 
     def __init__(self, placeholder: str, marks: KernelMarks) -> None:

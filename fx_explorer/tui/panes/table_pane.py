@@ -27,7 +27,7 @@ from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.around_table import TableChart, TableDetail
 from fx_explorer.tui.panes.table_rows import (
     Arrangement,
-    FoldedRows,
+    NestedRows,
     Sort,
     Steps,
     TableRows,
@@ -427,7 +427,7 @@ class TablePane(TellsUnreadable, Vertical):
         self.rows.is_tree = tree is not None
         old = self._old
         shown = (
-            FoldedRows(table, self._order, old, self._folding)
+            NestedRows(table, self._order, old, self._folding)
             if tree
             else TableRows(table, self._order, old)
         )

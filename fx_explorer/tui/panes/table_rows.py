@@ -287,7 +287,7 @@ class TableRows:
         return [_cells(self._rows[position], self._old) for position in self._order[start:stop]]
 
 
-class FoldedRows(TableRows):
+class NestedRows(TableRows):
     """Gives nested rows to the list: the first cell is the row's name, indented."""
 
     def __init__(

@@ -27,7 +27,7 @@ from fx_explorer.overview.own_file import OwnPlace
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_commands
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.content.destinations import History, RowOfView, Stop
+from fx_explorer.tui.content.destinations import RowOfView, Stop, StopHistory
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.conversation import BelowWanted, DifferenceWanted, TurnLock, ViewShown, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
@@ -89,7 +89,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         self._compositor = FrameCompositor()
         self.keymap = keymap
         self.reader: SessionReader | None = None
-        self.history: History[Stop] = History()
+        self.history: StopHistory[Stop] = StopHistory()
         self.turn = TurnLock(self)
         self.outline = Outline()
         self.facts = FactList(
@@ -164,7 +164,7 @@ class Explorer(TellsUnreadable, Screen[None]):
             self.linked_selection.open(reader)
         self.refresh_session()
         if old is not None:
-            self.history = History()
+            self.history = StopHistory()
             old.close()
 
     def refresh_session(self) -> None:

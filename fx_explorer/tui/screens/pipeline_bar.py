@@ -58,16 +58,16 @@ COLOURS: dict[State, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     name: str
     stages: tuple[model.Stage, ...]
 
 
-STEPS: tuple[Step, ...] = (
-    Step("Dynamo", ("dynamo", "pre_grad")),
-    Step("AOTAutograd", ("joint", "forward", "backward")),
-    Step("Inductor", ("post_grad", "schedule")),
-    Step("Kernels", ("output_code", "kernel")),
+STEPS: tuple[PipelineStep, ...] = (
+    PipelineStep("Dynamo", ("dynamo", "pre_grad")),
+    PipelineStep("AOTAutograd", ("joint", "forward", "backward")),
+    PipelineStep("Inductor", ("post_grad", "schedule")),
+    PipelineStep("Kernels", ("output_code", "kernel")),
 )
 
 

@@ -100,7 +100,7 @@ LONGEST = 64
 MIDDLE_GREY = 0.5
 
 
-class Answers:
+class TerminalAnswers:
     """The terminal's answers so far. ``take`` receives all input from the terminal."""
 
     def __init__(self) -> None:
@@ -172,11 +172,11 @@ class TerminalQuestion:
         self._input_fd = input_fd
         self._until = time.monotonic() + limit_s
         self._decode = InputBytes().decode
-        self.answers = Answers()
+        self.answers = TerminalAnswers()
         self.typed = ""
         """Input that the user typed meanwhile, which is for the app."""
 
-    def wait(self) -> Answers:
+    def wait(self) -> TerminalAnswers:
         """Read until the terminal has answered, or the time is over. Returns its answers."""
         while not self.answers.are_complete:
             left_s = self._until - time.monotonic()

@@ -22,7 +22,7 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from fx_explorer.tui.terminal.beginning import Answers
+from fx_explorer.tui.terminal.beginning import TerminalAnswers
 from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 TICK_S = 0.1
@@ -52,7 +52,7 @@ class BackgroundReported(Message):
 class AskedTerminal(Protocol):
     """An app's knowledge of its terminal."""
 
-    terminal_answers: Answers | None
+    terminal_answers: TerminalAnswers | None
     """The answers so far; None if the terminal was not asked."""
     typed_before: str
 
@@ -97,7 +97,7 @@ class AskedDriver(LinuxDriver):
         self._input = InputBytes()
         self._told_undecodable = False
 
-    def _read(self, answers: Answers | None, read: bytes) -> None:
+    def _read(self, answers: TerminalAnswers | None, read: bytes) -> None:
         """Pass on the input. A closed pipe gives none, and never will."""
         if not read:
             self.exit_event.wait(TICK_S)

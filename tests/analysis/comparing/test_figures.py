@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import (
-    Figure,
+    ComparedFigure,
     count_figure,
     one_timing_figure,
     run_time_figure,
@@ -46,7 +46,7 @@ from tests.sessions import write_training_step
     ],
 )
 def test_a_difference_has_a_sign_a_percentage_and_a_word_for_its_colour(
-    figure: Figure, change: str
+    figure: ComparedFigure, change: str
 ) -> None:
     assert figure.change == change
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments.memory.replay import NAMED, Taken
+from fx_explorer.instruments.memory.replay import NAMED, TakenStorage
 from fx_explorer.instruments.memory.saved_readers import (
     describe_saved_node,
     kernels_reading_saved,
@@ -100,7 +100,7 @@ def test_views_and_keywords_are_taken_and_results_are_not() -> None:
         X,
     )
     (step,) = found.kernels
-    assert step.takes == (Taken(0, 0), Taken(0, NAMED))
+    assert step.takes == (TakenStorage(0, 0), TakenStorage(0, NAMED))
 
 
 def test_what_was_in_reused_memory_is_taken_once_more_at_most() -> None:
@@ -114,7 +114,7 @@ def test_what_was_in_reused_memory_is_taken_once_more_at_most() -> None:
         X,
     )
     first, second = found.kernels
-    assert first.takes == (Taken(0, 0, is_reused=True),)
+    assert first.takes == (TakenStorage(0, 0, is_reused=True),)
     assert second.takes == ()
 
 

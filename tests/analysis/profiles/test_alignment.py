@@ -7,15 +7,15 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.instruments.profile.event_names import key_of_call, key_of_event
-from fx_explorer.instruments.profile.graph_calls import Matched, Named, align
+from fx_explorer.instruments.profile.graph_calls import CallName, Matched, align
 
 
-def kernels(words: str) -> list[Named]:
+def kernels(words: str) -> list[CallName]:
     """``a_1 mm ?x``: names in lower case without a number are library calls, ``?`` marks a
     library's own kernel.
     """
     return [
-        Named(word.lstrip("?"), "_" not in word, word.startswith("?")) for word in words.split()
+        CallName(word.lstrip("?"), "_" not in word, word.startswith("?")) for word in words.split()
     ]
 
 

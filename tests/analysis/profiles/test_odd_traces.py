@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments.profile.graph_calls import CompiledGraph, Named, compiled_graphs
+from fx_explorer.instruments.profile.graph_calls import CallName, CompiledGraph, compiled_graphs
 from fx_explorer.instruments.profile.join import Joined, join
 from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.session import SessionWriter
@@ -117,7 +117,7 @@ def graph(name: str, calls: str, first: int, *, is_backward: bool = False) -> Co
     generated kernels.
     """
     names = calls.split()
-    named = tuple(Named(one, is_library="_" not in one) for one in names)
+    named = tuple(CallName(one, is_library="_" not in one) for one in names)
     return CompiledGraph(
         name, is_backward, named, tuple((first + at, first + at) for at in range(len(names)))
     )

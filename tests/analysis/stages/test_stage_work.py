@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_stages import GraphPair, _fates_after_passes
+from fx_explorer.analysis.graph_stages import StageGraphs, _fates_after_passes
 from fx_explorer.analysis.stage_data import StageWork
 from fx_explorer.analysis.stage_work import (
     _gathered_fates,
@@ -28,7 +28,7 @@ from fx_explorer.overview.compiled_facts import stage_facts
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.json_report import stages_of_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graphs import Origin, PlainNode
+from fx_explorer.session.queries.graphs import NodeOrigin, PlainNode
 from tests.analysis.stages.bare import Bare, trained_bare
 from tests.conftest import SAMPLES, Captured, OpenedReader
 from tests.exhaustive import one_of, with_others
@@ -249,16 +249,18 @@ def test_several_that_became_several_were_replaced_and_not_fused() -> None:
         [PlainNode(number, False, False) for number in numbers]
         for numbers in ((1, 2, 3, 4, 5), (11, 12, 13, 14))
     )
-    copy = [Origin(11, 1, True, False)]
-    crossed = [Origin(child, parent, False, True) for child in (12, 13) for parent in (2, 3)]
+    copy = [NodeOrigin(11, 1, True, False)]
+    crossed = [NodeOrigin(child, parent, False, True) for child in (12, 13) for parent in (2, 3)]
     fates = _fates_after_passes(
-        GraphPair(before, after, [*copy, *crossed, Origin(14, 4, False, True)])
+        StageGraphs(before, after, [*copy, *crossed, NodeOrigin(14, 4, False, True)])
     )
     assert fates[1] == fates[11] == "kept"
     assert {fates[one] for one in (2, 3, 12, 13)} == {"replaced"}
     assert (fates[4], fates[14], fates[5]) == ("replaced", "replaced", "removed")
     fused = _fates_after_passes(
-        GraphPair(before[:2], after[:1], [Origin(11, 1, False, True), Origin(11, 2, False, True)])
+        StageGraphs(
+            before[:2], after[:1], [NodeOrigin(11, 1, False, True), NodeOrigin(11, 2, False, True)]
+        )
     )
     assert set(fused.values()) == {"fused"}
 

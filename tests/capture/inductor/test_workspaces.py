@@ -13,7 +13,7 @@ import torch
 
 from fx_explorer.instruments.kernels.measure import workspaces
 from fx_explorer.instruments.kernels.measure import workspaces as library_process
-from fx_explorer.instruments.kernels.measure.workspaces import Answer, asked
+from fx_explorer.instruments.kernels.measure.workspaces import MeasuredWorkspace, asked
 from fx_explorer.model.library_call import Layout, LibraryCall
 
 SEED = Layout((), (), "int64", "cuda:0")
@@ -122,7 +122,7 @@ def test_the_process_makes_calls_and_tells_what_each_takes_beyond_its_results(
     library_process.main(theirs, commands)
     os.close(theirs)
     with os.fdopen(answers) as lines:
-        found = [Answer(**json.loads(line)) for line in lines]
+        found = [MeasuredWorkspace(**json.loads(line)) for line in lines]
     assert [one.size_bytes for one in found] == [160, -1, 0]
     assert "TypeError" in found[1].problem or "RuntimeError" in found[1].problem
     assert left == [0]

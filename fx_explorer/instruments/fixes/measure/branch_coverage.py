@@ -26,7 +26,7 @@ from fx_explorer.program.place import is_users_file
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class BranchCondition:
     """A condition, by its place in the source: a loop's condition stands twice in the bytecode."""
 
     path: str
@@ -38,7 +38,7 @@ class Condition:
 class Jump:
     """A conditional jump in bytecode, with the offset it goes to."""
 
-    condition: Condition
+    condition: BranchCondition
     target: int
     is_taken_when_true: bool
 
@@ -68,7 +68,7 @@ class BranchCoverage:
         self._called_codes: set[CodeType] = set()
         self._raised: set[tuple[str, int]] = set()
         self._lines: set[tuple[str, int]] = set()
-        self._ways: dict[Condition, set[bool]] = defaultdict(set)
+        self._ways: dict[BranchCondition, set[bool]] = defaultdict(set)
         self._jumps: dict[CodeType, dict[int, Jump]] = {}
 
     @contextlib.contextmanager
@@ -267,7 +267,7 @@ def conditional_jumps(code: CodeType) -> dict[int, Jump]:
     return found
 
 
-def _condition(code: CodeType, jump: dis.Instruction, line: int) -> Condition:
+def _condition(code: CodeType, jump: dis.Instruction, line: int) -> BranchCondition:
     """Return the place of the condition. Python 3.10 has no columns; there each jump counts as a
     condition of its own.
     """
@@ -276,7 +276,7 @@ def _condition(code: CodeType, jump: dis.Instruction, line: int) -> Condition:
         columns = (positions.col_offset, positions.end_col_offset)
     else:
         columns = (jump.offset, None)
-    return Condition(code.co_filename, line, columns)
+    return BranchCondition(code.co_filename, line, columns)
 
 
 def _line_of(instruction: dis.Instruction) -> int | None:

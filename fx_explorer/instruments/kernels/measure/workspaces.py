@@ -34,7 +34,7 @@ MOST_PROCESSES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MeasuredWorkspace:
     """The measured workspace of one call, or the reason why it was not measured."""
 
     size_bytes: int = -1
@@ -52,11 +52,11 @@ def add_workspaces(recording: Recording) -> None:
         recording.writer.add_all(rows)
 
 
-def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
+def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, MeasuredWorkspace]:
     """Return the answer for each call. A call that ends its process is repeated with single
     integers on the host, and so are other calls of the same function.
     """
-    answered: dict[LibraryCall, Answer] = {}
+    answered: dict[LibraryCall, MeasuredWorkspace] = {}
     on_the_host: set[str] = set()
     for _ in range(MOST_PROCESSES):
         waiting = [call for call in calls if call not in answered]
@@ -68,9 +68,11 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
             continue
         fatal = waiting[len(answers)]
         if fatal.function in on_the_host or fatal.with_indices_on_the_host == fatal:
-            answered[fatal] = Answer(problem=f"the process that made it alone {ended}")
+            answered[fatal] = MeasuredWorkspace(problem=f"the process that made it alone {ended}")
         on_the_host.add(fatal.function)
-    given_up = Answer(problem="other calls ended the process that makes them alone too often")
+    given_up = MeasuredWorkspace(
+        problem="other calls ended the process that makes them alone too often"
+    )
     return {call: answered.get(call, given_up) for call in calls}
 
 
@@ -83,7 +85,7 @@ def _as_made(call: LibraryCall, on_the_host: Container[str]) -> LibraryCall:
     return call
 
 
-def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:
+def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[MeasuredWorkspace], str]:
     """Return the answers that a process gave, in order, and how it ended."""
     answers_end, mine = os.pipe()
     process = subprocess.Popen(
@@ -103,7 +105,7 @@ def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(_question(calls))
         with os.fdopen(answers_end, encoding="utf-8") as lines:
-            answers = [Answer(**json.loads(line)) for line in lines]
+            answers = [MeasuredWorkspace(**json.loads(line)) for line in lines]
     finally:
         out_of_time.cancel()
     status = process.wait()

@@ -54,6 +54,7 @@ HOW_IN_WORDS: dict[How, str] = {
     "lnotab": "the code object's line table",
     "copied": "torch copied your kernel: the texts are equal, line by line",
     "replaced": "a pass put the later node in the place of this one",
+    "written_back": "AOTAutograd writes its result into an input that the program changes",
     "kernel_call": "the same call of your Triton kernel (constant_args_idx)",
 }
 

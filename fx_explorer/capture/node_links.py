@@ -50,7 +50,7 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
                 parents, how = _input(node, inputs_of_graph, held)
             else:
                 parents, how = _trace_back(node, earlier, segment.seq_parents, homes, certain)
-            if parents and how != "stack_trace":
+            if parents and how not in ("stack_trace", "written_back"):
                 certain[node] = parents
                 homes |= {earlier.holders[row].graph.id for row in parents}
                 if node.meta.get("seq_nr") is not None:
@@ -162,7 +162,11 @@ def _trace_back(
         called = earlier.called_as(node.meta.get(key) or (), same_number)
         if called:
             return called, key
-    if same_number and not node.meta.get("is_gradient_acc"):
+    is_write_back = _is_write_back(node)
+    written = _written(node, certain) if is_write_back else ()
+    if written:
+        return written, "written_back"
+    if same_number and not is_write_back and not node.meta.get("is_gradient_acc"):
         return same_number, "seq_nr"
     # The sum of two gradients carries the number of some call, but the line of a use of the tensor,
     # and a remark below it (torch/fx/traceback.py).
@@ -174,6 +178,30 @@ def _trace_back(
     # line is all turns of the loop.
     made_it = tuple(row for row in dict.fromkeys(near) if earlier.is_on_line(row, line))
     return made_it or _within(homes, earlier.on_line(line, near), earlier), "stack_trace"
+
+
+def _is_write_back(node: torch.fx.Node) -> bool:
+    """Return whether a node that no call of the program is known for changes an input: AOTAutograd
+    added it, to write a new value into an input that the program changes
+    (torch/_functorch/_aot_autograd/graph_capture_wrappers.py, apply_in_graph_mutations).
+
+    Its ``seq_nr`` is that of whatever call was traced last, and says nothing.
+    """
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable or not node.args:
+        return False
+    changed = node.args[0]
+    return isinstance(changed, torch.fx.Node) and changed.op == "placeholder"
+
+
+def _written(
+    node: torch.fx.Node, certain: Mapping[torch.fx.Node, tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Return the rows that computed the value which ``node`` writes into an input."""
+    rows: dict[int, None] = {}
+    for value in node.all_input_nodes[1:]:
+        rows |= dict.fromkeys(certain.get(value, ()))
+    return tuple(rows)
 
 
 def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:

@@ -35,9 +35,6 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import GraphTransformObserver
 from fx_explorer.model.rows.passes import UNNAMED, GraphPass, NearMatch, NodeChange, PassChange
 
-_ORIGINS = ("stack_trace", "seq_nr", "from_node")
-"""Keys of a node's meta that say where it is from."""
-
 
 @dataclass(eq=False)
 class _Pass:
@@ -220,9 +217,11 @@ def _names(states: States) -> set[str]:
 
 
 def _mark_origin(change: Change, nodes: Mapping[str, torch.fx.Node]) -> None:
-    """Mark what a node replaced where nothing else says where it is from."""
+    """Mark what a node replaced, unless a pattern made it. Its meta may be copied from the old
+    node, whose line and ``seq_nr`` are those of other nodes, too.
+    """
     node = change.node
-    if replaced_by(node) or any(node.meta.get(key) for key in _ORIGINS):
+    if replaced_by(node):
         return
     old = [nodes[name] for name in change.replaced if name in nodes]
     if old:

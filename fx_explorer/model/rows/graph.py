@@ -169,6 +169,7 @@ How = Literal[
     "copied",
     "kernel_call",
     "replaced",
+    "written_back",
 ]
 """Evidence of a link. ``identity``: the same FX node object. ``name``: same name in a graph that
 was copied from the other. ``from_node`` … ``stack_trace``: that key of node.meta. ``aot_input``:
@@ -177,7 +178,8 @@ AOTAutograd states which input of the traced graph it is. ``origins``: the sched
 it, or the bytecode calls its graph there. ``lnotab``: the code object's line table. ``copied``:
 torch copied it from there, and the texts are equal. ``kernel_call``: the number of a call of a
 Triton kernel of the user's. ``replaced``: a pass put the node in the place of that one and others,
-as a pattern that joins a product and a sum does.
+as a pattern that joins a product and a sum does. ``written_back``: AOTAutograd added the node to
+write a value into an input that the program changes, and the other computed that value.
 """
 
 

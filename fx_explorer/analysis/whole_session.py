@@ -22,6 +22,7 @@ from fx_explorer.session.queries.compilations import (
 )
 from fx_explorer.session.queries.graphs import captured_graph_count, captured_operations
 from fx_explorer.session.queries.kernels import kernel_count
+from fx_explorer.torch_texts import OTHER_LINES
 
 NOTHING_SAVED = (
     "What the forward saves for the backward is not in this file. Capture the program to see it."
@@ -61,18 +62,35 @@ def end_of_log(reader: SessionReader) -> str:
     last = compilations[-1]
     if last.status == "failed":
         error = first_line(last.error)
-        return f"the last compile in the log, [{last.name}], failed: {error}. {_capital(_NOT_SAID)}"
+        what = f"the last compile in the log, [{last.name}], failed: {error}."
+        return f"{what}{_handled(reader)} {_capital(_NOT_SAID)}"
     if is_text(reader):
         errors = reader.rows(model.Failure, where="compiler")
         if errors:
             error = first_line(errors[-1].message)
-            return f"the text has an error of the compiler: {error}. {_capital(_NOT_SAID)}"
+            what = f"the text has an error of the compiler: {error}."
+            return f"{what}{_handled(reader)} {_capital(_NOT_SAID)}"
     elif last.status == "running":
         return (
             f"the log ends while [{last.name}] is compiled: the process was ended, or the log is "
             f"not complete. {_capital(_NOT_SAID)}"
         )
     return f"not recorded: {_NOT_SAID}"
+
+
+def _handled(reader: SessionReader) -> str:
+    """Return that a text has no traceback of Python's, which a program prints that an exception
+    ends; empty where it has one, and for a structured log, which has none.
+    """
+    if not is_text(reader):
+        return ""
+    for row in reader.rows(model.Artifact, title=OTHER_LINES):
+        if _TRACEBACK in reader.text(row.text):
+            return ""
+    return " Python printed no traceback of it: it did not end the program, or the text is cut."
+
+
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 def is_cut_in_a_compile(reader: SessionReader) -> bool:

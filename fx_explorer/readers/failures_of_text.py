@@ -38,6 +38,9 @@ AT_LIMIT = "FailOnRecompileLimitHit"
 PRINTED_BEFORE = ("graph_code", "graph", "graph_sizes", "trace_source", "trace_bytecode")
 """Artifacts of which torch prints one for every compilation before a backend is called."""
 
+_GUARD_FAILED = "Error while creating guard:"
+"""Beginning of torch's message when a guard cannot be made (torch/_guards.py, ``Guard.create``)."""
+
 _NOT_CONVERTED = re.compile(
     r"WON'T CONVERT (?P<function>\S{1,400}) (?P<file>[^\n]{1,4000}) line (?P<line>\d{1,8})\s"
 )
@@ -71,6 +74,18 @@ class TextFailures:
         self._places.file(where[1])
         self._fail(state, traceback, error)
         self._writer.add(Fallback(0, state.row.id, "failed", *where, "", _flat(error)))
+        return True
+
+    def add_of_guard(self, record: Record, text: str) -> bool:
+        """Add the failure that a message reports when the guards of a compilation cannot be made,
+        and return whether it is such a message. What the exception became, Python prints only where
+        the program does not handle it.
+        """
+        traceback = traceback_of_message(text) if text.startswith(_GUARD_FAILED) else None
+        if traceback is None or not record.compilation:
+            return False
+        state = self._compilations.of(record)
+        self._fail(state, traceback, traceback.errors[-1])
         return True
 
     def add_printed(self, lines: Sequence[OtherLine], kinds: Sequence[str]) -> None:

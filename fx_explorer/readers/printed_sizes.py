@@ -1,6 +1,7 @@
-"""This module reads what TORCH_LOGS=dynamic prints about sizes: which symbol stands for which size,
-the guards that code added, and the line that specialized a size. The messages are those of
-torch/fx/experimental/symbolic_shapes.py (``create_symbol``, ``_log_guard``, ``_set_replacement``).
+"""This module reads what TORCH_LOGS=dynamic prints about sizes and numbers: which symbol stands for
+which size or float, the guards that code added, and the line that specialized a size. The messages
+are those of torch/fx/experimental/symbolic_shapes.py (``create_symbol``, ``_log_guard``,
+``_set_replacement``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Said = tuple[str, dict[str, Any]]
 """The kind of torch's structured record of the same thing, and its content."""
 
 _CREATED = re.compile(
-    r"create_(?:unbacked_)?symbol (?P<symbol>[a-z]+\d{1,6}) = (?P<value>-?\d{1,18}) for "
+    r"create_(?:unbacked_)?symbol (?P<symbol>[a-z]+\d{1,6}) = (?P<value>-?[\d.e+-]{1,30}) for "
     r"(?P<source>\S{1,400}) (?P<range>\[[^\]]{1,80}\]|VR\[[^\]]{1,80}\])?"
 )
 

@@ -30,7 +30,7 @@ from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.read_log import MALFORMED
 from fx_explorer.readers.torch_trace.records import Damage, Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts import bounded
+from fx_explorer.torch_texts import OTHER_LINES, bounded
 
 _LINE = re.compile(
     r"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC]\d{4} "
@@ -187,8 +187,6 @@ def _compilation_of(head: re.Match[str]) -> str:
     return name if "/" in name else ""
 
 
-OTHER_LINES = "Lines that torch's logging did not write"
-
 NOT_IN_TEXT = "not in this text"
 
 WARNING = "warnings and the like"
@@ -324,6 +322,8 @@ def _add(
         )
         compilations.begun_by(record)
         if failures.add_suppressed(record, message.text):
+            return
+        if failures.add_of_guard(record, message.text):
             return
         if not record.compilation:
             compilations.begin_without_frame(record)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+OTHER_LINES = "Lines that torch's logging did not write"
+"""Title of the artifact with the other lines of a text: what the program and Python printed."""
+
 LONGEST_LINE = 4_000
 """Maximum number of characters of a line, or of a sentence of torch's, that are read. torch's are
 shorter; a stranger's text may have millions, and the time of a regular expression can grow with the

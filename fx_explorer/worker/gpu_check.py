@@ -138,8 +138,8 @@ def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
 
 
 def _attention() -> str:
-    """Return the operator to which attention is compiled. Raises CheckFailed if it is decomposed, as a
-    build without CUDA does silently.
+    """Return the operator to which attention is compiled. Raises CheckFailed if it is decomposed,
+    as a build without CUDA does silently.
     """
     import torch
 

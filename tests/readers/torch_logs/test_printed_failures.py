@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
+from fx_explorer.analysis.whole_session import end_of_log
 from fx_explorer.findings.every_kind import findings
 from fx_explorer.overview.ending import failures
 from fx_explorer.overview.overview import overview
@@ -241,3 +242,41 @@ def test_a_structured_log_says_that_the_backward_could_not_be_compiled(tmp_path:
     )
     assert row.status == "ok"
     assert finding.text.startswith("The backward of f could not be compiled")
+
+
+GUARD_FAILED = "\n".join(
+    f"E1130 19:17:09.595000 3692 torch/_guards.py:375] [0/1] {line}"
+    for line in (
+        "Error while creating guard:",
+        "Name: ''",
+        "    Create Function: SHAPE_ENV",
+        "Traceback (most recent call last):",
+        '  File "/v/torch/fx/experimental/symbolic_shapes.py", line 6731, in produce_guards_verbose',
+        "    raise ConstraintViolationError(",
+        "torch.fx.experimental.symbolic_shapes.ConstraintViolationError: Constraints violated "
+        "(L['x'].size()[0])!",
+        "  - You marked L['x'].size()[0] as dynamic but your code specialized it to be (8).",
+        "",
+        "User stack:",
+        '  File "/work/net.py", line 30, in forward',
+        "    return s.softmax(-1) + self.bias",
+    )
+)
+"""What torch 2.13.0 prints of guards that it cannot make, for a program that handles the error."""
+
+
+@pytest.mark.parametrize("ends_the_program", [False, True])
+def test_guards_that_cannot_be_made_are_a_failure(ends_the_program: bool, tmp_path: Path) -> None:
+    after = "Traceback (most recent call last):\n  …" if ends_the_program else "caught it"
+    (tmp_path / "log.txt").write_text(f"{GUARD_FAILED}\n{after}\n")
+    read_text(tmp_path / "log.txt", tmp_path / "log.fxs")
+    with SessionReader(tmp_path / "log.fxs") as reader:
+        (failure,) = reader.rows(model.Failure)
+        (compilation,) = reader.rows(model.Compilation, name="0/1")
+        end = end_of_log(reader)
+    assert (failure.where, failure.stage) == ("compiler", "dynamo")
+    assert failure.compilation == compilation.id
+    assert failure.kind == "ConstraintViolationError"
+    assert "Constraints violated" in failure.message
+    assert compilation.status == "failed"
+    assert ("did not end the program, or the text is cut" in end) is not ends_the_program

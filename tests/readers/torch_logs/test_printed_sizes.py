@@ -83,3 +83,13 @@ def test_a_text_without_sizes_says_what_prints_them(tmp_path: Path) -> None:
         answer = of_sizes(reader)
     assert not answer.rows
     assert "TORCH_LOGS=dynamic" in answer.text
+
+
+def test_a_number_that_became_a_symbol_is_read(tmp_path: Path) -> None:
+    text = HEAD.format(659, 5743) + (
+        "create_symbol zf8 = 0.0005 for L['self'].param_groups[0]['lr'] [-oo, oo] for group in "
+        "self.param_groups:  # optim/adam.py:229 in step (_dynamo/variables/builder.py:4960)"
+    )
+    (row,) = rows_of(text, tmp_path)
+    assert (row["name"], row["hint"], row["range"]) == ("zf8", "0.0005", "[-oo, oo]")
+    assert (row["file"], row["line"]) == ("optim/adam.py", 229)

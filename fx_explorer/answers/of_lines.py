@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
@@ -29,7 +30,10 @@ def of_lines(reader: SessionReader, where: str) -> Answer:
     or of a function; without a name, of the user's own files. Raises UsageError where none fits.
     """
     if not where:
-        return _answer(reader, [line for file in _own(reader) for line in _of_file(reader, file)])
+        own = _own(reader)
+        answer = _answer(reader, [line for file in own for line in _of_file(reader, file)])
+        others = [file.title for file in sources(reader) if file not in own]
+        return replace(answer, figures={"other_files": others[:SUGGESTED]}) if others else answer
     match = PLACE.fullmatch(where)
     name = match["name"] if match else where
     files = [file for file in sources(reader) if is_file(reader, file, name)]
@@ -64,24 +68,32 @@ def _of_file(reader: SessionReader, file: Document) -> list[Row]:
 
 
 def _of_function(reader: SessionReader, name: str) -> list[Row]:
-    """Return the lines of the functions of this name: ``forward``, ``Net.forward``."""
-    every_name: dict[str, None] = {}
-    rows: list[Row] = []
-    for file in _own(reader):
-        functions = functions_of(reader, file)
-        every_name.update(dict.fromkeys(function.name for function in functions))
-        wanted = [each for each in functions if f".{each.name}".endswith(f".{name}")]
-        if wanted:
-            path = source_paths(reader)[file.id]
-            rows += [(path, line) for line in compiled_lines(reader, file, wanted)]
+    """Return the lines of the functions of this name: ``forward``, ``Net.forward``. Functions of
+    libraries count where none of the user's has the name.
+    """
+    own = _own(reader)
+    others = [file for file in sources(reader) if file not in own]
+    rows = _functions_in(reader, own, name) or _functions_in(reader, others, name)
     if rows:
         return rows
-    files = ", ".join(file.title for file in _own(reader)[:SUGGESTED])
-    names = ", ".join(list(every_name)[:SUGGESTED])
+    files = ", ".join(file.title for file in own[:SUGGESTED])
+    functions = [function.name for file in own for function in functions_of(reader, file)]
+    names = ", ".join(list(dict.fromkeys(functions))[:SUGGESTED])
     raise UsageError(
         f"no file and no function is called {name!r}; there are files: {files or 'none'}; "
         f"functions: {names or 'none'}"
     )
+
+
+def _functions_in(reader: SessionReader, files: Sequence[Document], name: str) -> list[Row]:
+    rows: list[Row] = []
+    for file in files:
+        functions = functions_of(reader, file)
+        wanted = [each for each in functions if f".{each.name}".endswith(f".{name}")]
+        if wanted:
+            path = source_paths(reader)[file.id]
+            rows += [(path, line) for line in compiled_lines(reader, file, wanted)]
+    return rows
 
 
 def _answer(reader: SessionReader, rows: Sequence[Row]) -> Answer:

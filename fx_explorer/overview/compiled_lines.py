@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fx_explorer import model
@@ -31,6 +31,7 @@ the session does not say.
 
 
 NOT_REACHED = "Dynamo did not come to it: another branch was taken, or it has no effect"
+AS_ONE_CALL = "Dynamo traced this function of torch's own, whose lines are not recorded one by one"
 NOT_MET = "Dynamo did not trace this function: it ran in eager mode, or was not called"
 
 
@@ -76,6 +77,7 @@ def compiled_lines(
     listed = _statements(reader, document, facts)
     met = _met(listed, facts)
     wanted = set(functions) or met
+    as_one_call = _traced_as_one_call(reader, document.id)
     lines = []
     for statement in listed:
         if statement.function not in wanted:
@@ -83,8 +85,23 @@ def compiled_lines(
         span = range(statement.first, statement.last + 1)
         of_line = _merged(facts[number] for number in span if number in facts)
         text = " ".join(source[number - 1].strip() for number in span if number <= len(source))
-        lines.append(_compiled(reader, statement, of_line, text, statement.function in met))
+        line = _compiled(reader, statement, of_line, text, statement.function in met)
+        if line.runs == "not traced" and statement.function.first in as_one_call:
+            line = replace(line, runs="", why=AS_ONE_CALL)
+        lines.append(line)
     return lines
+
+
+def _traced_as_one_call(reader: SessionReader, file: int) -> set[int]:
+    """Return the first lines of the functions of a file that Dynamo traced, and of whose lines the
+    recorder notes nothing, being torch's.
+    """
+    first_lines = set()
+    for traced in traced_compilations(reader):
+        for _, row, _ in walk(traced.root) if traced.root else ():
+            if isinstance(row, TracedFunction) and row.file == file and not row.has_lines:
+                first_lines.add(row.first_line)
+    return first_lines
 
 
 def functions_of(reader: SessionReader, document: Document) -> list[SourceFunction]:

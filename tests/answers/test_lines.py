@@ -15,6 +15,7 @@ from fx_explorer.answers.answer import Answer
 from fx_explorer.answers.compiled import of_breaks, of_eager_functions
 from fx_explorer.answers.of_lines import of_lines
 from fx_explorer.errors import UsageError
+from fx_explorer.overview.compiled_lines import AS_ONE_CALL
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record
 
@@ -159,3 +160,17 @@ def test_lines_of_a_range_and_of_a_file_are_the_same(session: SessionReader) -> 
     assert isinstance(of_lines(session, ""), Answer)
     with pytest.raises(UsageError, match=r"no file and no function .* functions: .*broken"):
         of_lines(session, "nothing_like_it")
+
+
+def test_a_function_of_a_library_is_found_by_name_and_its_file_is_named(tmp_path: Path) -> None:
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        compile_it(torch.nn.Linear(4, 4))(torch.randn(2, 4))
+
+    with record(tmp_path / "library.fxs", program) as reader:
+        found = of_lines(reader, "Linear.forward")
+        own = of_lines(reader, "")
+    (row,) = found.rows
+    assert row["code"] == "return F.linear(input, self.weight, self.bias)"
+    assert row["runs"] == "not recorded", "the recorder notes no lines of torch's own functions"
+    assert row["why"] == AS_ONE_CALL
+    assert any(name.endswith("linear.py") for name in own.figures["other_files"])

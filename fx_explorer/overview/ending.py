@@ -17,7 +17,12 @@ from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.instruments.kernels.counts import built_kernels, saved_compilations
 from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_TRACEBACK
-from fx_explorer.session.queries.compilations import compilation_names, draws_by_inductor
+from fx_explorer.session.queries.compilations import (
+    compilation_names,
+    draws_by_inductor,
+    printed_line_count,
+    ran_inductors_graphs,
+)
 
 _FRAME = re.compile(r'^[^\S\n]*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 
@@ -118,6 +123,20 @@ def has_other_random_numbers(reader: SessionReader) -> bool:
     return request is not None and not request.build and draws_by_inductor(reader)
 
 
+IN_EAGER_MODE = "while graphs ran in eager mode: --build runs the compiled code"
+"""Where the program's lines come from, after ``printed``."""
+
+
+def was_printed_in_eager_mode(reader: SessionReader) -> bool:
+    """Return whether the program printed something although its graphs were only inspected, so that
+    a number it printed is not that of the compiled code.
+    """
+    is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
+    if reader.meta("build", True) or is_virtual or is_log(reader):
+        return False
+    return ran_inductors_graphs(reader) and printed_line_count(reader) > 0
+
+
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
     """Yield how the run ended, what failed, and whether anything was built. With ``waiting``
     nothing is at work: the compiler is paused.
@@ -156,6 +175,10 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         and reader.count(model.Kernel)
     ):
         yield from _inspection(reader)
+    if was_printed_in_eager_mode(reader):
+        lines = counted(printed_line_count(reader), "line")
+        text = f"Your program printed {lines} {IN_EAGER_MODE}."
+        yield Fact("run", "good", text, view="console")
     yield from _differences_from_users_run(reader)
 
 

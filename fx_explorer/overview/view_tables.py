@@ -32,7 +32,13 @@ from fx_explorer.instruments.regions import regions_table
 from fx_explorer.instruments.side_effects import side_effects_table
 from fx_explorer.instruments.trace.view import trace_table
 from fx_explorer.instruments.values.view import collectives_table, values_table
-from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
+from fx_explorer.overview.ending import (
+    IN_EAGER_MODE,
+    ExplainedFailure,
+    console_lines,
+    failures,
+    was_printed_in_eager_mode,
+)
 from fx_explorer.overview.graph_tables import graphs_table, sizes_table, stages_table
 from fx_explorer.session import SessionReader
 
@@ -57,7 +63,7 @@ def console_table(reader: SessionReader) -> ViewTable:
     return ViewTable(
         shows="What went wrong, then everything your program printed, at any level (Python, C, "
         "child processes).",
-        notice=_notice(failed, len(lines) - len(failed)),
+        notice=_notice(reader, failed, len(lines) - len(failed)),
         origin="the worker's stdout and stderr",
         columns=CONSOLE_COLUMNS,
         rows=lines,
@@ -122,8 +128,10 @@ def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:
     return lambda: Detail(line.text)
 
 
-def _notice(failed: list[ExplainedFailure], line_count: int) -> str:
+def _notice(reader: SessionReader, failed: list[ExplainedFailure], line_count: int) -> str:
     printed = f"{counted(line_count, 'line')} printed."
+    if was_printed_in_eager_mode(reader):
+        printed = f"{counted(line_count, 'line')} printed {IN_EAGER_MODE}."
     if failed:
         return f"{counted(len(failed), 'failure')}; the traceback is below. {printed}"
     return printed if line_count else ""

@@ -14,9 +14,15 @@ import torch
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.model import CaptureRequest
-from fx_explorer.overview.ending import OTHER_RANDOM_NUMBERS, has_other_random_numbers
+from fx_explorer.overview.ending import (
+    IN_EAGER_MODE,
+    OTHER_RANDOM_NUMBERS,
+    has_other_random_numbers,
+)
 from fx_explorer.overview.overview import overview
 from fx_explorer.overview.result_facts import plain_library
+from fx_explorer.overview.view_tables import console_table
+from fx_explorer.report.sections import section_of
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import draws_by_inductor
 from tests.capture.recorded import Compile, record
@@ -354,6 +360,22 @@ def test_a_graph_that_regional_inductor_has_not_seen_yet_is_no_problem(written: 
         writer.add(replace(REGIONAL, missing_stages=waits))
 
     assert texts(overview(written(write)), "kernels") == []
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+@pytest.mark.parametrize("stream", ["stdout", ""])
+def test_lines_printed_while_graphs_ran_in_eager_mode_say_so(
+    tmp_path: Path, stream: str, is_built: bool
+) -> None:
+    path = write_training_step(tmp_path / "s.fxs").path
+    with SessionWriter(path) as writer:
+        writer.set_meta("build", is_built)
+        writer.add(model.ConsoleLine(0, stream, "max diff 0.0"))
+    with SessionReader(path) as reader:
+        told = stream == "stdout" and not is_built
+        assert any(IN_EAGER_MODE in text for text in texts(overview(reader), "run")) == told
+        assert (IN_EAGER_MODE in section_of(reader, "console").answer) == told
+        assert (IN_EAGER_MODE in (console_table(reader).notice or "")) == told
 
 
 @pytest.mark.parametrize(("rate", "differs"), [(0.5, True), (0.0, False)])

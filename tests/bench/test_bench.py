@@ -208,7 +208,8 @@ def test_a_program_that_asks_whether_it_is_compiled_is_told_to_take_another_path
             "the size x:0 is given twice",
         ),
         (("net.py", "--size", "y:0=4"), "there is no input 'y': the inputs are x"),
-        (("script.py",), "is run as a script"),
+        (("script.py",), "Name the object: script.py:OBJECT"),
+        (("script.py",), "fx-explorer capture script.py --build"),
         (
             ("net.py", "--backends", "eager,no_such_backend"),
             "there is no backend 'no_such_backend'",

@@ -34,6 +34,20 @@ def draws_by_inductor(reader: SessionReader) -> bool:
     return bool(list(reader.query(drawn)))
 
 
+def ran_inductors_graphs(reader: SessionReader) -> bool:
+    """Return whether a graph was given to Inductor."""
+    given = (
+        "SELECT 1 FROM compilation JOIN graph ON graph.compilation = compilation.id "
+        "WHERE compilation.backend = 'inductor' LIMIT 1"
+    )
+    return bool(list(reader.query(given)))
+
+
+def printed_line_count(reader: SessionReader) -> int:
+    """Return how many lines the program printed, without those of fx-explorer's own."""
+    return reader.number("SELECT count(*) FROM console WHERE stream != ''")
+
+
 def compilation_names(reader: SessionReader) -> dict[int, str]:
     """Return the name of every compilation and variant, by its id."""
     return dict(reader.query("SELECT id, name FROM compilation"))

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 Send = Callable[[BenchNews], None]
 
 IS_A_SCRIPT = (
-    "{shown} is run as a script, and a bench calls one model or function again and again. Point at "
-    "it, for example {shown}:MODEL --inputs 'torch.randn(2, 8)', or set example_inputs at the top "
-    "level of the file."
+    "{shown} is run as a script, and this command calls one model or function again and again. "
+    "Name the object: {shown}:OBJECT --inputs 'torch.randn(2, 8)', or set example_inputs at the "
+    "top level of the file. To run the whole script with compiled code: "
+    "fx-explorer capture {shown} --build"
 )
 
 

@@ -132,6 +132,7 @@ def of_breaks(reader: SessionReader) -> Answer:
         fields=(
             "reason", "file", "line", "code", "callers", "count", "explanation", "hints",
             "torch_hints", "id", "compilations", "goes_on_in", "eager_rests",
+            "not_resumed",
         ),
         figures={
             "measured_call": measured_call(call_time(reader)),
@@ -168,7 +169,7 @@ def of_eager_functions(reader: SessionReader) -> Answer:
     places = {(row["file"], row["line"]) for row in rows}
     for call in chain.from_iterable(tree.walk() for tree in call_trees(reader)):
         if call.runs_in_eager and (call.file, call.line) not in places:
-            rows += [_given_up(call)]
+            rows += [_given_up(reader, call)]
     if rows:
         text = f"{counted(len(rows), 'function')} left to eager mode as a whole."
     else:
@@ -184,14 +185,14 @@ def of_eager_functions(reader: SessionReader) -> Answer:
     )
 
 
-def _given_up(call: FunctionCall) -> Json:
+def _given_up(reader: SessionReader, call: FunctionCall) -> Json:
     """Return the row of a function that Dynamo traced, and of which nothing was compiled."""
     return {
         "kind": call.compilations[-1].status,
         "function": call.function,
         "file": call.file,
         "line": call.line,
-        "reason": why_in_eager_mode(call),
+        "reason": why_in_eager_mode(reader, call),
         "count": len(call.compilations),
         "nothing_to_compile": False,
     }

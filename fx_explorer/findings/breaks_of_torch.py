@@ -11,6 +11,7 @@ from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.known_errors import as_remedy, known_error
 from fx_explorer.findings.skipped_functions import functions_left_out
 from fx_explorer.instruments.breaks.grouped import BreakInTorch, DistinctBreak
+from fx_explorer.instruments.breaks.not_resumed import together
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -26,6 +27,9 @@ def names_left_out(reader: SessionReader, graph_breaks: Sequence[DistinctBreak])
     names = [name for row in graph_breaks for name in left_out.get((row.file, row.line), ())]
     if names:
         yield f"Not compiled for it: {listed(list(dict.fromkeys(names)), MOST_PLACES)}."
+        reasons = dict.fromkeys(reason for row in graph_breaks for reason in row.not_resumed)
+        if reasons:
+            yield f"Torch cannot resume there: {together(list(reasons))}."
 
 
 def failed_backend(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Finding:

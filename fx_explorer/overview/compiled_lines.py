@@ -19,8 +19,10 @@ from fx_explorer.analysis.source_statements import SourceFunction, Statement, st
 from fx_explorer.analysis.words import first_line
 from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.not_resumed import why_not_resumed
 from fx_explorer.instruments.trace.figures import TracedFunction, traced_compilations, walk
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.kernels import kernels_of_each
 
@@ -311,21 +313,27 @@ def _eager_parts(reader: SessionReader, path: str) -> Iterator[_EagerPart]:
     for tree in call_trees(reader):
         for call in tree.walk():
             if call.file == path and call.runs_in_eager:
-                reason = f"the whole function runs in eager mode: {why_in_eager_mode(call)}"
+                reason = f"the whole function runs in eager mode: {why_in_eager_mode(reader, call)}"
                 yield _part_of(call.function, call.line, reason.removesuffix(": "))
     for hit in reader.rows(model.GraphBreak):
         (compilation,) = reader.by_ids(model.Compilation, [hit.compilation]) or (None,)
         if hit.skips_rest and compilation and compilation.file == path:
-            reason = f"torch cannot resume after the break at line {hit.line}"
-            yield _EagerPart(hit.rest_line, True, reason)
+            yield _EagerPart(hit.rest_line, True, cannot_resume(reader, hit))
 
 
-def why_in_eager_mode(call: FunctionCall) -> str:
+def why_in_eager_mode(reader: SessionReader, call: FunctionCall) -> str:
     """Return why no part of a function was compiled in the end."""
     last = call.compilations[-1]
     if last.status == "skipped" and call.breaks:
-        return f"torch cannot resume after the graph break at line {call.breaks[-1].line}"
+        return cannot_resume(reader, call.breaks[-1])
     return first_line(last.error)
+
+
+def cannot_resume(reader: SessionReader, hit: model.GraphBreak) -> str:
+    """Return after which break torch cannot resume, and why where that is known."""
+    sentence = f"torch cannot resume after the graph break at {in_file(hit.file, hit.line)}"
+    reason = why_not_resumed(reader, hit)
+    return f"{sentence}: {reason}" if reason else sentence
 
 
 def _part_of(function: str, line: int, reason: str) -> _EagerPart:

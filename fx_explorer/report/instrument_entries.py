@@ -48,6 +48,7 @@ def graph_break(reader: SessionReader, distinct_break: DistinctBreak) -> Json:
             {"function": rest.function, "line": rest.line or None}
             for rest in distinct_break.eager_rests
         ],
+        "not_resumed": list(distinct_break.not_resumed),
         "cost": _cost(reader, distinct_break.cost),
     }
 

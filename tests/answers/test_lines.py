@@ -133,7 +133,7 @@ def test_lines_of_a_function_of_which_nothing_is_compiled_are_eager(
     rows = rows_of(session, unfinished)
     assert {row["runs"] for row in rows.values()} == {"eager"}
     break_line = unfinished.__code__.co_firstlineno + 3
-    assert f"cannot resume after the graph break at line {break_line}" in rows[4]["why"]
+    assert f"cannot resume after the graph break at test_lines.py:{break_line}" in rows[4]["why"]
     assert rows_of(session, helper)[1]["runs"] == "in graphs"
     (given_up,) = [
         row for row in of_eager_functions(session).rows if row["function"] == "unfinished"

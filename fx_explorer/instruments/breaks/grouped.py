@@ -20,6 +20,7 @@ from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.instruments.breaks.break_cost import NO_COST, UNKNOWN_COST, BreakCost, break_costs
 from fx_explorer.instruments.breaks.call_tree import call_trees
 from fx_explorer.instruments.breaks.cut_tensors import CutTensors
+from fx_explorer.instruments.breaks.not_resumed import together, why_not_resumed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_FIELD
 from fx_explorer.session.file_names import in_file
@@ -272,6 +273,10 @@ class DistinctBreak:
     """Parts of functions that run in eager mode because torch cannot resume after the break, each
     once.
     """
+    not_resumed: tuple[str, ...] = ()
+    """Why torch cannot resume after the break, in the functions that run in eager mode for it, each
+    reason once.
+    """
     elsewhere: BreakInTorch | BreakInLibrary | BreakInWrapper | None = None
     """The owner of the code that breaks if it is not the user's: torch, which the line calls, a
     library, or DistributedDataParallel around the model.
@@ -297,7 +302,8 @@ class DistinctBreak:
         more = len(self.eager_rests) - 2
         also = f" and {counted(more, 'other rest')}" if more > 0 else ""
         run = "runs" if len(self.eager_rests) == 1 else "run"
-        return f"torch cannot resume there: {rests}{also} {run} in eager mode"
+        why = f" ({together(self.not_resumed)})" if self.not_resumed else ""
+        return f"torch cannot resume there{why}: {rests}{also} {run} in eager mode"
 
     @property
     def description(self) -> str:
@@ -344,6 +350,8 @@ class _Known:
         self._names = compilation_names(reader)
         self._books = CutTensors(reader)
         self._libraries = library_files(reader)
+        skipped = reader.rows(model.Compilation, status="skipped")
+        self._skipped = {compilation.id for compilation in skipped}
         self._has_graphs = "graphs" not in not_in_text(reader)
         self._costs = break_costs(self._books, call_trees(reader))
         self._times = break_times(reader)
@@ -390,8 +398,14 @@ class _Known:
             eager_rests=tuple(
                 dict.fromkeys(self._eager_rest(hit) for hit in hits if hit.skips_rest)
             ),
+            not_resumed=tuple(dict.fromkeys(filter(None, map(self._why_not_resumed, hits)))),
             elsewhere=elsewhere,
         )
+
+    def _why_not_resumed(self, hit: model.GraphBreak) -> str:
+        """Return why torch cannot resume after a hit; empty where it resumes."""
+        is_left_out = hit.compilation in self._skipped
+        return why_not_resumed(self._reader, hit) if hit.skips_rest or is_left_out else ""
 
     def _eager_rest(self, hit: model.GraphBreak) -> EagerRest:
         """Return the part that runs in eager mode because of a hit: the rest of the compiled

@@ -1,5 +1,6 @@
 """Graph breaks that are no matter of the line they are at: the backend raised an error for the
-graph, and torch's optimizers break around their step by design.
+graph, torch's optimizers break around their step by design, and a learning rate scheduler puts a
+wrapper around it.
 """
 
 from __future__ import annotations
@@ -86,6 +87,40 @@ def is_of_optimizer(graph_break: DistinctBreak) -> bool:
     if isinstance(torchs, BreakInTorch):
         return "torch/optim/" in torchs.what
     return "torch/optim/" in graph_break.explanation.replace("\\", "/")
+
+
+_LR_SCHEDULER = "torch/optim/lr_scheduler.py"
+
+
+def is_of_scheduler(graph_break: DistinctBreak) -> bool:
+    """Return whether a learning rate scheduler breaks the graph: it replaces the optimizer's step
+    by a wrapper of its own, which Dynamo skips.
+    """
+    return _LR_SCHEDULER in graph_break.explanation.replace("\\", "/")
+
+
+def steps_of_schedulers(graph_breaks: Sequence[DistinctBreak]) -> Finding:
+    """Return that the wrapper of a learning rate scheduler around the step breaks the graph."""
+    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
+    hits = sum(row.count for row in graph_breaks)
+    return Finding(
+        kind="graph break",
+        text=(
+            f"{listed(list(dict.fromkeys(where)))} breaks the graph ({counted(hits, 'time')}): "
+            "a learning rate scheduler replaced the optimizer's step by a wrapper "
+            f"({_LR_SCHEDULER}) that Dynamo skips."
+        ),
+        urgency="minor",
+        severity="notice",
+        topic="breaks",
+        place=graph_breaks[0].place,
+        view="breaks",
+        explanation=(
+            "The wrapper notes for the scheduler that step was called, and calls the optimizer's "
+            "own step, at which Dynamo begins a new graph."
+        ),
+        count=hits,
+    )
 
 
 def steps_of_optimizers(graph_breaks: Sequence[DistinctBreak]) -> Finding:

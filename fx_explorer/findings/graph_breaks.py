@@ -14,8 +14,10 @@ from fx_explorer.findings.breaks_of_torch import (
     BACKEND_FAILED,
     failed_backend,
     is_of_optimizer,
+    is_of_scheduler,
     names_left_out,
     steps_of_optimizers,
+    steps_of_schedulers,
 )
 from fx_explorer.findings.finding import Finding, Remedy, Urgency
 from fx_explorer.findings.framework_hooks import is_of_hooks
@@ -56,6 +58,7 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     in_vain: list[DistinctBreak] = []
     around: list[DistinctBreak] = []
     optimizers: list[DistinctBreak] = []
+    schedulers: list[DistinctBreak] = []
     of_lines: list[DistinctBreak] = []
     of_backend: dict[str, list[DistinctBreak]] = {}
     for graph_break in distinct_breaks(reader):
@@ -67,6 +70,8 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
             of_wrapper.append(graph_break)
         elif graph_break.registry_id == BACKEND_FAILED:
             of_backend.setdefault(graph_break.explanation, []).append(graph_break)
+        elif is_of_scheduler(graph_break):
+            schedulers.append(graph_break)
         elif is_of_optimizer(graph_break):
             optimizers.append(graph_break)
         else:
@@ -76,6 +81,8 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
         yield failed_backend(reader, graph_breaks)
     if in_vain:
         yield _wrapped_in_vain(reader, in_vain)
+    if schedulers:
+        yield steps_of_schedulers(schedulers)
     if optimizers:
         yield steps_of_optimizers(optimizers)
     if around:

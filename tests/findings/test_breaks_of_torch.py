@@ -1,5 +1,5 @@
 """These tests check what is said of breaks that are no matter of the line they are at: an error of
-the backend that several functions meet, and the step of an optimizer.
+the backend that several functions meet, the step of an optimizer, and a scheduler's wrapper of it.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ def stepped(optimizer: torch.optim.Optimizer) -> None:
     optimizer.step()
 
 
-def trained(compile_: Compile, *, prints: bool) -> None:
+def trained(compile_: Compile, *, prints: bool, is_scheduled: bool = False) -> None:
     model = nn.Linear(4, 4)
     optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.1), foreach=False)
+    if is_scheduled:
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
 
     def update() -> None:
         if prints:
@@ -90,3 +92,16 @@ def test_a_break_beside_the_step_is_a_problem(tmp_path: Path) -> None:
     )
     severities = [finding.severity for finding in of_breaks(reader)]
     assert sorted(severities) == ["notice", "problem"]
+
+
+def test_a_scheduler_that_wraps_the_step_is_named_as_the_cause(tmp_path: Path) -> None:
+    reader = record(
+        tmp_path / "s.fxs",
+        lambda compile_: trained(compile_, prints=False, is_scheduled=True),
+        backend="eager",
+    )
+    of_scheduler, of_optimizer = of_breaks(reader)
+    assert "a learning rate scheduler replaced the optimizer's step" in of_scheduler.text
+    assert "Nothing is to be done" not in of_scheduler.explanation
+    assert (of_scheduler.count, of_optimizer.count) == (1, 1)
+    assert "torch's optimizers break it themselves" in of_optimizer.text

@@ -88,6 +88,33 @@ def test_an_operation_that_no_option_decides_about_names_none(tmp_path: Path) ->
     assert call.reason.change == ""
 
 
+def largest(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    return x.scatter_reduce(0, index, source, reduce="amax")
+
+
+def counted(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(8, 8, dtype=torch.int64).scatter_add(0, index, index)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (largest, 'its reduction is "amax", not a sum'),
+        (counted, "the tensor that it adds to is int64"),
+    ],
+)
+def test_a_reason_that_no_option_changes_is_named_with_all_that_hold(
+    function: Callable[..., Any], reason: str, is_on: bool, tmp_path: Path
+) -> None:
+    (call,) = library_calls(tmp_path / "a.fxs", function, {REDUCES: is_on})
+    assert reason in call.reason.text
+    assert call.reason.change == ""
+    also = function is counted and is_on and torch.get_num_threads() > 1
+    assert (f"{REDUCES} is on with several threads" in call.reason.text) == also
+    assert call.decision.reason.startswith("use_scatter_fallback(")
+
+
 def ordered(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return torch.sort(x)[0]
 

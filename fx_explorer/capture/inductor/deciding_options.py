@@ -1,6 +1,6 @@
-"""This module finds the options of Inductor that a condition in its source depends on: the
-condition is evaluated again with each of its options changed. Nothing is set: the condition, and
-the functions that it asks, are given other values of its options.
+"""This module finds what a condition in Inductor's source depends on: its options, and which of
+several alternatives hold. For the options it is evaluated again with each of them changed. Nothing
+is set: the condition, and the functions that it asks, are given other values of its options.
 
 A condition with a call that may do something is not evaluated.
 """
@@ -8,10 +8,12 @@ A condition with a call that may do something is not evaluated.
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +30,9 @@ _PURE = ("get", "is_", "has_", "use_", "should_", "needs_", "can_")
 """How the functions begin that only tell something."""
 
 _BUILT_IN = ("isinstance", "len", "any", "all", "cast", "str", "int", "bool", "type", "getattr")
+
+_NO_VALUE = (AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError)
+"""What an expression raises whose values do not fit together: nothing is claimed then."""
 
 Override = tuple[str, object]
 """The path of an option in torch._inductor.config, and the value that it is given."""
@@ -52,6 +57,79 @@ def deciding_options(condition: str, frame: types.FrameType) -> dict[str, str]:
     if is_on and _holds(condition, frame, asked, (_DETERMINISTIC, False)) is False:
         deciding["torch.are_deterministic_algorithms_enabled()"] = "True"
     return deciding
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Which alternatives of ``return A or B or C`` hold."""
+
+    holding: tuple[str, ...] = ()
+    """Those that do, as torch's source has them."""
+    values: dict[str, str] = field(default_factory=dict)
+    """Name → value of the texts and dtypes that they are about."""
+
+
+def holding_alternatives(condition: str, frame: types.FrameType) -> Alternatives:
+    """Return which alternatives hold where the condition is one call of a function of Inductor that
+    ends in ``return A or B or C``; none for another condition.
+    """
+    tree = _parsed(condition)
+    if tree is None or not _is_pure(tree) or not isinstance(tree.body, ast.Call):
+        return Alternatives()
+    called = ast.unparse(tree.body.func)
+    function = _functions_in(tree, frame).get(called)
+    alternatives = _alternatives_of(function) if function else []
+    if function is None or not alternatives:
+        return Alternatives()
+    try:
+        each_evaluated = _evaluating_each(function)
+        answer = eval(condition, {**frame.f_globals, **frame.f_locals, called: each_evaluated})
+    except _NO_VALUE:
+        return Alternatives()
+    # It may have returned before its last line.
+    if not isinstance(answer, tuple):
+        return Alternatives()
+    holds, values = answer
+    holding = [text for text, is_true in zip(alternatives, holds, strict=True) if is_true]
+    told = {
+        name: str(value).removeprefix("torch.")
+        for name, value in values.items()
+        if isinstance(value, str | torch.dtype) and any(name in text for text in holding)
+    }
+    return Alternatives(tuple(holding), told)
+
+
+def _alternatives_of(function: types.FunctionType) -> list[str]:
+    definition = _definition_of(function)
+    last = definition.body[-1] if definition else None
+    if not isinstance(last, ast.Return) or not isinstance(last.value, ast.BoolOp):
+        return []
+    if not isinstance(last.value.op, ast.Or):
+        return []
+    return [ast.unparse(value) for value in last.value.values]
+
+
+def _definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
+    body = getattr(_tree_of(function), "body", [])
+    return body[0] if body and isinstance(body[0], ast.FunctionDef) else None
+
+
+def _evaluating_each(function: types.FunctionType) -> Callable[..., Any]:
+    """Return the function with ``return [A, B, C], locals()`` for ``return A or B or C``."""
+    definition = copy.deepcopy(_definition_of(function))
+    assert definition is not None
+    parameters = definition.args
+    for parameter in [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]:
+        parameter.annotation = None
+    definition.returns = None
+    definition.decorator_list = []
+    each = ", ".join(_alternatives_of(function))
+    definition.body[-1:] = ast.parse(f"return [{each}], locals()").body
+    module = ast.fix_missing_locations(ast.Module([definition], []))
+    names = dict(function.__globals__)
+    exec(compile(module, "<alternatives>", "exec"), names)
+    made: Callable[..., Any] = names[function.__name__]
+    return made
 
 
 @lru_cache(maxsize=256)
@@ -138,8 +216,8 @@ def _holds(
         )
     try:
         return bool(eval(condition, {**names, **frame.f_locals}))
-    except (AttributeError, LookupError, NameError, TypeError, ValueError):
-        return None  # the values do not fit together: nothing is claimed
+    except _NO_VALUE:
+        return None
 
 
 class _Changed:

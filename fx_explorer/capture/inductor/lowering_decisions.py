@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fx_explorer.capture.inductor.deciding_options import deciding_options
+from fx_explorer.capture.inductor.deciding_options import deciding_options, holding_alternatives
 from fx_explorer.capture.inductor.decisions import (
     Decision,
     add,
@@ -406,6 +406,10 @@ def _of_lowering(
     texts = {**decision.texts, "lacks": ", ".join(dict.fromkeys(asked.lacks))}
     if options:
         texts["options"] = ", ".join(f"{name} = {value}" for name, value in options.items())
-    if not is_fallback and not options:
-        condition = ""
+    elif not is_fallback:
+        alternatives = holding_alternatives(condition, asker)
+        texts = {**alternatives.values, **texts}
+        texts["holds"] = "\n".join(alternatives.holding)
+        if not alternatives.holding:
+            condition = ""
     return replace(decision, outcome=outcome, check=place_of(asker), reason=condition, texts=texts)

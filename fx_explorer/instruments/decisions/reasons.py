@@ -122,8 +122,30 @@ def _library_call(decision: model.KernelDecision, named: NamesInDecision) -> Wor
             return _gives_up(decision, operator), _other_value(decision)
         case "library only":
             sentence = f"Inductor's lowering of {operator} is a library call"
+            if texts.get("holds"):
+                return f"{sentence}: {listed(_alternatives(texts))}.", ""
             return f"{sentence}{_for_options(decision)}.", _other_value(decision)
     return _no_template(decision, operator)
+
+
+def _alternatives(texts: Mapping[str, str]) -> list[str]:
+    """Return the alternatives that hold of a condition of torch's (``holding_alternatives``,
+    capture/inductor/deciding_options.py), in words where they are known
+    (``use_scatter_fallback``, torch/_inductor/utils.py).
+    """
+    return [_alternative(text, texts) for text in texts["holds"].split("\n")]
+
+
+def _alternative(text: str, texts: Mapping[str, str]) -> str:
+    if text.startswith("reduction_type not in") and "reduction_type" in texts:
+        return f'its reduction is "{texts["reduction_type"]}", not a sum'
+    if "self_dtype in" in text and "self_dtype" in texts:
+        return f"the tensor that it adds to is {texts['self_dtype']}"
+    if "needs_fallback_due_to_atomic_add_limitations" in text and "src_dtype" in texts:
+        return f"Inductor adds no {texts['src_dtype']} atomically on this GPU"
+    if "fallback_scatter_reduce_sum" in text:
+        return "torch._inductor.config.cpp.fallback_scatter_reduce_sum is on with several threads"
+    return f"torch's condition {' '.join(text.split())} holds"
 
 
 def _for_options(decision: model.KernelDecision) -> str:

@@ -121,7 +121,7 @@ def _heading(
     options = changed_options(before, after)
     names = distinct_names(source.path for source in sources)
     edited = [f"{names[source.path]} ({source.edit})" for source in sources]
-    done = edited + [f"the option {name}" for name in options]
+    done = edited + [f"the option {option.name}" for option in options]
     same = "the same graph breaks, recompiles and graphs"
     if extent == "all":
         same += ", kernels and memory"

@@ -9,6 +9,7 @@ import pytest
 
 from fx_explorer.command_line.hf_target import file_of
 from fx_explorer.errors import TargetError, UsageError
+from tests.exhaustive import in_exhaustive_runs
 
 SMALL = "hidden_size=32&num_hidden_layers=1&num_attention_heads=2&intermediate_size=64"
 
@@ -54,6 +55,7 @@ def test_the_file_makes_the_model_and_inputs_that_it_takes(
     assert made["model"](**made["example_inputs"]).logits.isfinite().all()
 
 
+@in_exhaustive_runs
 def test_a_model_of_images_and_texts_gets_both() -> None:
     made = runpy.run_path(file_of("hf:CLIPConfig?sequence=8"))
     assert type(made["model"]).__name__ == "CLIPModel"

@@ -18,6 +18,7 @@ import pytest
 from fx_explorer.fixes_of_tests import HELPS, ChangeForTest, try_change
 from fx_explorer.model import Compilation
 from fx_explorer.session import SessionReader
+from tests.exhaustive import in_exhaustive_runs
 from tests.shared_files import ROOT
 
 PROJECT = """
@@ -342,6 +343,7 @@ def fine(x):
 """
 
 
+@in_exhaustive_runs
 def test_a_change_that_was_tried_stands_in_the_failure_and_the_file_is_unchanged(
     tmp_path: Path,
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.program.explaining import ran_in_a_graph
+from tests.exhaustive import with_others
 
 PROGRAM = """
 import torch
@@ -91,7 +92,7 @@ torch.compile(normed)(torch.ones(3, 4, requires_grad=True)).backward()
 """
 
 
-@pytest.mark.parametrize("trying", [False, True])
+@pytest.mark.parametrize("trying", with_others([True], [False]))
 def test_diagnose_says_of_a_script_that_it_was_not_built_and_builds_it_with_try(
     trying: bool, tmp_path: Path, fx_explorer: list[str], capture_environment: dict[str, str]
 ) -> None:

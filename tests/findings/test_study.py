@@ -21,6 +21,7 @@ from fx_explorer.findings.study import DoesNotApply, OutOfTime, Study
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.trials import HERE
+from tests.exhaustive import in_exhaustive_runs
 
 Run = Callable[[Study, float], Awaitable[str]]
 
@@ -196,6 +197,7 @@ def test_damaged_trials_are_refused(session: Path, stored: dict[str, object]) ->
         kept_trials(reader)
 
 
+@in_exhaustive_runs
 def test_a_page_has_the_tried_fixes_and_is_studied_on(
     tmp_path: Path,
     warm_python: str,

@@ -65,6 +65,7 @@ def tried(tmp_path: Path, captured: Callable[..., Path]) -> Callable[[str, str, 
     return try_changed
 
 
+@in_exhaustive_runs
 def test_built_code_that_rounds_in_other_places_is_equal(
     tried: Callable[..., Trial],
 ) -> None:

@@ -205,7 +205,7 @@ def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     assert any("as long as your code held it when it was watched" in sentence for sentence in told)
 
 
-@pytest.mark.parametrize("kind", one_of(3, REPEATED), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", one_of(4, REPEATED), ids=lambda kind: kind.__name__)
 def test_a_graph_that_runs_several_times_is_counted_as_often(
     tmp_path: Path, kind: type[Layers]
 ) -> None:

@@ -392,6 +392,7 @@ async def test_resizing_keeps_the_cursor_in_sight() -> None:
 
 
 async def test_hundred_thousand_lines_colour_only_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page and, where there is time before the key, the next one, which is drawn ahead."""
     view = CodeView("x = 1\n" * 100_000, "python")
     asked: set[int] = set()
     original = CodeView.line_tokens
@@ -404,7 +405,7 @@ async def test_hundred_thousand_lines_colour_only_the_page(monkeypatch: pytest.M
     async with LinesApp(view).run_test(size=SIZE) as pilot:
         await pilot.press("G")
         assert pilot.app.shown()[-1] == "▸100000 x = 1"
-        assert asked <= set(range(10)) | set(range(99_990, 100_000))
+        assert asked <= set(range(20)) | set(range(99_980, 100_000))
 
 
 def test_hundred_thousand_lines_open_quickly() -> None:

@@ -289,7 +289,7 @@ def of_failures(reader: SessionReader) -> Answer:
     else:
         figures = {"outcome": reader.meta("outcome")}
     if failed:
-        text = f"{counted(len(failed), 'failure')}."
+        text = f"{counted(len(failed), 'failure')}.{goes_on_after_errors(reader)}"
     elif is_log(reader):
         text = "No failed compilation is in the log; it says nothing of the program besides."
     else:
@@ -301,6 +301,19 @@ def of_failures(reader: SessionReader) -> Answer:
         fields=("compilation", "where", "stage", "kind", "message", "file", "line"),
         figures=figures,
         next=["failures --fields all --limit 1", "console"] if failed else ["console"],
+    )
+
+
+def goes_on_after_errors(reader: SessionReader) -> str:
+    """Return that torch was set to go on where compiling fails; empty where it was not, or where
+    the session does not say it.
+    """
+    rows = reader.rows(model.OptionInForce, name="dynamo.suppress_errors", value="true")
+    if not rows:
+        return ""
+    return (
+        " torch._dynamo.config.suppress_errors is True: a function that cannot be compiled runs in "
+        "eager mode, and the program goes on."
     )
 
 

@@ -143,7 +143,10 @@ def is_session(target: str) -> bool:
         ranks = ""
         if logs:
             names = listed((str(log) for log in logs), MOST_LOGS)
-            ranks = f" There are {names}. Ranks are compared by: fx-explorer ranks {target}"
+            ranks = (
+                f" There are {names}. Ranks of one job are compared by: fx-explorer ranks "
+                f"{target}; two runs by: fx-explorer diff A B"
+            )
         raise UsageError(
             f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in "
             f"it.{ranks}"

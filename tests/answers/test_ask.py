@@ -18,12 +18,14 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.answers.answer import Answer, Pages, RowSelection, answer_text
+from fx_explorer.answers.others import of_failures
 from fx_explorer.answers.questions import QUESTIONS
 from fx_explorer.cli import main
 from fx_explorer.report.json_report import json_report
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import ROOT, Captured
 from tests.exhaustive import with_others
+from tests.sessions import Written
 
 DATA = ROOT / "tests" / "data"
 SCHEMA = ROOT / "docs" / "reference" / "answer-schema.json"
@@ -578,3 +580,31 @@ def test_a_node_and_a_kernel_of_a_capture_are_as_their_schema_says(
     kernel = ask(session, "kernel", pair["second"])
     validator.validate(kernel)
     assert kernel["rows"][0]["not_fused_with"]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_whether_the_program_goes_on_after_a_failed_compile_is_said(
+    goes_on: bool, written: Written
+) -> None:
+    def write(writer: SessionWriter) -> None:
+        option = ("dynamo.suppress_errors", json.dumps(goes_on), "program")
+        writer.add(model.OptionInForce(0, *option))
+        text = writer.text("KeyError: 'val'")
+        writer.add(
+            model.Failure(0, 0, "compiler", "post_grad", "KeyError", "KeyError: 'val'", text)
+        )
+
+    assert ("the program goes on" in of_failures(written(write)).text) is goes_on
+
+
+def test_a_folder_with_several_logs_names_them_and_what_compares_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = gzip.decompress((DATA / "torch_trace" / "h200_graph_breaks.log.gz").read_bytes())
+    for name in ("dedicated_log_torch_trace_a.log", "dedicated_log_torch_trace_b.log"):
+        (tmp_path / name).write_bytes(log)
+    assert main(["ask", str(tmp_path), "breaks"]) == 2
+    refusal = capsys.readouterr().err
+    assert "torch_trace_a.log and " in refusal
+    assert "fx-explorer ranks" in refusal
+    assert "two runs by: fx-explorer diff A B" in refusal

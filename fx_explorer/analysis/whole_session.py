@@ -87,7 +87,9 @@ def _handled(reader: SessionReader) -> str:
     for row in reader.rows(model.Artifact, title=OTHER_LINES):
         if _TRACEBACK in reader.text(row.text):
             return ""
-    return " Python printed no traceback of it: it did not end the program, or the text is cut."
+    return (
+        " Python printed no traceback of it: it did not end the program, or the text is not whole."
+    )
 
 
 _TRACEBACK = "Traceback (most recent call last):"

@@ -17,7 +17,7 @@ from fx_explorer.analysis.whole_session import not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import place_text
-from fx_explorer.answers.others import goes_on_after_errors, of_section
+from fx_explorer.answers.others import continues_after_errors, of_section
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.report import finding_object
 from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, distinct_fallbacks
@@ -173,7 +173,7 @@ def of_eager_functions(reader: SessionReader) -> Answer:
     if rows:
         text = f"{counted(len(rows), 'function')} left to eager mode as a whole."
         if any(row["kind"] == "failed" for row in rows):
-            text += goes_on_after_errors(reader)
+            text += continues_after_errors(reader)
     else:
         text = (
             "Dynamo skipped no function as a whole. A function that is called at a graph break, "

@@ -289,7 +289,7 @@ def of_failures(reader: SessionReader) -> Answer:
     else:
         figures = {"outcome": reader.meta("outcome")}
     if failed:
-        text = f"{counted(len(failed), 'failure')}.{goes_on_after_errors(reader)}"
+        text = f"{counted(len(failed), 'failure')}.{continues_after_errors(reader)}"
     elif is_log(reader):
         text = "No failed compilation is in the log; it says nothing of the program besides."
     else:
@@ -304,8 +304,8 @@ def of_failures(reader: SessionReader) -> Answer:
     )
 
 
-def goes_on_after_errors(reader: SessionReader) -> str:
-    """Return that torch was set to go on where compiling fails; empty where it was not, or where
+def continues_after_errors(reader: SessionReader) -> str:
+    """Return that torch was set to continue where compiling fails; empty where it was not, or where
     the session does not say it.
     """
     rows = reader.rows(model.OptionInForce, name="dynamo.suppress_errors", value="true")
@@ -313,7 +313,7 @@ def goes_on_after_errors(reader: SessionReader) -> str:
         return ""
     return (
         " torch._dynamo.config.suppress_errors is True: a function that cannot be compiled runs in "
-        "eager mode, and the program goes on."
+        "eager mode, and the program continues."
     )
 
 

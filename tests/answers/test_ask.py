@@ -359,7 +359,7 @@ def test_an_answer_is_as_long_as_was_asked_for(session: Path, ask: Ask) -> None:
                 assert any("--skip" in note for note in answer["left_out"]), name
 
 
-def test_skip_goes_on_where_an_answer_was_cut(session: Path, ask: Ask) -> None:
+def test_skip_continues_where_an_answer_was_cut(session: Path, ask: Ask) -> None:
     whole = ask(session, "kernels", "--limit", "1000", "--characters", "10000000")["rows"]
     rows: list[dict[str, Any]] = []
     while len(rows) < len(whole):
@@ -582,19 +582,19 @@ def test_a_node_and_a_kernel_of_a_capture_are_as_their_schema_says(
     assert kernel["rows"][0]["not_fused_with"]
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_whether_the_program_goes_on_after_a_failed_compile_is_said(
-    goes_on: bool, written: Written
+@pytest.mark.parametrize("continues", [True, False])
+def test_whether_the_program_continues_after_a_failed_compile_is_said(
+    continues: bool, written: Written
 ) -> None:
     def write(writer: SessionWriter) -> None:
-        option = ("dynamo.suppress_errors", json.dumps(goes_on), "program")
+        option = ("dynamo.suppress_errors", json.dumps(continues), "program")
         writer.add(model.OptionInForce(0, *option))
         text = writer.text("KeyError: 'val'")
         writer.add(
             model.Failure(0, 0, "compiler", "post_grad", "KeyError", "KeyError: 'val'", text)
         )
 
-    assert ("the program goes on" in of_failures(written(write)).text) is goes_on
+    assert ("the program continues" in of_failures(written(write)).text) is continues
 
 
 def test_a_folder_with_several_logs_names_them_and_what_compares_them(

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
 from fx_explorer.instruments.fusion.reasons import Cause, cause_of
-from fx_explorer.instruments.kernels.gpu_limits import card, roofline
-from fx_explorer.instruments.kernels.roofline_picture import measured_bandwidth
+from fx_explorer.instruments.kernels.gpu_limits import card, measured_bandwidth, roofline
 from fx_explorer.model import Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths

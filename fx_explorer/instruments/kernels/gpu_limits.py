@@ -25,7 +25,7 @@ from typing import Literal, get_args
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.words import counted
 from fx_explorer.gpus import gpu_like, gpu_of_device
-from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.model import CardCeiling, Gpu, KernelBuild
 from fx_explorer.session import SessionReader, answered_once
 
 Bound = Literal["memory", "arithmetic", "start", "unknown"]
@@ -337,6 +337,18 @@ def measured_card(reader: SessionReader, device: str) -> Gpu | None:
     if device == device_name(reader):
         return card(reader)
     return gpu_of_device(device)
+
+
+def measured_bandwidth(reader: SessionReader) -> float:
+    """Return the bytes a second that were measured of the machine's memory; 0 where none were."""
+    memory = measured_ceilings(reader).get("memory")
+    return memory.rate if memory else 0.0
+
+
+def measured_ceilings(reader: SessionReader) -> dict[str, CardCeiling]:
+    """Return kind → what was last measured of the machine: its memory, its arithmetic."""
+    rows = reader.rows(CardCeiling)
+    return {row.kind: row for row in rows if row.device == rows[-1].device and row.rate > 0}
 
 
 def not_described(reader: SessionReader) -> str:

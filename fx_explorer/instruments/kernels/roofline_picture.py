@@ -26,8 +26,8 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.candidates import kind_of_inputs
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs
-from fx_explorer.instruments.kernels.gpu_limits import card, not_described
-from fx_explorer.model import CardCeiling, Gpu
+from fx_explorer.instruments.kernels.gpu_limits import card, measured_ceilings, not_described
+from fx_explorer.model import Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import lines_of_calls
 
@@ -93,17 +93,8 @@ def _of_data_sheet(gpu: Gpu) -> Roof | None:
     return Roof(gpu.title, float(gpu.memory_bandwidth), gpu.peak_flops, "data sheet")
 
 
-def measured_bandwidth(reader: SessionReader) -> float:
-    """Return the bytes a second that were measured of the machine's memory; 0 where none were."""
-    measured = _measured(reader)
-    return measured.bytes_per_s if measured else 0.0
-
-
 def _measured(reader: SessionReader) -> Roof | None:
-    rows = reader.rows(CardCeiling)
-    last: dict[str, CardCeiling] = {
-        row.kind: row for row in rows if row.device == rows[-1].device and row.rate > 0
-    }
+    last = measured_ceilings(reader)
     if "memory" not in last:
         return None
     memory = last["memory"]

@@ -279,4 +279,4 @@ def test_guards_that_cannot_be_made_are_a_failure(ends_the_program: bool, tmp_pa
     assert failure.kind == "ConstraintViolationError"
     assert "Constraints violated" in failure.message
     assert compilation.status == "failed"
-    assert ("did not end the program, or the text is cut" in end) is not ends_the_program
+    assert ("did not end the program, or the text is not whole" in end) is not ends_the_program

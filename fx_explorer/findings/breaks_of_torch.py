@@ -1,11 +1,12 @@
 """Graph breaks that are no matter of the line they are at: the backend raised an error for the
-graph, torch's optimizers break around their step by design, and a learning rate scheduler puts a
-wrapper around it.
+graph, torch's optimizers break around their step by design, a learning rate scheduler puts a
+wrapper around it, and DistributedDataParallel breaks around the model inside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.findings.finding import Finding
@@ -101,46 +102,58 @@ def is_of_scheduler(graph_break: DistinctBreak) -> bool:
 
 def steps_of_schedulers(graph_breaks: Sequence[DistinctBreak]) -> Finding:
     """Return that the wrapper of a learning rate scheduler around the step breaks the graph."""
-    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
-    hits = sum(row.count for row in graph_breaks)
-    return Finding(
-        kind="graph break",
-        text=(
-            f"{listed(list(dict.fromkeys(where)))} breaks the graph ({counted(hits, 'time')}): "
-            "a learning rate scheduler replaced the optimizer's step by a wrapper "
-            f"({_LR_SCHEDULER}) that Dynamo skips."
-        ),
-        urgency="minor",
-        severity="notice",
-        topic="breaks",
-        place=graph_breaks[0].place,
-        view="breaks",
-        explanation=(
-            "The wrapper notes for the scheduler that step was called, and calls the optimizer's "
-            "own step, at which Dynamo begins a new graph."
-        ),
-        count=hits,
+    return _by_design(
+        graph_breaks,
+        f"{_listed_places(graph_breaks)} breaks the graph ({_times(graph_breaks)}): a learning "
+        f"rate scheduler replaced the optimizer's step by a wrapper ({_LR_SCHEDULER}) that Dynamo "
+        "skips.",
+        "The wrapper notes for the scheduler that step was called, and calls the optimizer's "
+        "own step, at which Dynamo begins a new graph.",
     )
 
 
 def steps_of_optimizers(graph_breaks: Sequence[DistinctBreak]) -> Finding:
     """Return that the step of an optimizer breaks the graph around itself."""
-    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
-    hits = sum(row.count for row in graph_breaks)
+    return _by_design(
+        graph_breaks,
+        f"{_listed_places(graph_breaks)} breaks the graph ({_times(graph_breaks)}): torch's "
+        "optimizers break it themselves around their step.",
+        "PyTorch compiles an optimizer this way: the update inside of step() is a graph of its "
+        "own. Nothing is to be done.",
+    )
+
+
+def around_models_of_ddp(graph_breaks: Sequence[DistinctBreak]) -> Finding:
+    """Return that DistributedDataParallel breaks the graph around the model inside it."""
+    finding = _by_design(
+        graph_breaks,
+        "torch's DistributedDataParallel breaks the graph itself "
+        f"({_times(graph_breaks)}), around your model and not inside it.",
+        graph_breaks[0].hints[0],
+    )
+    where = listed([in_file(row.file, row.line) for row in graph_breaks if row.file])
+    return replace(finding, evidence=(f"It breaks at {where}.",))
+
+
+def _by_design(graph_breaks: Sequence[DistinctBreak], text: str, explanation: str) -> Finding:
+    """Return the finding on breaks that torch makes itself, and that are no fault."""
     return Finding(
         kind="graph break",
-        text=(
-            f"{listed(list(dict.fromkeys(where)))} breaks the graph ({counted(hits, 'time')}): "
-            "torch's optimizers break it themselves around their step."
-        ),
+        text=text,
         urgency="minor",
         severity="notice",
         topic="breaks",
         place=graph_breaks[0].place,
         view="breaks",
-        explanation=(
-            "PyTorch compiles an optimizer this way: the update inside of step() is a graph of its "
-            "own. Nothing is to be done."
-        ),
-        count=hits,
+        explanation=explanation,
+        count=sum(row.count for row in graph_breaks),
     )
+
+
+def _listed_places(graph_breaks: Sequence[DistinctBreak]) -> str:
+    places = dict.fromkeys(in_file(row.file, row.line) for row in graph_breaks if row.file)
+    return listed(list(places))
+
+
+def _times(graph_breaks: Sequence[DistinctBreak]) -> str:
+    return counted(sum(row.count for row in graph_breaks), "time")

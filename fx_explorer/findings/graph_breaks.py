@@ -12,6 +12,7 @@ from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.findings.breaks_of_torch import (
     BACKEND_FAILED,
+    around_models_of_ddp,
     failed_backend,
     is_of_optimizer,
     is_of_scheduler,
@@ -86,7 +87,7 @@ def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:
     if optimizers:
         yield steps_of_optimizers(optimizers)
     if around:
-        yield _around(around)
+        yield around_models_of_ddp(around)
 
 
 def _of_lines(
@@ -129,29 +130,8 @@ def _as_one(findings: list[Finding]) -> Finding:
     )
 
 
-def _around(graph_breaks: list[DistinctBreak]) -> Finding:
-    """Return that DistributedDataParallel breaks the graph around the model inside it."""
-    where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
-    hits = sum(row.count for row in graph_breaks)
-    return Finding(
-        kind="graph break",
-        text=(
-            "torch's DistributedDataParallel breaks the graph itself "
-            f"({counted(hits, 'time')}), around your model and not inside it."
-        ),
-        urgency="minor",
-        severity="notice",
-        topic="breaks",
-        place=graph_breaks[0].place,
-        view="breaks",
-        evidence=(f"It breaks at {listed(where)}.",),
-        explanation=graph_breaks[0].hints[0],
-        count=hits,
-    )
-
-
 def _wrapped_in_vain(reader: SessionReader, graph_breaks: list[DistinctBreak]) -> Finding:
-    """Return that a DistributedDataParallel was given to torch.compile, and nothing came of it."""
+    """Return that nothing of a model inside a DistributedDataParallel is compiled."""
     where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
     return Finding(
         kind="graph break",

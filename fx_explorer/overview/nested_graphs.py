@@ -76,7 +76,7 @@ def nested_graphs(reader: SessionReader) -> list[NestedGraph]:
 
 
 def _groups(graphs: Iterable[model.Graph]) -> Iterator[Sequence[model.Graph]]:
-    """Yield the graphs of one function together: Dynamo traces it anew for other inputs."""
+    """Yield the graphs of one function together: Dynamo traces it again for other inputs."""
     groups: dict[tuple[int, str, str], list[model.Graph]] = {}
     for graph in graphs:
         is_region = graph.label and not model.is_bucket_label(graph.label)

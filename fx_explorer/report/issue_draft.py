@@ -240,9 +240,9 @@ def labels_of(ablation: Ablation) -> list[str]:
         labels.append(LABELS[ablation.component])
     if ablation.needs_dynamic_sizes:
         labels.append(DYNAMIC_SHAPES)
-    said = _without_frames(ablation.error)
+    error = _without_frames(ablation.error)
     for text, label in LABELS_OF_ERRORS.items():
-        if text in said:
+        if text in error:
             labels.append(label)
     if ablation.is_crash:
         labels.append("module: crash")

@@ -127,9 +127,9 @@ RAISED = _end("raised", raised="TypeError: no Parameter", status=1)
 def test_a_run_is_judged_by_how_it_ends_and_what_it_prints(
     eager: ProgramEnd, end: ProgramEnd, result: Result, message: str
 ) -> None:
-    judged, said = judge(end, Eager(eager, eager))
+    judged, words = judge(end, Eager(eager, eager))
     assert judged == result
-    assert message in said
+    assert message in words
 
 
 CHECKED = "import torch\nassert a.dtype == b.dtype\n"

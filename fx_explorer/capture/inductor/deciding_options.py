@@ -91,12 +91,12 @@ def holding_alternatives(condition: str, frame: types.FrameType) -> Alternatives
         return Alternatives()
     holds, values = answer
     holding = [text for text, is_true in zip(alternatives, holds, strict=True) if is_true]
-    told = {
+    shown_values = {
         name: str(value).removeprefix("torch.")
         for name, value in values.items()
         if isinstance(value, str | torch.dtype) and any(name in text for text in holding)
     }
-    return Alternatives(tuple(holding), told)
+    return Alternatives(tuple(holding), shown_values)
 
 
 def _alternatives_of(function: types.FunctionType) -> list[str]:

@@ -40,8 +40,8 @@ def test_a_setting_is_told_once_as_python_writes_it(tmp_path: Path) -> None:
     before = asked(tmp_path / "a.fxs", "false")
     after = asked(tmp_path / "b.fxs", "true", settings={"inductor.max_autotune": True})
     figures = [row.figure for row in differences(before, after).rows]
-    told = [figure for figure in figures if "max_autotune" in figure.what]
-    assert [(figure.left, figure.right) for figure in told] == [("False", "True")]
+    rows = [figure for figure in figures if "max_autotune" in figure.what]
+    assert [(figure.left, figure.right) for figure in rows] == [("False", "True")]
     assert not [figure for figure in figures if "{" in figure.left + figure.right]
     before.close()
     after.close()

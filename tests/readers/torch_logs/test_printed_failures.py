@@ -258,7 +258,7 @@ GUARD_FAILED = "\n".join(
         "  - You marked L['x'].size()[0] as dynamic but your code specialized it to be (8).",
         "",
         "User stack:",
-        '  File "/work/net.py", line 30, in forward',
+        '  File "/home/user/net.py", line 30, in forward',
         "    return s.softmax(-1) + self.bias",
     )
 )

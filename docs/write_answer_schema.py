@@ -106,6 +106,9 @@ NODE: Json = {
     "module_type": TEXT,
     "annotations": OBJECT,
     "is_view": described(FLAG, "it computes nothing, so that no kernel can be expected"),
+    "requires_grad": described(
+        FLAG, "of a tensor in a Dynamo graph; in later graphs autograd is a part of the graph"
+    ),
 }
 
 ROWS: dict[str, Json] = {
@@ -203,6 +206,7 @@ ROWS: dict[str, Json] = {
         "used_by": described(TEXTS, "nodes of the same graph"),
         "stack": described(TEXTS, "the lines of the user's stack, outermost first"),
         "passes": described(TEXTS, "which operator it is a part of, what passes did with it"),
+        "why": described(TEXTS, "what was decided about its operations, as why has it"),
         "saved": described(TEXT, "that it is saved for the backward, and which kernels read it"),
         "value_facts": described(TEXTS, "what AOTAutograd knows of it as an input or output"),
         "collective": described(TEXT, "of a collective or its wait: group, bytes, what runs"),
@@ -350,13 +354,14 @@ ROWS: dict[str, Json] = {
     },
     "why": {
         "kernel": TEXT,
-        "node": described(TEXT, "the post-grad node that was lowered"),
+        "node": described(TEXT, "the post-grad node that was lowered; of attention, Dynamo's"),
         "direction": TEXT,
+        "modules": described(TEXTS, "modules of these operations"),
         "line": AT,
         "about": described(
             TEXT,
-            "library call, layout, reduction, tiles, vectors or threads; of a log: candidates that "
-            "the autotuner timed",
+            "attention, library call, layout, reduction, tiles, vectors or threads; of a log: "
+            "candidates that the autotuner timed",
         ),
         "why": described(TEXT, "in a few words"),
         "sentence": TEXT,

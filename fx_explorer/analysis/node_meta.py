@@ -71,15 +71,31 @@ class _Values:
     lasts: list[int]
     texts: list[str]
 
+    def at(self, position: int) -> str | None:
+        """Return the value of the node at a position; None where it has none."""
+        at = bisect_right(self.firsts, position) - 1
+        if at >= 0 and self.lasts[at] >= position:
+            return self.texts[at]
+        return None
+
 
 def meta_of_node(reader: SessionReader, node: model.Node) -> list[MetaEntry]:
     """Return what ``node.meta`` holds, in torch's order of the keys; [] where it was not kept."""
     entries = []
     for key, values in _meta_of_graph(reader, node.graph).items():
-        at = bisect_right(values.firsts, node.position) - 1
-        if at >= 0 and values.lasts[at] >= node.position:
-            entries.append(MetaEntry(key, values.texts[at]))
+        text = values.at(node.position)
+        if text is not None:
+            entries.append(MetaEntry(key, text))
     return entries
+
+
+def requires_grad(reader: SessionReader, node: model.Node) -> bool | None:
+    """Return whether the tensor of one of Dynamo's nodes needs a gradient; None where that was not
+    recorded: of later graphs, in which autograd is a part.
+    """
+    values = _meta_of_graph(reader, node.graph).get("example_value")
+    text = values.at(node.position) if values else None
+    return text == model.GRADIENT if text else None
 
 
 @answered_once

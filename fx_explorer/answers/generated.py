@@ -11,7 +11,11 @@ from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.decisions.figures import decisions_about, explained_decisions
+from fx_explorer.instruments.decisions.figures import (
+    Explained,
+    decisions_about,
+    explained_decisions,
+)
 from fx_explorer.instruments.decisions.report import (
     decisions_of_report,
     timed_choices_of_report,
@@ -178,7 +182,7 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
                 f"nothing was decided about a kernel, node or line called {name!r}: ask why for "
                 "all of them"
             )
-        decisions = sorted(about, key=lambda explained: explained.decision.kind != "library call")
+        decisions = sorted(about, key=_has_other_kind)
         sentences = dict.fromkeys(explained.reason.text for explained in decisions)
         text = " ".join(list(sentences)[:MOST_SENTENCES])
     else:
@@ -191,10 +195,26 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
         text=text,
         rows=rows,
         known_from="Inductor's own checks, their answers and numbers, while it lowered the graph "
-        "and wrote the kernels; nothing was tried",
-        fields=("kernel", "node", "line", "about", "why", "sentence", "may_change_it", "times"),
+        "and wrote the kernels; of attention, torch's own choice, asked with tensors like its "
+        "arguments; nothing was tried",
+        fields=(
+            "kernel",
+            "node",
+            "line",
+            "modules",
+            "about",
+            "why",
+            "sentence",
+            "may_change_it",
+            "times",
+        ),
         next=[f"kernel {rows[0]['kernel']}"] if rows else ["kernels"],
     )
+
+
+def _has_other_kind(explained: Explained) -> bool:
+    """Return whether it is neither about an attention nor about a library call."""
+    return explained.decision.kind not in ("attention", "library call")
 
 
 def of_saved_tensors(reader: SessionReader, name: str) -> Answer:

@@ -18,7 +18,7 @@ from fx_explorer.analysis.nested_regions import (
     region_called_by,
     why_traced_again,
 )
-from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node
+from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node, requires_grad
 from fx_explorer.analysis.words import counted, listed, value_text
 from fx_explorer.answers.answer import Answer, Json, Pages
 from fx_explorer.answers.naming import (
@@ -27,6 +27,7 @@ from fx_explorer.answers.naming import (
     graph_documents,
 )
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.decisions.figures import decisions_of_node
 from fx_explorer.instruments.memory.saved_readers import describe_saved_node
 from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes
 from fx_explorer.instruments.passes.figures import decomposition_of, history_of_node
@@ -68,7 +69,16 @@ def of_nodes(reader: SessionReader, name: str) -> Answer:
         text=f"{title} has {counted(graph.node_count, 'node')}, {calls}.",
         rows=Pages(graph.node_count, read),
         known_from="the FX graph, read while it was compiled",
-        fields=("name", "user_name", "target", "arguments", "value", "at", "module"),
+        fields=(
+            "name",
+            "user_name",
+            "target",
+            "arguments",
+            "value",
+            "requires_grad",
+            "at",
+            "module",
+        ),
         next=[f"graph {graph.id}", f"node NAME --match {graph.id}", f"code {document.id}"],
     )
 
@@ -92,6 +102,7 @@ def _node_row(reader: SessionReader, node: model.Node) -> Json:
         "module_type": node.module_type,
         "annotations": node.annotations or {},
         "is_view": node.is_view or None,
+        "requires_grad": requires_grad(reader, node),
     }
 
 
@@ -150,6 +161,17 @@ def of_node(reader: SessionReader, name: str) -> Answer:
     )
 
 
+def _why(reader: SessionReader, node: model.Node) -> list[str]:
+    """Return what was decided about the operations that a node became."""
+    reasons = [explained.reason for explained in decisions_of_node(reader, node.id)]
+    sentences = [f"{reason.text} {reason.change}".strip() for reason in reasons]
+    return list(dict.fromkeys(sentences))[:MOST_REASONS]
+
+
+MOST_REASONS = 8
+"""Maximum number of decisions about a node that are told."""
+
+
 def _decomposition(reader: SessionReader, node: model.Node) -> Json | None:
     decomposed = decomposition_of(reader, node)
     if decomposed is None:
@@ -187,6 +209,7 @@ def _whole_node(reader: SessionReader, node: model.Node) -> Json:
         "stack": _stack(reader, node),
         "passes": [event.sentence for event in history_of_node(reader, node)],
         "saved": describe_saved_node(reader, node),
+        "why": _why(reader, node),
         "value_facts": [value.text for value in values_by_node(reader).get(node.id, ())],
         "collective": _collective(reader, node),
         "region": _region(reader, node),

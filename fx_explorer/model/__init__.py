@@ -210,6 +210,8 @@ from fx_explorer.model.rows.tracing import (
     TraceStepKind,
 )
 from fx_explorer.model.rows.values import (
+    GRADIENT,
+    NO_GRADIENT,
     GraphValues,
     NodeMeta,
     ProcessGroup,
@@ -230,10 +232,12 @@ __all__ = [
     "GATES",
     "GATE_STAGES",
     "GATE_WORDS",
+    "GRADIENT",
     "GRAPH_GATES",
     "GUARD_FILTER",
     "LEVELS",
     "NOT_MEASURED",
+    "NO_GRADIENT",
     "NVDISASM_OPTIONS",
     "ONCE_COMPILED",
     "SECOND_CALL",

@@ -25,6 +25,7 @@ import torch
 from fx_explorer.capture.backends.asking import answerer, given_to_backend
 from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.backends.users_backend import backend_name, users_backend
+from fx_explorer.capture.dynamo.attention_choices import add_attention_choices
 from fx_explorer.capture.dynamo.backend_calls import (
     changed_backend_calls,
     seen_backend_calls,
@@ -63,6 +64,10 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
+            with recording.noting("which kernel an attention takes", "dynamo"):
+                recorded = state.segment.dynamo if state.segment else None
+                if recorded is not None:
+                    add_attention_choices(recording, recorded)
             try:
                 # Called in another way than in the releases we know, it is left alone.
                 if len(args) != 1:

@@ -22,6 +22,7 @@ import torch
 from fx_explorer.capture.recording.described import class_name
 from fx_explorer.capture.recording.graphs import describe_value, qualified_name
 from fx_explorer.capture.torch_compat.private_names import HigherOrderOperator, OpOverload
+from fx_explorer.model import GRADIENT, NO_GRADIENT
 
 OF_THE_ROW = frozenset(
     {
@@ -35,7 +36,9 @@ OF_THE_ROW = frozenset(
         "custom",
     }
 )
-"""Keys whose value a node's row has: they are stored without a text."""
+"""Keys whose value a node's row has: they are stored without a text, except for whether a tensor
+requires a gradient, of Dynamo's ``example_value``.
+"""
 
 MOST_CHARACTERS = 160
 """Maximum number of characters of a value's text."""
@@ -159,7 +162,7 @@ def graph_meta(nodes: Sequence[torch.fx.Node], texts: MetaTexts) -> str:
     for position, node in enumerate(nodes):
         for key, value in node.meta.items():
             name = key if type(key) is str else type(key).__name__
-            text = "" if name in OF_THE_ROW else texts.of(value)
+            text = _text_beside_row(name, value) if name in OF_THE_ROW else texts.of(value)
             held.setdefault(name, {}).setdefault(text, []).append(position)
     if not held:
         return ""
@@ -167,6 +170,12 @@ def graph_meta(nodes: Sequence[torch.fx.Node], texts: MetaTexts) -> str:
     for key, by_text in held.items():
         written[key] = {text: as_ranges(positions) for text, positions in by_text.items()}
     return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text_beside_row(key: str, value: object) -> str:
+    if key != "example_value" or not isinstance(value, torch.Tensor):
+        return ""
+    return GRADIENT if value.requires_grad else NO_GRADIENT
 
 
 def as_ranges(positions: Sequence[int]) -> str:

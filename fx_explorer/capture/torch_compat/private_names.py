@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import torch._inductor.scheduler
     import torch._logging._internal
     import torch.utils._python_dispatch
+    from torch import _fused_sdp_choice as _fused_sdp_choice
     from torch import _TorchCompileInductorWrapper as _TorchCompileInductorWrapper
     from torch._C import DisableTorchFunction as DisableTorchFunction
     from torch._C import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
@@ -233,7 +234,7 @@ if TYPE_CHECKING:
     python_dispatch = torch.utils._python_dispatch
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "torch": ("_TorchCompileInductorWrapper",),
+    "torch": ("_TorchCompileInductorWrapper", "_fused_sdp_choice"),
     "torch._C": (
         "DisableTorchFunction",
         "DisableTorchFunctionSubclass",

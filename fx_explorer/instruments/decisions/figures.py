@@ -4,6 +4,7 @@ names.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.kernels import lines_of_nodes, nodes_of_calls
+from fx_explorer.session.queries.links import descendants
 from fx_explorer.session.reader import answered_once
 
 Line = tuple[str, int]
@@ -43,6 +45,8 @@ class Explained:
     """Name of the post-grad node that was lowered; empty where a whole kernel was written."""
     count: int = 1
     """How often the same was decided: in repeated layers, for one."""
+    modules: tuple[str, ...] = ()
+    """Paths of the modules of these operations."""
 
 
 @dataclass
@@ -59,9 +63,9 @@ class _Calls:
 
 @answered_once
 def explained_decisions(reader: SessionReader) -> list[Explained]:
-    """Return the decisions about kernels in use: first those that made an operation a library call,
-    then the others; in each by kernel in the order of the code. Those of repeated layers are there
-    once, with their number.
+    """Return the decisions about kernels in use: first those about attention and those that made an
+    operation a library call, then the others; in each by kernel in the order of the code. Those of
+    repeated layers are there once, with their number.
     """
     rows = [row for row in reader.rows(model.KernelDecision) if is_worth_saying(row)]
     if not rows:
@@ -72,11 +76,13 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
     names = _names(reader, nodes.values())
     found: dict[tuple[object, ...], Explained] = {}
     counts: Counter[tuple[object, ...]] = Counter()
+    modules: dict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
     lines = _lines(reader, calls, rows)
     for row in rows:
         copies = calls.kernels.get(row.call)
         node = nodes.get(row.node)
         operator = _operator(row.texts.get("operator") or node.target) if node else ""
+        is_attention = row.kind == "attention"
         of_asker, of_value = lines.get(row.node), lines.get(row.about)
         if row.kind == "layout" and of_asker and of_value and of_asker != of_value:
             operator += f" ({in_file(*of_asker)})"
@@ -87,39 +93,67 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
             kernel=copies.name if copies else "",
         )
         reason = reason_of(row, named)
-        for call in _calls_of(row, calls):
+        if is_attention:
+            calls_of_row = _calls_of_attention(reader, row, calls)
+        else:
+            calls_of_row = _calls_of(row, calls)
+        for call in calls_of_row:
             kernel = calls.kernels[call]
             line = of_value or of_asker or lines.get(-call)
             key = kernel.id, row.kind, row.outcome, reason.text, line
             is_elsewhere = row.kind == "layout" and call != row.call
+            is_elsewhere |= is_attention and call != calls_of_row[0]
             name = node.name if node else ""
             found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere, name))
             counts[key] += 1
-    explained = [replace(explained, count=counts[key]) for key, explained in found.items()]
+            if node and node.module:
+                modules[key][node.module] = None
+    explained = []
+    for same, first in found.items():
+        explained.append(replace(first, count=counts[same], modules=tuple(modules[same])))
     explained.sort(key=_order)
     return explained
 
 
-def _order(explained: Explained) -> tuple[bool, int, int, int]:
+def _order(explained: Explained) -> tuple[int, int, int, int]:
     kernel, row = explained.kernel, explained.decision
-    return row.kind != "library call", kernel.compilation, kernel.id, row.id
+    return _KIND_ORDER.get(row.kind, len(_KIND_ORDER)), kernel.compilation, kernel.id, row.id
+
+
+_KIND_ORDER = {"attention": 0, "library call": 1}
+"""Kind of a decision → its place in the order; the others come after these."""
 
 
 def decisions_of_kernel(reader: SessionReader, kernel: int) -> list[Explained]:
     return [e for e in explained_decisions(reader) if e.kernel.id == kernel]
 
 
+def decisions_of_node(reader: SessionReader, node: int) -> list[Explained]:
+    """Return what was decided about the operations that a node became. The kernels that a node is
+    computed by with others say it themselves.
+    """
+    nodes = descendants(reader, [node])
+    decisions: dict[int, Explained] = {}
+    for explained in explained_decisions(reader):
+        row = explained.decision
+        if row.node in nodes or row.about in nodes:
+            decisions.setdefault(row.id, explained)
+    return list(decisions.values())
+
+
 def decisions_about(reader: SessionReader, name: str) -> list[Explained]:
     """Return the decisions with this text in the name of the kernel or node, in the sentence or in
-    the line.
+    the line. A decision about several such kernels is there once.
     """
     wanted = name.casefold()
-    about = []
+    about: list[Explained] = []
+    ids = set()
     for explained in explained_decisions(reader):
         line = f"{explained.line[0]}:{explained.line[1]}" if explained.line else ""
         texts = (explained.kernel.name, explained.node, explained.reason.text, line)
-        if any(wanted in text.casefold() for text in texts):
+        if any(wanted in text.casefold() for text in texts) and explained.decision.id not in ids:
             about.append(explained)
+            ids.add(explained.decision.id)
     return about
 
 
@@ -135,6 +169,27 @@ def _calls_of(row: model.KernelDecision, calls: _Calls) -> list[int]:
     if row.call:
         return [row.call] if row.call in calls.kernels else []
     return [call for call in of_node if calls.kernels[call].language != "extern"]
+
+
+def _calls_of_attention(
+    reader: SessionReader, row: model.KernelDecision, calls: _Calls
+) -> list[int]:
+    """Return the first call of each kernel that computes an attention of a Dynamo graph, a library
+    call first. [] where the graph has not become what torch chose: a context of the program's
+    allowed other kernels.
+    """
+    nodes = descendants(reader, [row.node])
+    targets = [node.target for node in reader.by_ids(model.Node, sorted(nodes))]
+    is_fused = any(_FUSED.search(target) for target in targets)
+    if is_fused == (row.outcome == "math"):
+        return []
+    first: dict[int, int] = {}
+    for call in sorted({call for node in nodes for call in calls.by_node.get(node, ())}):
+        first.setdefault(calls.kernels[call].id, call)
+    return sorted(first.values(), key=lambda call: calls.kernels[call].language != "extern")
+
+
+_FUSED = re.compile(r"aten\._scaled_dot_product_\w+_attention")
 
 
 def _calls(reader: SessionReader) -> _Calls:

@@ -2,7 +2,8 @@
 would change it.
 
 Outcomes are those of capture/inductor: lowering_decisions.py, layout_decisions.py,
-gpu_loop_decisions.py and cpp_loop_decisions.py.
+gpu_loop_decisions.py and cpp_loop_decisions.py; of attention those of
+capture/dynamo/attention_choices.py.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ _AS_TRITON = (
 )
 
 _FLEX = (
-    "torch.nn.attention.flex_attention is compiled to a Triton kernel, into which the change of "
-    "its scores is fused."
+    "torch.nn.attention.flex_attention is compiled to a kernel of Inductor's own, into which the "
+    "change of its scores is fused."
 )
 
 _BATCHED = "aten.bmm"
@@ -233,6 +234,31 @@ def _no_template(decision: model.KernelDecision, operator: str) -> Words:
     if is_on_cpu:
         return f"Inductor has no template for {operator} on a CPU that it could try here.", ""
     return f"Inductor asked for templates for {operator}, and none fits it.", ""
+
+
+# Attention.
+
+_ATTENTION = "scaled_dot_product_attention"
+
+
+def _attention(decision: model.KernelDecision, named: NamesInDecision) -> Words:
+    if decision.outcome != "math":
+        return f"torch chooses its {decision.outcome} attention for {_ATTENTION}.", ""
+    why = [text.removesuffix(".") for text in decision.reason.split("\n") if text]
+    changes = [text for text in decision.texts.get("would_be_fused", "").split("\n") if text]
+    if _MASK_WITH_GRADIENT in changes:
+        why.append("attn_mask requires grad")
+    text = f"torch takes the math of {_ATTENTION} (matmul, softmax, matmul), not flash attention"
+    if why:
+        text += f": {'; '.join(why)}"
+    elif not changes:
+        text += "; it does not say why"
+    change = f"With {' or '.join(changes)} torch chooses flash attention. Not tried."
+    return f"{text}.", change if changes else ""
+
+
+_MASK_WITH_GRADIENT = "attn_mask without requires_grad"
+"""Of ``_changes_to_fused`` (capture/dynamo/attention_choices.py)."""
 
 
 # Layouts.
@@ -470,6 +496,7 @@ def _threads(decision: model.KernelDecision, named: NamesInDecision) -> Words:
 
 
 _WORDS: Mapping[DecisionKind, Callable[[model.KernelDecision, NamesInDecision], Words]] = {
+    "attention": _attention,
     "library call": _library_call,
     "layout": _layout,
     "reduction": _reduction,

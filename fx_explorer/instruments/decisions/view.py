@@ -62,15 +62,20 @@ def _why_none(reader: SessionReader) -> str:
 
 def _answer(decisions: Sequence[Explained]) -> str:
     """Return how many library calls and copies there are, and the most frequent reasons."""
-    of_calls = Counter[str]()
+    of_calls, of_attention = Counter[str](), Counter[str]()
     copies = set()
     for explained in decisions:
         row = explained.decision
-        if row.kind == "library call":
+        if row.kind == "attention":
+            of_attention[row.outcome] += explained.count
+        elif row.kind == "library call":
             of_calls[row.outcome] += explained.count
         elif row.outcome == "copied":
             copies.add(row.id)
     parts = []
+    if of_attention:
+        kinds = (f"{count} {kind}" for kind, count in of_attention.most_common())
+        parts.append(f"Attention: {listed(kinds)}.")
     if of_calls:
         reasons = (f"{count} {reason}" for reason, count in of_calls.most_common())
         parts.append(f"{counted(of_calls.total(), 'library call')}: {listed(reasons, 4)}.")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-DecisionKind = Literal["library call", "layout", "reduction", "tiles", "vectors", "threads"]
-"""What was decided. ``library call``: that an operation gets no kernel of its own. ``layout``: the
+DecisionKind = Literal[
+    "attention", "library call", "layout", "reduction", "tiles", "vectors", "threads"
+]
+"""What was decided. ``attention``: the kernel of an attention, which torch chooses before Inductor
+gets the graph. ``library call``: that an operation gets no kernel of its own. ``layout``: the
 strides of a value, perhaps by a copy. ``reduction``: whether it is split, and how it loops.
 ``tiles``: the dimensions of a Triton kernel's blocks. ``vectors`` and ``threads``: of the loops of
 a C++ kernel.
@@ -15,13 +18,15 @@ a C++ kernel.
 
 @dataclass(frozen=True, slots=True)
 class KernelDecision:
-    """One decision that Inductor made while it lowered a graph or wrote a kernel, with the numbers
-    that it had.
+    """One decision that Inductor made while it lowered a graph or wrote a kernel, or torch before
+    it, with the numbers that it had.
     """
 
     id: int
     node: int
-    """The post-grad node that was being lowered; 0 where a whole kernel was written."""
+    """The post-grad node that was being lowered, for an attention Dynamo's node; 0 where a whole
+    kernel was written.
+    """
     call: int
     """Id of the KernelCall that it is about; 0 for those that compute ``node``."""
     kind: DecisionKind

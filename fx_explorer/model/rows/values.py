@@ -130,8 +130,15 @@ class NodeMeta:
     graph: int
     text: int
     """JSON text: ``{key: {text of a value: positions of the nodes}}``. Positions are ranges,
-    ``0-4,7``; a value that a row has under another name is empty.
+    ``0-4,7``; a value that a row has under another name is empty. Of Dynamo's ``example_value`` it
+    is ``GRADIENT`` or ``NO_GRADIENT``.
     """
+
+
+GRADIENT = "requires grad"
+"""Text of an ``example_value`` with ``requires_grad``, which no row of a node has."""
+
+NO_GRADIENT = "no grad"
 
 
 # Nested compile regions.

@@ -202,7 +202,7 @@ def _meta_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     """Yield each key of ``node.meta`` with its value, then those that are shown above."""
     shown = []
     for entry in meta_of_node(reader, node):
-        if entry.key in SHOWN_AS and not entry.text:
+        if entry.key in SHOWN_AS and entry.text in ("", model.NO_GRADIENT):
             shown.append(entry.key)
         else:
             yield Entry("node.meta", f"{entry.key} = {entry.text}", note=entry.meaning)

@@ -12,7 +12,7 @@ from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.instruments.decisions.figures import (
     Explained,
     decisions_of_kernel,
-    explained_decisions,
+    decisions_of_node,
 )
 from fx_explorer.instruments.fusion.figures import distinct_pairs_of_kernel
 from fx_explorer.instruments.fusion.loop_nests import pairs_in_kernel
@@ -21,7 +21,6 @@ from fx_explorer.instruments.fusion.reasons import Cause
 from fx_explorer.instruments.fusion.view import describe_missed, describe_missed_nests
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_called_on_line
-from fx_explorer.session.queries.links import descendants
 from fx_explorer.tui.content.destinations import Entry, RowOfView
 from fx_explorer.tui.widgets.text_layout import wrapped
 
@@ -90,24 +89,11 @@ def _decisions(reader: SessionReader, place: Place, node: model.Node | None) -> 
     if not reader.has(model.KernelDecision):
         return []
     if node is not None:
-        return _of_node(reader, node)
+        return decisions_of_node(reader, node.id)
     decisions = []
     for kernel in _kernels_at(reader, place):
         decisions += decisions_of_kernel(reader, kernel)
     return decisions
-
-
-def _of_node(reader: SessionReader, node: model.Node) -> list[Explained]:
-    """Return what was decided about the operations that a node became. The kernels that a node is
-    computed by with others say it themselves.
-    """
-    nodes = descendants(reader, [node.id])
-    seen: dict[int, Explained] = {}
-    for explained in explained_decisions(reader):
-        row = explained.decision
-        if row.node in nodes or row.about in nodes:
-            seen.setdefault(row.id, explained)
-    return list(seen.values())
 
 
 def _entries(reader: SessionReader, explained: Explained, here: Place) -> list[Entry]:

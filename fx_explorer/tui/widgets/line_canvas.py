@@ -56,6 +56,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self._pending_reveal: tuple[int, bool] | None = None
         self._drawn_ahead_at: int | None = None
         """The top line when the next screenful was last drawn in advance."""
+        self._last_step = 0
+        """Lines that the view was scrolled by before that."""
 
     # what a subclass overrides
 
@@ -326,14 +328,17 @@ class LineCanvas(TellsUnreadable, ScrollView):
         before = self._drawn_ahead_at
         if before is not None and abs(top - before) <= height // 2:
             return  # most of the next screenful is drawn already
-        self._drawn_ahead_at = top
         step = height if before is None else top - before
-        # A pane that follows may go further than a page at each key; a longer way was a jump.
-        reach = 2 * height if height < abs(step) <= 3 * height else height
-        if step < 0:
-            lines = range(top - reach, top)
+        is_stride = abs(step) > height and abs(step - self._last_step) <= height // 2
+        self._drawn_ahead_at, self._last_step = top, step
+        # A pane that follows may go further than a page at each key, and about as far at the next;
+        # a longer way that is not repeated was a jump.
+        if is_stride:
+            lines = range(top + step, top + step + height)
+        elif step < 0:
+            lines = range(top - height, top)
         else:
-            lines = range(top + height, top + height + reach)
+            lines = range(top + height, top + 2 * height)
         self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, lines))
 
     def _draw_ahead(self, top: int, lines: range) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Piece = tuple[str, str]
 """A text and its kind: a Kind of highlight.py or a tone of theme.py."""
+
+MatchedPiece = tuple[str, str, bool]
+"""A piece, and whether it is a match of the find."""
 
 STRIPS_KEPT = 600
 """Number of strips that are cached: a few pages of a pane, and all highlights of a short text. With
@@ -57,12 +60,25 @@ class Line(Strip):
         return super().divide(places)
 
 
+class LineContent(NamedTuple):
+    """The part of a line that is on screen, without what its highlight changes."""
+
+    gutter: Sequence[Piece]
+    pieces: Sequence[MatchedPiece]
+    blank: int
+    """Cells after the last piece."""
+
+
 class LinePainter:
     """Paints for one LineCanvas. The key of a cached strip has everything that changes its look."""
 
     def __init__(self, view: LineCanvas) -> None:
         self._view = view
         self._strips: dict[tuple[int, int, str], Strip] = {}
+        self._contents: dict[int, LineContent] = {}
+        """What the cached strips show, whatever is highlighted: a cursor that moves in another pane
+        highlights most of the lines that were drawn in advance.
+        """
         self._rest: dict[tuple[object, ...], list[Strip]] = {}
         """Strips that show no line: rows below the last line, and the placeholder."""
         self._palette: Palette | None = None
@@ -72,6 +88,7 @@ class LinePainter:
     def forget(self) -> None:
         """Drop what was drawn, because of other lines, another width or another find."""
         self._strips.clear()
+        self._contents.clear()
         self._rest.clear()
 
     def forget_styles(self) -> None:
@@ -113,6 +130,7 @@ class LinePainter:
         if self._frame != (skip, width):
             self._frame = (skip, width)
             self._strips.clear()
+            self._contents.clear()
 
     def lines(self, lines: range, states: Sequence[int], track: Sequence[str]) -> list[Strip]:
         """Return the strips of lines, each with its cell of the scroll track."""
@@ -130,12 +148,25 @@ class LinePainter:
 
     def _paint(self, line: int, state: int, track: str) -> Strip:
         """Paint one line: the pointer, the gutter, the text with its matches, and the track."""
+        content = self._contents.get(line)
+        if content is None:
+            if len(self._contents) >= STRIPS_KEPT:
+                del self._contents[next(iter(self._contents))]
+            content = self._contents[line] = self._content(line)
+        segments = [self._pointer(state)]
+        for text, kind in content.gutter:
+            segments.append(Segment(text, self._style(kind, state)))
+        for text, kind, is_match in content.pieces:
+            segments.append(Segment(text, self._style(kind, state, is_match)))
+        if content.blank > 0:
+            segments.append(Segment(" " * content.blank, self._style("text", state)))
+        segments.append(self._track(track))
+        return Line(segments, self._frame[1])
+
+    def _content(self, line: int) -> LineContent:
         skip, width = self._frame
         view = self._view
-        segments = [self._pointer(state)]
-        segments += [
-            Segment(text, self._style(kind, state)) for text, kind in view.gutter_tokens(line)
-        ]
+        gutter = view.gutter_tokens(line)
         room = width - 2 - view.gutter_width
         tokens = view.line_tokens(line)
         spans = view.match_spans("".join([text for text, _ in tokens]))
@@ -144,13 +175,7 @@ class LinePainter:
         else:
             pieces = [(text, kind, False) for text, kind in tokens]
         cut = crop_visibly if view.shows_cuts else crop
-        shown, blank = cut(pieces, skip, room)
-        for text, kind, is_match in shown:
-            segments.append(Segment(text, self._style(kind, state, is_match)))
-        if blank > 0:
-            segments.append(Segment(" " * blank, self._style("text", state)))
-        segments.append(self._track(track))
-        return Line(segments, width)
+        return LineContent(gutter, *cut(pieces, skip, room))
 
     def _pointer(self, state: int) -> Segment:
         if state & CURSOR:
@@ -193,9 +218,6 @@ class LinePainter:
         style = self._style("placeholder")
         left = max(0, (width - cell_len(text)) // 2)
         return Strip([Segment(" " * left + text, style)]).adjust_cell_length(width, style)
-
-
-MatchedPiece = tuple[str, str, bool]
 
 
 def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> tuple[list[MatchedPiece], int]:

@@ -9,16 +9,19 @@ program that imports torch itself (a script), gets a fresh interpreter in place 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
 import os
 import random
+import select
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,12 +29,14 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import CaptureRequest, Notice
 from fx_explorer.program.place import locate
 from fx_explorer.program.usable_torch import (
+    BrokenTorch,
     import_compiler,
     import_torch,
     importing_the_compiler,
     place_of_torch,
 )
 from fx_explorer.stack_room import with_room
+from fx_explorer.worker import later_imports
 from fx_explorer.worker.progress import IMPORTING_TORCH
 
 MODULES = (
@@ -53,6 +58,11 @@ ASKS_THE_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """With this variable at 1, ``torch.cuda.is_available`` counts GPUs without initializing CUDA, after
 which no fork could use them (torch/cuda/__init__.py). torch 2.11 calls it when its compiler is
 imported (torch/_inductor/runtime/benchmarking.py).
+"""
+
+IDLE_S = 2.0
+"""After a request, the server waits so long for another one before it imports more: the worker that
+was just forked has the processor for itself until its first graphs are known.
 """
 
 DESCRIPTORS = 4
@@ -133,6 +143,8 @@ class ForkLoop:
         self._torch: TorchOnDisk | None = None
         """The torch that was imported; None before the import."""
         self._can_fork = False
+        self._later: deque[Callable[[], object]] = deque()
+        """Imports for which there was no time yet (later_imports.py)."""
 
     def serve(self) -> RequestedWorker:
         """Answer requests until the client has gone. The server never returns from here; a forked
@@ -156,6 +168,7 @@ class ForkLoop:
         """Wait for a request, and return it with its file descriptors. Returns None when the client
         has gone.
         """
+        self._import_while_idle()
         try:
             line, descriptors, _, _ = socket.recv_fds(self._client, LONGEST_REQUEST, DESCRIPTORS)
         except OSError:
@@ -195,6 +208,21 @@ class ForkLoop:
         if self._torch is None:
             self._torch = TorchOnDisk()
             self._can_fork = _import_all() and threading.active_count() == 1
+            if self._can_fork:
+                self._later.extend(later_imports.steps())
+
+    def _import_while_idle(self) -> None:
+        """Import more until there is a request, or nothing is left to import."""
+        wait_s = IDLE_S
+        while self._later and not select.select([self._client], [], [], wait_s)[0]:
+            wait_s = 0.0
+            step = self._later.popleft()
+            try:
+                with _driver_asked():
+                    step()
+            except BrokenTorch:  # a worker imports it again, and says what is wrong
+                self._later.clear()
+            self._can_fork = threading.active_count() == 1
 
 
 def has_lost_its_devices() -> bool:
@@ -241,24 +269,33 @@ def _keep_what_is_printed() -> int:
 
 def _import_all() -> bool:
     """Import everything that workers need, and return whether that succeeded."""
+    try:
+        with _driver_asked():
+            import_torch()
+            import_compiler()
+            with importing_the_compiler():
+                for module in MODULES:
+                    importlib.import_module(module)
+                hooks = importlib.import_module("fx_explorer.capture.recorder").HOOKS
+                for module, _ in hooks.values():
+                    importlib.import_module(f"fx_explorer.capture.{module}")
+    except BaseException:  # noqa: BLE001 - the fresh worker imports again, and says what is wrong
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _driver_asked() -> Iterator[None]:
+    """Have ``torch.cuda.is_available`` ask the driver inside the block; see ASKS_THE_DRIVER."""
     chosen = os.environ.get(ASKS_THE_DRIVER)
     os.environ[ASKS_THE_DRIVER] = "1"
     try:
-        import_torch()
-        import_compiler()
-        with importing_the_compiler():
-            for module in MODULES:
-                importlib.import_module(module)
-            for module, _ in importlib.import_module("fx_explorer.capture.recorder").HOOKS.values():
-                importlib.import_module(f"fx_explorer.capture.{module}")
-    except BaseException:  # noqa: BLE001 - the fresh worker imports again, and says what is wrong
-        return False
+        yield
     finally:
         if chosen is None:
             del os.environ[ASKS_THE_DRIVER]
         else:
             os.environ[ASKS_THE_DRIVER] = chosen
-    return True
 
 
 def _fork(worker: RequestedWorker, printed: int) -> int | None:

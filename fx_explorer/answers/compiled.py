@@ -25,6 +25,7 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_break
 from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_checks
 from fx_explorer.instruments.guards.symbols import symbols
+from fx_explorer.instruments.numerics.left_out_rounding import REMEDY, left_out_rounding
 from fx_explorer.instruments.recompiles.causes import (
     ExplainedRecompile,
     limit_hits,
@@ -101,6 +102,7 @@ def of_findings(reader: SessionReader) -> Answer:
     of_source = [place for place in places if place.document.kind == "source"]
     questions = [f"line {place_text(reader, place)}" for place in of_source[:3]]
     looked = search(reader)
+    rounding = left_out_rounding(reader)
     return Answer(
         text=first_line_of_report(every_finding, overview(reader)),
         rows=[finding_object(finding) for finding in every_finding],
@@ -108,6 +110,7 @@ def of_findings(reader: SessionReader) -> Answer:
         figures={
             "looked_for": list(looked.looked_for),
             "not_looked_for": list(looked.not_looked_for),
+            "rounding": f"{rounding.description} {REMEDY}" if rounding else "",
         },
         next=list(dict.fromkeys(questions)),
     )

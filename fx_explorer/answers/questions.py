@@ -172,7 +172,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
 
 def ask_whole(reader: SessionReader, name: str) -> Answer:
     """Return the answer to a question that takes nothing after its name."""
-    from fx_explorer.answers import compiled, generated, others
+    from fx_explorer.answers import compiled, generated, of_numerics, others
 
     whole: dict[str, Callable[[SessionReader], Answer]] = {
         "overview": compiled.of_overview,
@@ -200,6 +200,7 @@ def ask_whole(reader: SessionReader, name: str) -> Answer:
         "children": others.of_child_processes,
         "variants": others.of_variants,
         "front_ends": others.of_front_ends,
+        "numerics": of_numerics.of_numerics,
         "study": others.of_study,
         "memory_snapshot": others.of_memory_snapshot,
     }

@@ -46,6 +46,7 @@ from fx_explorer.instruments.memory.saved_values import (
     saving_compilations,
     user_names,
 )
+from fx_explorer.instruments.numerics.left_out_rounding import REMEDY, left_out_rounding
 from fx_explorer.model.study import META, parts_from_json
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -63,8 +64,8 @@ CHOICES_SHOWN = 5
 
 
 def kernel_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how many kernels were generated for each direction, which choices autotuning made, and
-    why there are no kernels.
+    """Yield how many kernels were generated for each direction, what they do not round, which
+    choices autotuning made, and why there are no kernels.
     """
     directions = kernels_by_direction(reader)
     # Those of a log of tritonparse are above, with their configurations.
@@ -73,6 +74,9 @@ def kernel_facts(reader: SessionReader) -> Iterator[Fact]:
             text = _kernels_text(direction_kernels)
             detail = _summed(reader, direction_kernels.compilations)
             yield Fact("kernels", "good", text, detail, view="kernels")
+    rounding = left_out_rounding(reader)
+    if rounding:
+        yield Fact("kernels", "good", rounding.description, REMEDY, view="console")
     for choice in islice(measured_choices(reader), CHOICES_SHOWN):
         text = f"{choice.description}."
         yield Fact("kernels", "good", text, choice.best_description, view="kernels")

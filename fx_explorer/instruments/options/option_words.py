@@ -328,6 +328,12 @@ FUSION: dict[str, OptionWords] = {
         "Makes parameters constants and computes with them while compiling.",
         "For inference: weights cannot change afterwards.",
     ),
+    "inductor.emulate_precision_casts": OptionWords(
+        "Rounding of float16 and bfloat16 between fused operations, as in eager mode.",
+        "A kernel computes them in float32 and rounds what it stores: mostly more exact, and not "
+        "bit for bit what eager mode computes.",
+        {"false": "rounds what is stored", "true": "rounds after each operation"},
+    ),
     "functorch.activation_memory_budget": OptionWords(
         "How much the forward may save for the backward, as a part of the default.",
         "1.0 saves as much as makes the run fastest. 0.0 saves nothing: the backward recomputes "

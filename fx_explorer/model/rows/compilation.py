@@ -204,6 +204,7 @@ CONSOLE: tuple[str, ...] = (
     "inductor.max_autotune",
     "inductor.coordinate_descent_tuning",
     "inductor.freezing",
+    "inductor.emulate_precision_casts",
     "functorch.activation_memory_budget",
 )
 """The options that decide about breaks, guards, recompiles, dynamic shapes and fusion, in the order

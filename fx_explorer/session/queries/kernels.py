@@ -437,6 +437,27 @@ def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]
         yield kernel, call, [*map(int, nodes.split(","))]
 
 
+def narrow_values_within_kernels(
+    reader: SessionReader, dtypes: Sequence[str]
+) -> list[tuple[int, model.Node]]:
+    """Return (kernel, node) for each value of these dtypes that another operation of the same
+    generated kernel reads, in the order of the nodes.
+    """
+    marks = ", ".join("?" * len(dtypes))
+    if not reader.number(f"SELECT EXISTS (SELECT 1 FROM node WHERE dtype IN ({marks}))", *dtypes):
+        return []
+    rows = reader.query(
+        f"WITH computed AS {computed_nodes(condition='kernel.artifact')} SELECT "
+        "min(computed.kernel), node.id FROM computed JOIN node ON node.id = computed.computed JOIN "
+        "edge ON edge.producer = node.id JOIN computed AS other ON other.computed = edge.consumer "
+        f"AND other.kernel = computed.kernel WHERE node.dtype IN ({marks}) AND NOT node.is_view "
+        "GROUP BY node.id ORDER BY node.id",
+        tuple(dtypes),
+    )
+    nodes = {node.id: node for node in reader.by_ids(model.Node, [node for _, node in rows])}
+    return [(kernel, nodes[node]) for kernel, node in rows]
+
+
 def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, int]]:
     """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that
     have one; of a node that a pass made of several, that of the first.

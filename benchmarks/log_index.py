@@ -4,8 +4,9 @@
 
 Measured for each size, from the command on: tlparse, whose first screen is there when it has ended;
 on a pseudo-terminal, what the beginning of the log says until the app is there, and the first
-screen of the app that names a graph break; and, in another process, every record found, and
-everything decoded. The log and what is written of it lie in a temporary folder that is removed (it
+screen of the app that names a graph break; and, in other processes, every record found,
+everything decoded, and ``fx-explorer report`` as text and as JSON. With ``--log``, only the reports
+of that log, each beside tlparse, ``--times`` times. The log and what is written of it lie in a temporary folder that is removed (it
 takes three times the size).
 """
 
@@ -42,6 +43,9 @@ with LogReading(Path(sys.argv[1]), Path(sys.argv[2]), leave_texts=True) as readi
     if sys.argv[3:] == ["decode"]:
         reading.decode()
 """
+
+REPORT_BUDGETS = {"text": 0.5, "json": 1.0}
+"""Format of a report → share of the time that tlparse takes."""
 
 MEMORY_BUDGET_MB, FIRST_BUDGET, WHOLE_BUDGET = 300, 0.1, 0.5
 
@@ -132,7 +136,24 @@ def compare(megabytes: float, tlparse: str, folder: Path) -> None:
     session.unlink()
     report("all decoded", of_command([*read, "decode"], session), theirs)
     session.unlink()
+    compare_reports(log, theirs)
     log.unlink()
+
+
+def compare_reports(log: Path, theirs: Took) -> None:
+    for form, budget in REPORT_BUDGETS.items():
+        command = [sys.executable, "-m", "fx_explorer", "report", str(log), "--format", form]
+        report(f"report {form}", of_command(command, Path(os.devnull)), theirs, budget)
+
+
+def compare_given(log: Path, tlparse: str) -> None:
+    """Print tlparse's run of a log and the reports of it, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        html = Path(folder) / "html"
+        command = [tlparse, "--no-browser", "--overwrite", "-o", str(html), str(log)]
+        theirs = of_command(command, html)
+    report("tlparse", theirs, theirs)
+    compare_reports(log, theirs)
 
 
 def report(what: str, took: Took, theirs: Took, budget: float | None = None) -> None:
@@ -153,7 +174,13 @@ def main() -> None:
         "--tlparse", default="tlparse", help="the program, from pip install tlparse"
     )
     parser.add_argument("--megabytes", type=float, nargs="+", default=[40.0, 1_000.0])
+    parser.add_argument("--log", type=Path, help="a log to compare the reports of")
+    parser.add_argument("--times", type=int, default=3)
     arguments = parser.parse_args()
+    if arguments.log:
+        for _ in range(arguments.times):
+            compare_given(arguments.log.absolute(), arguments.tlparse)
+        return
     for megabytes in arguments.megabytes:
         with tempfile.TemporaryDirectory() as folder:
             compare(megabytes, arguments.tlparse, Path(folder))

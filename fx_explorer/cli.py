@@ -202,7 +202,9 @@ BROKEN_PIPE = 141
 
 
 class Subcommand(Protocol):
-    """The two functions that a module of commands/ offers."""
+    """The two functions that a module of commands/ offers. A third, ``prepare(arguments)``, imports
+    what ``run`` needs; it is called while a long log is read in another process.
+    """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -396,6 +398,7 @@ def _run(name: str, words: list[str]) -> int:
         own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash
     arguments = parser.parse_args(own)
     arguments.given = _given_options(parser, own)
+    arguments.prepare = getattr(command, "prepare", None)
     if script:
         if not hasattr(arguments, "arguments"):
             parser.error(f"only fx-explorer run takes arguments for a script after --, not {name}")

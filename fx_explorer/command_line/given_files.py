@@ -381,6 +381,8 @@ def given_log(
     from fx_explorer.command_line.logs import LogProgress
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, TextsOfLog
+    from fx_explorer.readers.torch_trace.parsing_ahead import is_long_and_plain
+    from fx_explorer.second_process import WorkBeside, is_gain
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind
     shows = SHOW_MEASURED.get(kind, SHOW_LOGS)
@@ -407,16 +409,27 @@ def given_log(
         arguments.reads_log = log  # while the app shows what was found
         return None
     session = place_of_session(log, arguments, until)
-    with LogProgress(sys.stderr) as progress:
-        if kind in SHORT:
-            _read_short(kind)(log, session)
-        elif kind == "tritonparse":
-            from fx_explorer.readers.tritonparse_log import read_tritonparse
 
-            read_tritonparse(log, session, tell=progress.show_progress)
-        else:
-            read_log(log, session, leave_texts=True, tell=progress.show_progress)
-            register_texts_elsewhere(session, TextsOfLog(log))
+    def read() -> None:
+        with LogProgress(sys.stderr) as progress:
+            if kind in SHORT:
+                _read_short(kind)(log, session)
+            elif kind == "tritonparse":
+                from fx_explorer.readers.tritonparse_log import read_tritonparse
+
+                read_tritonparse(log, session, tell=progress.show_progress)
+            else:
+                read_log(log, session, leave_texts=True, tell=progress.show_progress)
+
+    prepare = getattr(arguments, "prepare", None)
+    if kind == "log" and prepare is not None and is_long_and_plain(log) and is_gain():
+        with WorkBeside(read, doing="reading the log") as reading:
+            prepare(arguments)
+            reading.result()
+    else:
+        read()
+    if kind == "log":
+        register_texts_elsewhere(session, TextsOfLog(log))
     if origin := getattr(arguments, "origin", None):
         _name_target(session, origin)
     return _saved(session, output, arguments)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import sys
 from collections.abc import Callable, Collection
@@ -163,6 +164,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_measure_argument(parser)
     add_kernels_argument(parser)
     add_capture_arguments(parser)
+
+
+def prepare(arguments: argparse.Namespace) -> None:
+    """Import what writes the report."""
+    for name in MODULES.get(arguments.format, ()):
+        importlib.import_module(name)
+
+
+MODULES = {
+    "json": ("fx_explorer.report.json_report",),
+    "text": ("fx_explorer.report.overview_text", "fx_explorer.instruments.kernels.report"),
+    "markdown": ("fx_explorer.report.markdown",),
+    "html": ("fx_explorer.report.page.page",),
+}
+"""Format → modules that write it."""
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -28,8 +28,7 @@ from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.read_log import MALFORMED
-from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.torch_trace.records import MALFORMED, Record
 from fx_explorer.session import SessionWriter
 
 _FOLDER = re.compile(

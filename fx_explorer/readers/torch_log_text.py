@@ -27,8 +27,7 @@ from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.read_log import MALFORMED
-from fx_explorer.readers.torch_trace.records import Damage, Record
+from fx_explorer.readers.torch_trace.records import MALFORMED, Damage, Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts import OTHER_LINES, bounded
 

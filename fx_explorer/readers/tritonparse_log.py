@@ -16,8 +16,8 @@ from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.growing import Progress
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.read_log import MALFORMED, SEEN_AFTER_S
-from fx_explorer.readers.torch_trace.records import Damage, Record
+from fx_explorer.readers.torch_trace.read_log import SEEN_AFTER_S
+from fx_explorer.readers.torch_trace.records import MALFORMED, Damage, Record
 from fx_explorer.readers.tritonparse_events import Event, as_text, events, table
 from fx_explorer.readers.tritonparse_kernels import TRITON, Build, Kernels, LaunchCounter
 from fx_explorer.session import SessionWriter

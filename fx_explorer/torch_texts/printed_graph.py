@@ -281,12 +281,24 @@ class PrintedGraph:
     unread: int = 0
     """Lines that could not be read."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the nodes by column: tens of thousands of tuples take four times as long."""
+        columns = [*zip(*self.nodes, strict=True)]
+        return _of_columns, (self.name, columns, self.children, self.unread)
+
     def edges(self) -> Iterator[tuple[int, int]]:
         """Yield (producer, consumer) positions of every use."""
         position = {node.name: i for i, node in enumerate(self.nodes)}
         for consumer, node in enumerate(self.nodes):
             for name in node.inputs:
                 yield position[name], consumer
+
+
+def _of_columns(
+    name: str, columns: list[tuple[object, ...]], children: list[PrintedGraph], unread: int
+) -> PrintedGraph:
+    nodes = [*map(PrintedNode._make, zip(*columns, strict=True))]
+    return PrintedGraph(name, nodes, children, unread)
 
 
 _CLASS = re.compile(r"(?P<indent> *)class (?P<name>\S+?)\(torch\.nn\.Module\):")

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fx_explorer.model import (
     NOT_MEASURED,
@@ -22,6 +22,7 @@ from fx_explorer.model import (
     GraphBreak,
     GuardCheck,
     Metric,
+    Origin,
     Recompile,
     Symbol,
     SymbolEvent,
@@ -34,7 +35,12 @@ from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.printed_graph import read_graphs
-from fx_explorer.torch_texts.printed_guard_tree import latency_us, origin_of, read_checks
+from fx_explorer.torch_texts.printed_guard_tree import (
+    PrintedCheck,
+    latency_us,
+    origin_of,
+    read_checks,
+)
 from fx_explorer.torch_texts.reports import parse_break, parse_reason, what_failed
 
 _EVENTS: dict[str, SymbolEventKind] = {
@@ -49,6 +55,26 @@ EXPORT = "torch.export"
 """Name of the compilation of an exported program."""
 
 _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
+
+
+class NotedCheck(NamedTuple):
+    """A check that torch printed, with what follows from its text."""
+
+    check: PrintedCheck
+    origin: Origin
+    file: str
+    """The file that torch's remark names, whose beginning may be cut off; empty without one."""
+    line: int
+
+
+def read_guards(text: str) -> list[NotedCheck]:
+    """Return the checks of a printed tree, in its order."""
+    guards = []
+    for check in read_checks(text.strip("\n")):
+        noted = _NOTED_LINE.search(bounded(check.note))
+        file, line = (noted["file"], int(noted["line"])) if noted else ("", 0)
+        guards.append(NotedCheck(check, origin_of(check), file, line))
+    return guards
 
 
 class DynamoRecords:
@@ -133,19 +159,18 @@ class DynamoRecords:
         text = record.payload.strip("\n")
         compilation = self._compilations.id(record)
         self._compilations.add_artifact(record, "guard_tree", "dynamo", "guard tree", "text", text)
-        self._writer.add_all(self._checks(compilation, text))
+        self._writer.add_all(self._checks(compilation, record.parse(read_guards)))
         latency = latency_us(text)
         if latency is not None:
             self._writer.add(Metric(0, compilation, "guard_check_ns", json.dumps(latency * 1000)))
 
-    def _checks(self, compilation: int, text: str) -> Iterable[GuardCheck]:
-        for position, check in enumerate(read_checks(text)):
-            noted = _NOTED_LINE.search(bounded(check.note))
-            file, line = "", 0
-            if noted:
-                path = self._places.complete(noted["file"])
+    def _checks(self, compilation: int, guards: Iterable[NotedCheck]) -> Iterable[GuardCheck]:
+        for position, guard in enumerate(guards):
+            check, file, line = guard.check, "", 0
+            if guard.file:
+                path = self._places.complete(guard.file)
                 if path.startswith("/"):
-                    file, line = path, int(noted["line"])
+                    file, line = path, guard.line
             yield GuardCheck(
                 0,
                 compilation,
@@ -153,7 +178,7 @@ class DynamoRecords:
                 position,
                 check.kind,
                 check.source,
-                origin_of(check),
+                guard.origin,
                 check.code,
                 value_type=check.value_type,
                 note=check.note,

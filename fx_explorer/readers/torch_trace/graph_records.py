@@ -159,7 +159,7 @@ class GraphRecords:
     def _graph(self, record: Record) -> None:
         stage, direction, name = STAGE_OF[record.name]
         compilation = self._compilation_of(record, stage)
-        graphs = read_graphs(record.payload)
+        graphs = record.parse(read_graphs)
         if not graphs:
             raise ValueError("a graph without a class")
         graph, whole = graphs[0], self._whole(compilation)

@@ -112,7 +112,7 @@ class InductorRecords:
     def _code(self, record: Record) -> None:
         if not record.compilation:
             self._compilations.begin_without_frame(record)
-        self._add(record, "python", direction_of(record.payload), read_kernels(record.payload))
+        self._add(record, "python", direction_of(record.payload), record.parse(read_kernels))
 
     def _aot_wrapper(self, record: Record) -> None:
         if not record.compilation:

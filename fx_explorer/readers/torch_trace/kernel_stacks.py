@@ -7,7 +7,8 @@ record is ``inductor_provenance_tracking_kernel_stack_traces`` (torch/_inductor/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from fx_explorer.model import Frame
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
@@ -49,7 +50,7 @@ class KernelStacks:
         table = self._code.take_table(compilation)
         if table is None or not record.payload.strip():
             return
-        stacks_of_kernels = json.loads(record.payload)
+        stacks_of_kernels = record.parse(read_stacks)
         known = self._graphs.of(compilation).by_stage
         direction = table.direction
         same_names = [
@@ -83,16 +84,41 @@ class KernelStacks:
                 yield MovedNode(node, before, after, stack)
 
 
-def _stacks_by_node(table: KernelTable, stacks_of_kernels: object) -> dict[str, Stacks]:
+class KernelStackTexts(NamedTuple):
+    """The stacks of a record, each once: the kernels of 48 layers have 7,500, and 140 different
+    ones.
+    """
+
+    stacks: list[Stacks]
+    of_kernel: dict[str, list[int]]
+    """Kernel → positions of its stacks."""
+
+
+def read_stacks(text: str) -> KernelStackTexts:
+    """Return the stacks of each kernel in a record's text."""
+    stacks_of_kernels = json.loads(text)
+    read = KernelStackTexts([], {})
+    if not isinstance(stacks_of_kernels, dict):
+        return read
+    known: dict[str, int] = {}
+    for kernel, texts in stacks_of_kernels.items():
+        positions = read.of_kernel[kernel] = []
+        for stack in texts if isinstance(texts, list) else ():
+            key = str(stack)
+            if key not in known:
+                known[key] = len(read.stacks)
+                read.stacks.append(_lines_in_torch(key))
+            positions.append(known[key])
+    return read
+
+
+def _stacks_by_node(table: KernelTable, read: KernelStackTexts) -> dict[str, Stacks]:
     """Return node after Inductor's passes → the stacks of torch's lines on the way to it: what all
     kernels that compute it have.
     """
     stacks_by_node: dict[str, Stacks] = {}
-    if not isinstance(stacks_of_kernels, dict):
-        return stacks_by_node
-    known: dict[str, Stacks] = {}
-    for kernel, texts in stacks_of_kernels.items():
-        stacks = _stacks_in_torch(texts, known)
+    for kernel, positions in read.of_kernel.items():
+        stacks = _stacks_in_torch(read.stacks[at] for at in positions)
         for name in table.computed.get(kernel, ()):
             earlier = stacks_by_node.get(name)
             stacks_by_node[name] = _common(earlier, stacks) if earlier else stacks
@@ -108,17 +134,13 @@ def _common(first: Stacks, second: Stacks) -> Stacks:
     return common
 
 
-def _stacks_in_torch(texts: object, known: dict[str, Stacks]) -> Stacks:
+def _stacks_in_torch(stacks_of_kernel: Iterable[Stacks]) -> Stacks:
     """Return each line of torch's in some stacks, with the frames up to it: a node may be of an
-    outer function of torch's, such as the ``copy_`` of a collective in place. ``known`` has what
-    was read before: the kernels of 48 layers have 7,500 stacks, and 140 different ones.
+    outer function of torch's, such as the ``copy_`` of a collective in place.
     """
     stacks: Stacks = {}
-    for text in texts if isinstance(texts, list) else ():
-        key = str(text)
-        if key not in known:
-            known[key] = _lines_in_torch(key)
-        for line, ending_there in known[key].items():
+    for lines in stacks_of_kernel:
+        for line, ending_there in lines.items():
             stacks.setdefault(line, set()).update(ending_there)
     return stacks
 

@@ -228,15 +228,16 @@ class TextsOfLog:
     def __call__(self, place: TextPlace) -> str:
         """Return the text at a place, or a sentence if it is no longer there."""
         try:
-            return self._text(place)
+            return self.text(place)
         except ChangedLogError:
             return CHANGED.format(log=self._log)
 
     def with_text(self, record: Record) -> Record:
         """Return a record whose text was left out with the text. Raises ChangedLogError."""
-        return replace(record, payload=self._text(record.place))
+        return replace(record, payload=self.text(record.place))
 
-    def _text(self, place: TextPlace) -> str:
+    def text(self, place: TextPlace) -> str:
+        """Return the text at a place. Raises ChangedLogError."""
         try:
             text = text_below(self._read(place))
         except OSError as error:

@@ -8,6 +8,7 @@ stay where they are: the session only knows where (``session/elsewhere.py``).
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,14 +27,16 @@ from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.kernel_stacks import KERNEL_STACKS, KernelStacks
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, TextsOfLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
+from fx_explorer.readers.torch_trace.parsing_ahead import (
+    ParsingProcess,
+    is_long_and_plain,
+    parsing_process,
+)
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.records import Damage, Record, records
+from fx_explorer.readers.torch_trace.records import MALFORMED, Damage, Record, records
 from fx_explorer.session import SessionWriter
 
 Handle = Callable[[Record], None]
-
-MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
-"""Errors of reading a malformed record. It is counted, and reading continues."""
 
 MOST_RANKS = 1_000
 """Maximum number of ranks of one log that are named."""
@@ -64,6 +67,7 @@ def read_log(
     Raises SessionError for a log that cannot be read at all.
     """
     with LogReading(log, session, leave_texts=leave_texts, tell=tell) as reading:
+        reading.parse_ahead()
         reading.find()
         reading.decode()
 
@@ -80,6 +84,11 @@ class LogReading:
 
     origin: LogOrigin | None = None
     """What the log is shown as, where it was taken out of something else."""
+
+    _ahead: ParsingProcess | None = None
+
+    _most_kept = 0
+    """Maximum number of characters of texts that are kept until they are decoded."""
 
     def __init__(
         self,
@@ -117,6 +126,16 @@ class LogReading:
         self._decoded = 0
         self._is_followed = False
         self._lost_its_name = False
+        self._until_closed = contextlib.ExitStack()
+        self._until_closed.callback(writer.close)
+
+    def parse_ahead(self) -> None:
+        """Prepare for decoding at once when all is found: keep texts until then, and parse long
+        ones in a second process, where that is a gain.
+        """
+        self._most_kept = MOST_KEPT
+        if self._log != STANDARD_INPUT and is_long_and_plain(self._log):
+            self._ahead = self._until_closed.enter_context(parsing_process(self._log))
 
     def _kernel_stacks(self, record: Record) -> None:
         """Give the nodes their stacks, and keep the record as a text to read."""
@@ -131,7 +150,7 @@ class LogReading:
         handles = self._decoders
         with opened(self._log, self._damage) as log:
             if log.is_plain:
-                handles = {**handles, **PutOff(self._compilations).handles()}
+                handles = {**handles, **self._put_off().handles()}
                 self._compilations.leaves_texts = self._leave_texts
             self._find(log, handles)
             if self._log == STANDARD_INPUT and not self._kinds:
@@ -144,6 +163,9 @@ class LogReading:
             self._share_found = 1.0
             self._write_counts()
         self._tell(self.progress)
+
+    def _put_off(self) -> PutOff:
+        return PutOff(self._compilations, self._ahead, self._most_kept)
 
     def _find(self, log: OpenedLog, handles: dict[str, Handle]) -> None:
         pending = records(log.blocks, self._damage)
@@ -283,7 +305,11 @@ class LogReading:
         self._graphs.forget(state.row.id)
 
     def _decode_record(self, record: Record) -> None:
-        self._decoders[record.name](self._texts.with_text(record))
+        if not record.payload:
+            record = self._texts.with_text(record)
+        if self._ahead:
+            record = self._ahead.with_parsed(record)
+        self._decoders[record.name](record)
 
     def _finish(self) -> None:
         """Write data that waited for a record that did not come, and facts about all records
@@ -331,7 +357,7 @@ class LogReading:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._writer.close()
+        self._until_closed.close()
 
 
 # Records that are decoded after all others were found.
@@ -346,16 +372,31 @@ _TELLS_OF: dict[str, tuple[Stage, ...]] = {
 """Name of a record → the stages that it shows to have been reached."""
 
 
+MOST_KEPT = 64 << 20
+"""Maximum number of characters of the texts that are kept until they are decoded at once."""
+
+
 class PutOff:
-    """Stores the records of each compilation without their texts, to decode them later. It gets no
-    records without a compilation.
+    """Stores the records of each compilation, to decode them later. It gets no records without a
+    compilation.
 
     They are most of a log and most of the work, and are decoded one by one. What their mere
     presence says about a compilation is noted at once.
     """
 
-    def __init__(self, compilations: Compilations) -> None:
+    def __init__(
+        self,
+        compilations: Compilations,
+        ahead: ParsingProcess | None = None,
+        most_kept: int = 0,
+    ) -> None:
+        """``ahead`` parses the texts, of which ``most_kept`` characters are kept, and the others
+        are read again.
+        """
         self._compilations = compilations
+        self._ahead = ahead
+        self._most_kept = most_kept
+        self._characters = 0
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return dict.fromkeys(_TELLS_OF, self._keep)
@@ -367,4 +408,8 @@ class PutOff:
         state = compilations.of(record)
         state.seen.update(_TELLS_OF[record.name])
         part = record.subgraph or compilations.parts.get(state.row.id, "")
-        state.put_off.append(replace(record, payload="", subgraph=part))
+        if self._ahead:
+            self._ahead.ask(record)
+        self._characters += len(record.payload)
+        payload = record.payload if self._characters < self._most_kept else ""
+        state.put_off.append(replace(record, payload=payload, subgraph=part))

@@ -17,9 +17,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from fx_explorer.session.elsewhere import TextPlace
+
+ParsedT = TypeVar("ParsedT")
+
+MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
+"""Errors of reading a malformed record. It is counted, and reading continues."""
 
 # A log cut into pieces, each of which begins like a record.
 
@@ -167,6 +172,8 @@ class Record:
     """The part of the graph that the record is about, where torch compiles parts by themselves."""
     place: TextPlace = NOWHERE
     """Place of the text in the unpacked log, with its tabs; its digest is the MD5."""
+    parsed: Any = None
+    """What the text says, where it was parsed ahead (``parsing_ahead.py``)."""
 
     @property
     def name(self) -> str:
@@ -178,6 +185,12 @@ class Record:
             if name:
                 return str(name)
         return self.kind
+
+    def parse(self, parser: Callable[[str], ParsedT]) -> ParsedT:
+        """Return what ``parser`` makes of the text, unless that was made ahead."""
+        if self.parsed is not None:
+            return cast("ParsedT", self.parsed)
+        return parser(self.payload)
 
 
 @dataclass(slots=True)

@@ -111,6 +111,10 @@ NODE: Json = {
     ),
 }
 
+MADE_BY_CALL = described(
+    COUNT, "which call of the function made it, from 1; absent where a call could not be counted"
+)
+
 ROWS: dict[str, Json] = {
     "overview": {
         "severity": described(TEXT, "problem, notice, changed, running or good"),
@@ -144,6 +148,7 @@ ROWS: dict[str, Json] = {
         "operations": described(COUNT, "calls in Dynamo's graph"),
         "guards": COUNT,
         "kernels": COUNT,
+        "made_by_call": MADE_BY_CALL,
         "calls": described(
             COUNT, "how often the program called what was compiled; absent: unknown"
         ),
@@ -645,6 +650,7 @@ def _rows(name: str, report: Json) -> Json:
         if name == "recompiles":
             refused = described(FLAG, "at the recompile limit: it was not compiled")
             row["properties"]["is_refused"] = refused
+            row["properties"]["made_by_call"] = MADE_BY_CALL
             row["properties"]["torch_named"] = described(
                 TEXTS, "torch's own list for the call: version and guard, the newest version first"
             )

@@ -6,11 +6,15 @@ Where the JSON report has an object for a thing, it is the row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from fx_explorer import model
-from fx_explorer.analysis.compiled_calls import calls_of_compilations, failed_guards_of
+from fx_explorer.analysis.compiled_calls import (
+    call_numbers,
+    calls_of_compilations,
+    failed_guards_of,
+)
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming import function_of, plain_function
 from fx_explorer.analysis.whole_session import not_in_text
@@ -247,6 +251,7 @@ def of_compilations(reader: SessionReader) -> Answer:
     rows: list[Json] = []
     calls = calls_of_compilations(reader)
     failed = failed_guards_of(reader)
+    numbers = call_numbers(reader)
     for row in reader.rows(model.Compilation):
         times = stage_times(reader, row.id)
         graphs = reader.rows(model.Graph, compilation=row.id)
@@ -266,6 +271,7 @@ def of_compilations(reader: SessionReader) -> Answer:
                 "operations": sum(graph.call_count for graph in captured),
                 "guards": check_count(reader, row.id),
                 "kernels": reader.count(model.Kernel, compilation=row.id),
+                "made_by_call": numbers.get(row.id),
                 "calls": calls.get(row.id),
                 "calls_that_failed": failed.get(row.id, []),
                 "compile_s": round(times.total_s, 3),
@@ -309,19 +315,25 @@ def of_recompiles(reader: SessionReader) -> Answer:
     compiled = {explained.compilation for explained in every_recompile} - refused
     count = len(compiled)
     named = _named_by_torch(every_recompile)
+    numbers = {row.name: call_numbers(reader).get(row.id) for row in reader.rows(model.Compilation)}
     for row in rows:
+        row["made_by_call"] = numbers.get(str(row["compilation"]))
         row["torch_named"] = named[str(row["compilation"])]
         row["is_refused"] = True if row["compilation"] in refused else None
         change = row["change"]
         if isinstance(change, dict) and change["old"] and not change["new"]:
             change["new"] = "not recorded"
     if every_recompile:
-        causes = len([explained for explained in every_recompile if explained.is_cause])
-        text = (
-            f"{counted(count, 'recompile')}. A row is a guard that failed: {causes} of "
-            f"{len(rows)} are the cause (against the nearest earlier version), the others failed "
-            "as well. torch_named: what torch itself says of each version, the newest first."
-        )
+        causes = [explained for explained in every_recompile if explained.is_cause]
+        text = f"{counted(count, 'recompile')}. "
+        text += " ".join(_cause_sentence(cause, numbers) for cause in causes[:MOST_CAUSES])
+        if len(causes) > MOST_CAUSES:
+            text += f" {len(causes) - MOST_CAUSES} more are among the rows."
+        if len(causes) < len(rows):
+            text += (
+                f" A row is a guard that failed: {len(causes)} of {len(rows)} are the cause "
+                "(against the nearest earlier version), the others failed as well."
+            )
     else:
         text = "Nothing was compiled again."
     if limits:
@@ -329,14 +341,30 @@ def of_recompiles(reader: SessionReader) -> Answer:
             f" The recompile limit was hit {counted(len(limits), 'time')}: a call that is_refused "
             "was not compiled, and runs in eager mode."
         )
+    elif every_recompile:
+        text += " The recompile limit was not reached."
     rows.sort(key=lambda row: not row["is_cause"])
     return Answer(
         text=text,
         rows=rows,
-        known_from="the guards that torch reported as failed; called_from is the user's line",
+        known_from="the guards that torch reported as failed; called_from is the user's line; "
+        "made_by_call: the calls of earlier versions were counted; torch_named: what torch itself "
+        "says of each version, the newest first",
         figures={"limits": limits},
         next=["guards --match NAME", "sizes", "findings"] if every_recompile else ["guards"],
     )
+
+
+MOST_CAUSES = 8
+"""Maximum number of recompiles that the sentence of an answer tells."""
+
+
+def _cause_sentence(cause: ExplainedRecompile, numbers: Mapping[str, int | None]) -> str:
+    """Return ``0/1 (call 3 of step): size 1 of ids was 32 and now is 48.``"""
+    number = numbers.get(cause.compilation)
+    by_call = f"call {number:,} of " if number else ""
+    function = plain_function(cause.function)
+    return f"{cause.compilation} ({by_call}{function}): {cause.description.removesuffix('.')}."
 
 
 def _named_by_torch(rows: Sequence[ExplainedRecompile]) -> dict[str, list[str]]:

@@ -40,7 +40,7 @@ from fx_explorer.model import (
     Stage,
     Status,
 )
-from fx_explorer.model.rows.observation import INSTANCES
+from fx_explorer.model.rows.observation import CALLS_BEFORE, INSTANCES
 from fx_explorer.torch_texts.reports import parse_reason, parse_stack
 from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
@@ -405,6 +405,28 @@ def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) 
             count_failed(noted, str(reason), GuardedValue)
     for failed in noted.values():
         _add(recording, name, failed)
+    calls = _calls_of_earlier_versions(recording, name)
+    if calls:
+        metric = Metric(0, recording.compilation_id(name), CALLS_BEFORE, json.dumps(calls))
+        recording.writer.add(metric)
+
+
+def _calls_of_earlier_versions(recording: Recording, name: str) -> int:
+    """Return how often what the earlier versions of a function made was called; 0 where one of them
+    made nothing that is counted.
+    """
+    frame, _, number = name.partition("/")
+    if not (frame.isdecimal() and number.isdecimal()):
+        return 0
+    calls: dict[int, int] = {}
+    for entry in recording.published.entries:
+        if entry.row.direction != "backward":
+            row = entry.row.compilation
+            calls[row] = max(calls.get(row, 0), entry.calls)
+    earlier = [recording.compilation_id(f"{frame}/{i}") for i in range(int(number))]
+    if not all(calls.get(row) for row in earlier):
+        return 0
+    return sum(calls[row] for row in earlier)
 
 
 def _add(recording: Recording, name: str, guard: FailedGuard) -> None:

@@ -82,6 +82,8 @@ from tests.sessions import Written
             "G['scale'] == 2.0",
             "the global scale is no longer 2.0, which the compiled code was made for",
         ),
+        ("epoch <= 1", "epoch is no longer in epoch <= 1, which the compiled code was made for"),
+        ("2 <= n <= 8", "n is no longer in 2 <= n <= 8, which the compiled code was made for"),
         ("len(parts) == 2", "the length of parts was 2 and now is something else"),
         ("flag is None", "flag is no longer None, which the compiled code was made for"),
         ("not flag", "flag was empty or false and now is something else"),

@@ -150,6 +150,10 @@ class _Entry:
         self._calls = 0
         self._returned = -1
 
+    @property
+    def calls(self) -> int:
+        return self._calls
+
     def was_called(self, returned: Any) -> None:
         self._calls += 1
         count = len(returned) if isinstance(returned, (tuple, list)) else -1

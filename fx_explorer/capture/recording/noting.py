@@ -162,6 +162,9 @@ class CountedEntry(Protocol):
     @property
     def row(self) -> BackendEntry: ...
 
+    @property
+    def calls(self) -> int: ...
+
     def was_called(self, returned: object) -> None:
         """Count a call, and compare its result with the graph."""
 

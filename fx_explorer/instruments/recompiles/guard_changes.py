@@ -15,15 +15,16 @@ from fx_explorer.torch_texts import bounded
 
 ChangeKind = Literal[
     "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
-    "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend",
-    "arguments", "keys", "contains", "has", "iterator", "function", "modes", "hooks", "relation",
-    "marked", "gone", "kind", "other",
+    "number", "bound", "value", "length", "type", "object", "same", "grad_mode", "global_state",
+    "backend", "arguments", "keys", "contains", "has", "iterator", "function", "modes", "hooks",
+    "relation", "marked", "gone", "kind", "other",
 ]  # fmt: skip
 """The kind of a change that made a guard fail.
 
 - ``range``: a dynamic size left the range that the code is for
 - ``relation``: several sizes, or what a size is divided by
-- ``number``: a Python number that was compiled in; ``value``: any other value
+- ``number``: a Python number that was compiled in; ``bound``: a dynamic one left the range that the
+  code is for; ``value``: any other value
 - ``object``: a name stands for another object; ``function``: for one with other code;
   ``gone``: the object was freed
 - ``arguments``: of ``torch.compile``
@@ -114,6 +115,8 @@ _KEYED = (
 """Matches guards on the keys of a dict: their number, one of them, or all."""
 
 _WAS = "{name} was {old} and now is {new}"
+
+_LEFT_BOUND = f"{_WAS}; the compiled code is for {{relation}}"
 
 _GRAD_MODE = "grad mode was {old} and now is {new} (torch.no_grad)"
 
@@ -356,6 +359,16 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         r"^(?P<relation>[^#]*\.size\(\)\[\d+\][^#]*)",
         "the sizes no longer fulfil what the code asked of them: {relation}",
     ),
+    (
+        "bound",
+        rf"^(?P<relation>{_SOURCE} [<>]=? -?\d[\w.+-]*)(?:$|\s)",
+        _LEFT_BOUND,
+    ),
+    (
+        "bound",
+        rf"^(?P<relation>-?\d[\w.+-]* [<>]=? {_SOURCE}(?: [<>]=? -?\d[\w.+-]*)?)(?:$|\s)",
+        _LEFT_BOUND,
+    ),
     ("number", rf"^{_SOURCE} == (?P<old>-?\d[\w.+-]*)(?:$|\s)", _WAS),
     ("value", rf"^{_SOURCE} (?:==|is) (?P<old>(?:'[^']*'|\"[^\"]*\"|[^\s#])+)", _WAS),
 )
@@ -382,6 +395,7 @@ _DTYPES = {
 _WITHOUT_VALUES = {
     _WAS: "{name} is no longer {old}, which the compiled code was made for",
     _GRAD_MODE: "grad mode changed (torch.no_grad)",
+    _LEFT_BOUND: "{name} is no longer in {relation}, which the compiled code was made for",
 }
 """Plain words for sessions that lack the new value."""
 

@@ -207,7 +207,32 @@ def remedy_of_objects(change: GuardChange) -> str:
     )
 
 
+def _of_bound(change: GuardChange) -> str:
+    return (
+        f"The code decides by {change.name}, and each side is compiled, also with dynamic=True. "
+        f"{BOTH_STAY} Otherwise take out the branch on {change.name}, or decide outside of the "
+        f"compiled function {NOT_TRIED}."
+    )
+
+
+_CONTAINER = re.compile(r"(?:list|dict|set|deque|OrderedDict|defaultdict|tuple) of \d+$")
+"""Matches how a container is described (capture/recording/described.py)."""
+
+
+def _of_length(change: GuardChange) -> str:
+    """Describe how to avoid a recompile for another length, also where it was empty before."""
+    text = f"Keep the length of {change.name} the same: each length is compiled."
+    if change.where == "input":
+        return f"{text} Tensors of one shape can be one tensor: torch.stack({change.name})."
+    return (
+        f"{text} If the compiled function fills {change.name}, return what is to be stored, and "
+        "store it where the function is called."
+    )
+
+
 def _of_value(change: GuardChange) -> str:
+    if _CONTAINER.match(change.new):
+        return _of_length(change)
     if change.where == "attribute":
         return (
             f"Set {change.name} before the first call and leave it, or compile one function "
@@ -307,10 +332,8 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "requires_grad": _of_requires_grad,
     "training": lambda _: f"{BOTH_STAY} Otherwise do not switch between train() and eval().",
     "value": _of_value,
-    "length": lambda change: (
-        f"Keep the length of {change.name} the same; tensors of one shape can be one "
-        f"tensor: torch.stack({change.name})."
-    ),
+    "length": _of_length,
+    "bound": _of_bound,
     "type": _of_type,
     "object": _of_object,
     "function": lambda change: (

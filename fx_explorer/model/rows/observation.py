@@ -232,6 +232,11 @@ INSTANCES = "instances"
 the method's class were alive then.
 """
 
+CALLS_BEFORE = "calls_before"
+"""Name of the Metric on a recompile: how often the program had called what the function's earlier
+compilations made, so that this one was made by the call after these.
+"""
+
 GUARDS_IN_FILE = "guards_in_file"
 """Name of the Metric on the guards of a saved function: how many it had, and which of them the file
 lacks. Its value: ``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``.

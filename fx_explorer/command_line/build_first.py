@@ -1,30 +1,25 @@
 """This module builds kernels before they are described: with builders of its own, narrated on
-stderr.
+stderr. What builds them is imported where that is asked for.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from fx_explorer import model
-from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.given_session import COMPILES, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.kernels.builder_pool import BuilderPool
-from fx_explorer.instruments.kernels.candidates import kernels_named, triton_kernels
-from fx_explorer.instruments.kernels.gpu_limits import NOT_CAPTURED_FOR_A_GPU
-from fx_explorer.model import Gpu
 from fx_explorer.output import terminal
 from fx_explorer.session import SessionReader
+
+if TYPE_CHECKING:
+    from fx_explorer.model import Gpu, Kernel
 
 Answer = Callable[[SessionReader], None]
 ResultT = TypeVar("ResultT")
@@ -49,6 +44,8 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
     if arguments.kernels == NONE:
         return answer
 
+    from fx_explorer.instruments.kernels.candidates import triton_kernels
+
     def with_builds(reader: SessionReader) -> None:
         gpu = required_gpu(reader)
         check_trust(reader.path, arguments, COMPILES)
@@ -66,14 +63,19 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
 def required_gpu(reader: SessionReader) -> Gpu:
     """Return the GPU of a session. Raises UsageError without one."""
+    from fx_explorer.analysis.kernel_documents import session_gpu
+    from fx_explorer.instruments.kernels.gpu_limits import NOT_CAPTURED_FOR_A_GPU
+
     gpu = session_gpu(reader)
     if gpu is None:
         raise UsageError(NOT_CAPTURED_FOR_A_GPU)
     return gpu
 
 
-def named(reader: SessionReader, name: str) -> list[model.Kernel]:
+def named(reader: SessionReader, name: str) -> list[Kernel]:
     """Return the kernels of this name. Raises UsageError, with the existing names, without any."""
+    from fx_explorer.instruments.kernels.candidates import kernels_named, triton_kernels
+
     kernels = kernels_named(reader, name)
     if not kernels:
         every = (
@@ -93,12 +95,12 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
     return stack.enter_context(SessionReader(path))
 
 
-async def build_every(
-    session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str
-) -> None:
+async def build_every(session: Path, gpu: Gpu, kernels: Sequence[Kernel], python: str) -> None:
     """Build all configurations of ``kernels``, for their resources. Raises WorkerError if nothing
     can be built here.
     """
+    from fx_explorer.instruments.kernels.builder_pool import BuilderPool
+
     async with BuilderPool(gpu, python) as builds:
         print_message(f"starting a compiler for {gpu.title}")
         await builds.warm_up()
@@ -113,6 +115,9 @@ def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
     """Run a coroutine like ``asyncio.run``, also if a loop is running: after a capture there is
     one.
     """
+    import asyncio
+    import threading
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

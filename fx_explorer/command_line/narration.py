@@ -11,13 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from fx_explorer.client.console import LineSplitter
 from fx_explorer.highlight import printable
 from fx_explorer.model import Notice
 from fx_explorer.output.terminal import print_fitted, terminal_width
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from fx_explorer.client.console import LineSplitter
 
 
 class CaptureNarration:
@@ -74,6 +75,8 @@ class CaptureNarration:
             out = sys.stdout if stream == "stdout" else sys.stderr
             self._pass(out, chunk)
             return
+        from fx_explorer.client.console import LineSplitter  # no log and no session prints anything
+
         for line in self._splitters.setdefault(stream, LineSplitter()).feed(chunk):
             self._out.write(f"  | {printable(line)}\n")
         self._redraw()

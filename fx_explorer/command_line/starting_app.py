@@ -69,7 +69,7 @@ def explore(arguments: argparse.Namespace) -> int:
             "--step needs a terminal: the compiler would wait for keys that nobody can "
             "press. Leave it out"
         )
-    from fx_explorer.command_line.given_session import capture_first
+    from fx_explorer.command_line.captured_first import capture_first
 
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 

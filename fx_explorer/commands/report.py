@@ -5,12 +5,12 @@ stdout or to a file.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib
 import json
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fx_explorer.argument_types import count
 from fx_explorer.client.session_files import SESSION, copy_session, session_content, session_file
@@ -36,7 +36,9 @@ from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 from fx_explorer.session.in_page import SIGN as PAGE_SIGN
 from fx_explorer.session.writer import finish_session
-from fx_explorer.trials import BreakTimes, TrialWorker, add_break_times, measure_breaks
+
+if TYPE_CHECKING:
+    from fx_explorer.trials import BreakTimes
 
 Answer = Callable[[SessionReader], None]
 Writer = Callable[[SessionReader, OutputFile | None], None]
@@ -59,6 +61,10 @@ def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
         return answer
     if is_session(arguments.target):
         raise UsageError("--measure-breaks is for targets: a session that is given is not changed")
+    import asyncio  # neither is needed for other reports
+
+    from fx_explorer.trials import add_break_times
+
     try:
         times = asyncio.run(_measured(arguments))
     except UsageError as error:
@@ -78,6 +84,8 @@ def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
 
 async def _measured(arguments: argparse.Namespace) -> BreakTimes:
+    from fx_explorer.trials import TrialWorker, measure_breaks
+
     _tell("measuring graph breaks: a worker builds the target and calls it repeatedly")
     return await measure_breaks(
         request_from(arguments), _tell, TrialWorker(arguments.python, arguments.timeout)

@@ -170,7 +170,7 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     """
     if is_session(side.target):
         return Path(side.target)
-    from fx_explorer.command_line.given_session import capture_first
+    from fx_explorer.command_line.captured_first import capture_first
 
     for_gpu = f" for {side.gpu}" if side.gpu else ""
     by_python = f" by {side.python}" if side.python != sys.executable else ""

@@ -63,11 +63,14 @@ class _Entry:
     """A part while boxes are nested: an operation, a module, or several modules."""
 
     part: Part
-    positions: list[int]
-    runs: list[tuple[int, int]] = field(default_factory=list)
+    positions: Sequence[int]
+    runs: Sequence[tuple[int, int]] = ()
     """Runs of its own boxes, from 0; its own first."""
-    differences: dict[int, BoxDifference] = field(default_factory=dict)
-    sources: list[int] = field(default_factory=list)
+    differences: Mapping[int, BoxDifference] | None = None
+    """Number of one of its own boxes → how that differs; None for an operation: there are as many
+    as nodes.
+    """
+    sources: Sequence[int] = ()
     """The entries it was made of, by their numbers in the module."""
 
     @property
@@ -95,24 +98,27 @@ def nested_boxes(
     uses = [edge for edge in edges if nodes[edge[1]].op != OUTPUT or not nodes[edge[1]].module]
     paths = _paths(nodes, uses)
     modules: dict[tuple[str, ...], _Module] = {(): _Module(())}
+    operations: dict[str, Operation] = {}
     for node, path in zip(nodes, paths, strict=True):
-        for depth in range(len(path) + 1):
-            modules.setdefault(path[:depth], _Module(path[:depth]))
+        if path not in modules:
+            for depth in range(len(path) + 1):
+                modules.setdefault(path[:depth], _Module(path[:depth]))
         if node.module_type and path and path == _path(node):
             modules[path].type = node.module_type
         label = operation(node) if node.op not in INPUTS else node.op
-        modules[path].entries[node.position] = _Entry(Operation(label), [node.position])
+        drawn = operations.setdefault(label, Operation(label))
+        modules[path].entries[node.position] = _Entry(drawn, (node.position,))
     for producer, consumer in uses:
         _add_edge(modules, paths, producer, consumer, is_result=nodes[consumer].op == OUTPUT)
     by_name = {node.name: node for node in nodes}
     for path in sorted(modules, key=len, reverse=True):
-        entry = _box_of(modules[path], contents, nodes, by_name)
+        entry = _box_of(modules.pop(path), contents, nodes, by_name)
         if not path:
             root = entry
             break
         modules[path[:-1]].entries[path[-1]] = entry
     assert isinstance(root.part, ModuleBox)
-    return NestedBoxes(root.part.content, root.positions, root.differences, root.runs)
+    return NestedBoxes(root.part.content, root.positions, root.differences or {}, root.runs)
 
 
 def _path(node: model.Node) -> tuple[str, ...]:
@@ -121,7 +127,11 @@ def _path(node: model.Node) -> tuple[str, ...]:
 
 def _paths(nodes: Sequence[model.Node], uses: Iterable[tuple[int, int]]) -> list[tuple[str, ...]]:
     """Return the module in which each node is drawn: an input in the one around all its uses."""
-    paths = [_path(node) for node in nodes]
+    known: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if node.module not in known:
+            known[node.module] = _path(node)
+    paths = [known[node.module] for node in nodes]
     around: dict[int, tuple[str, ...]] = {}
     for producer, consumer in uses:
         if nodes[producer].op in INPUTS and nodes[consumer].op != OUTPUT:
@@ -181,7 +191,7 @@ def _box_of(
     number = {key: at for at, key in enumerate(keys)}
     entries = [module.entries[key] for key in keys]
     for at, entry in enumerate(entries):
-        entry.sources = [at]
+        entry.sources = (at,)
     edges = {(number[producer], number[consumer]) for producer, consumer in module.edges}
     entering = {number[key] for key in module.entering}
     leaving = {number[key] for key in module.leaving}
@@ -257,7 +267,8 @@ def _pile(entries: Sequence[_Entry]) -> _Entry:
         assert isinstance(entry.part, ModuleBox)
         names += entry.part.names
         sources += entry.sources
-        differences |= {at + 1 + len(runs): text for at, text in entry.differences.items()}
+        for at, difference in (entry.differences or {}).items():
+            differences[at + 1 + len(runs)] = difference
         runs += [(start + len(positions), end + len(positions)) for start, end in entry.runs]
         positions += entry.positions
     box = ModuleBox(tuple(names), first.type, first.content)
@@ -299,7 +310,8 @@ def _add_differences(piles: Sequence[_Entry], differences: LayerDifferences) -> 
             sentence = f"Unlike {unlike}: {differences.of_layer.get(start, USED_OTHERWISE)}."
         of_list = None if start else differences
         if sentence or of_list:
-            pile.differences[0] = BoxDifference(sentence, unlike, of_list)
+            of_pile = BoxDifference(sentence, unlike, of_list)
+            pile.differences = {**(pile.differences or {}), 0: of_pile}
 
 
 USED_OTHERWISE = "the same operations, used otherwise"
@@ -352,7 +364,8 @@ def _made(
     runs: list[tuple[int, int]] = []
     differences: dict[int, BoxDifference] = {}
     for entry in entries:
-        differences |= {at + 1 + len(runs): text for at, text in entry.differences.items()}
+        for at, difference in (entry.differences or {}).items():
+            differences[at + 1 + len(runs)] = difference
         runs += [(start + len(positions), end + len(positions)) for start, end in entry.runs]
         positions += entry.positions
     box = ModuleBox(tuple(name) or ("",), kind, content)

@@ -81,6 +81,11 @@ MAX_SQL_VARIABLES = 500
 
 MOST_LINES = 1_000_000
 
+NODES_AT_ONCE = 10_000
+"""Maximum number of nodes that are read before they are decoded: a row and the values of its
+columns take as much memory again as the node.
+"""
+
 MOST_INFLATED_FREELY = 2 << 30
 """Maximum number of characters of all packed texts of a session together. Above that, they are at
 most ``MOST_INFLATED`` times their size in the file: torch's own texts pack to a fifth to a
@@ -335,11 +340,15 @@ class SessionReader:
         the same anywhere in it.
         """
         stop = graph.node_count if stop is None else min(stop, graph.node_count)
-        rows = self._query(
-            "SELECT * FROM node WHERE id >= ? AND id < ? ORDER BY id",
-            (graph.first_node + start, graph.first_node + stop),
-        )
-        return self._decoded(model.Node, rows)
+        nodes: list[model.Node] = []
+        for begin in range(start, stop, NODES_AT_ONCE):
+            end = min(begin + NODES_AT_ONCE, stop)
+            rows = self._query(
+                "SELECT * FROM node WHERE id >= ? AND id < ? ORDER BY id",
+                (graph.first_node + begin, graph.first_node + end),
+            )
+            nodes += self._decoded(model.Node, rows)
+        return nodes
 
     # links
 

@@ -290,6 +290,26 @@ def history(session: SessionReader, stage: str, name: str, direction: str = "") 
     return [event.sentence for event in history_of_node(session, nodes[0])]
 
 
+def test_what_happened_to_a_joint_node_in_both_directions_is_told_once(tmp_path: Path) -> None:
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        def scaled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            return x.view(4, 4) * weight
+
+        weight = torch.ones(4, 4, requires_grad=True)
+        compile_it(scaled)(torch.ones(16), weight).sum().backward()
+
+    reader = record(tmp_path / "s.fxs", program)
+    assert history(reader, "joint", "view") == [
+        "post_grad: view_to_reshape changed it: aten.view.default(primals_1, [4, 4]) → "
+        "aten.reshape.default(primals_1, [4, 4]) (forward and backward)"
+    ]
+    assert history(reader, "post_grad", "view", "backward") == [
+        "post_grad: view_to_reshape changed it: aten.view.default(primals_1, [4, 4]) → "
+        "aten.reshape.default(primals_1, [4, 4])"
+    ]
+    reader.close()
+
+
 def test_the_sum_with_zeros_is_removed(session: SessionReader) -> None:
     assert history(session, "joint", "add_1") == [
         "joint: constant_fold_uniform_value removed it; view_7 is used in its place"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.input_names import user_names_of_nodes
@@ -169,7 +169,30 @@ def history_of_node(reader: SessionReader, node: model.Node) -> list[NodeEvent]:
         if _is_on_the_way(changed, graph):
             changes = reader.rows(model.PassChange, name=node.name, graph=changed.id)
             events += [NodeEvent(_sentence(reader, changed, change), change) for change in changes]
+    if not graph.direction:
+        return _without_repetition(reader, events)
     return events
+
+
+def _without_repetition(reader: SessionReader, events: Sequence[NodeEvent]) -> list[NodeEvent]:
+    """Return the events of a node of the joint graph, where what passes did to it in the forward
+    and in the backward graph alike is one event.
+    """
+    directions: dict[str, list[str]] = {}
+    for event in events:
+        of_sentence = directions.setdefault(event.sentence, [])
+        if event.change is not None:
+            direction = reader.get(model.Graph, event.change.graph).direction
+            if direction and direction not in of_sentence:
+                of_sentence.append(direction)
+    once = {event.sentence: event for event in reversed(events)}
+    kept = []
+    for sentence, of_sentence in directions.items():
+        event = once[sentence]
+        if of_sentence:
+            event = replace(event, sentence=f"{sentence} ({listed(of_sentence)})")
+        kept.append(event)
+    return kept
 
 
 def decomposition_of(reader: SessionReader, node: model.Node) -> model.Decomposed | None:

@@ -204,10 +204,48 @@ def _of_column(declared: Any, name: str) -> Callable[[tuple[Any, ...]], Iterable
     if declared is int and name not in MAY_BE_INFINITE:
         return _numbers(LARGEST_OF.get(name, LARGEST))
     if declared is str:
-        return _only(frozenset([str]))
+        return _texts_of_column
     if get_origin(declared) is Literal:
         return _choices(frozenset(get_args(declared)))
+    if _is_tuple_of_texts(declared):
+        return _of_repeated_values(check)
     return lambda column: [check(value) for value in column]
+
+
+MANY_ROWS = 1_000
+"""Number of rows from which on equal texts of a column are one object: half of a node's bytes would
+be those of its operator, dtype, device and module.
+"""
+
+SAMPLE = 64
+
+
+def _texts_of_column(column: tuple[Any, ...]) -> Iterable[Any]:
+    texts = _only(frozenset([str]))(column)
+    if len(column) < MANY_ROWS or len(set(column[:SAMPLE])) > SAMPLE // 2:
+        return texts
+    known: dict[str, str] = {}
+    return [known.setdefault(text, text) for text in texts]
+
+
+def _is_tuple_of_texts(declared: Any) -> bool:
+    """Return whether a column has tuples of texts or None: such values may be shared by rows."""
+    choices = [choice for choice in get_args(declared) if choice is not type(None)]
+    choices = choices if len(choices) == 1 else [declared]
+    return choices == [tuple[str, ...]]
+
+
+def _of_repeated_values(check: Check) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
+    """Check equal values once, and give each row the same object: a graph has few shapes."""
+
+    def checked(column: tuple[Any, ...]) -> Iterable[Any]:
+        known: dict[Any, Any] = {}
+        for value in column:
+            if value not in known:
+                known[value] = check(value)
+        return [known[value] for value in column]
+
+    return checked
 
 
 def _numbers(largest: int) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
@@ -231,10 +269,12 @@ def _only(allowed: frozenset[type]) -> Callable[[tuple[Any, ...]], Iterable[Any]
 
 
 def _choices(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
+    shared = {word: word for word in words}
+
     def checked(column: tuple[Any, ...]) -> Iterable[Any]:
         if not words.issuperset(column):
             raise ValueError
-        return column
+        return [shared[word] for word in column]
 
     return checked
 

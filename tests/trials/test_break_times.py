@@ -178,7 +178,7 @@ def test_the_report_of_a_target_has_the_times_when_they_are_asked_for(
             tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks),
         )
 
-    monkeypatch.setattr("fx_explorer.commands.report.measure_breaks", measured)
+    monkeypatch.setattr("fx_explorer.trials.measure_breaks", measured)
     target = program(tmp_path).target
     assert (
         cli.main(["report", target, "--backend", "eager", "--measure-breaks", "--timeout", "99"])
@@ -197,7 +197,7 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
     async def refused(*_: object) -> BreakTimes:
         raise UsageError("It is recompiled at every call.")
 
-    monkeypatch.setattr("fx_explorer.commands.report.measure_breaks", refused)
+    monkeypatch.setattr("fx_explorer.trials.measure_breaks", refused)
     assert (
         cli.main(["report", program(tmp_path).target, "--backend", "eager", "--measure-breaks"])
         == 0

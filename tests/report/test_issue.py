@@ -558,6 +558,28 @@ def test_random_numbers_that_are_printed_get_a_seed(monkeypatch: pytest.MonkeyPa
     assert ablation.of("inductor.fallback_random = True") is None, "it is True in every run"
 
 
+# The kind of pytorch#193279: eager mode prints zeros each time, and the wrong gradient is random.
+def test_random_numbers_that_only_the_compiled_program_prints_get_a_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = itertools.count(1)
+
+    def program(request: CaptureRequest) -> ProgramEnd:
+        if request.without_compile:
+            return _end("finished", "gradient: 0.0")
+        number = 1000.5 if request.seed is not None else 1.5 * next(drawn)
+        return _end("finished", f"gradient: {number}")
+
+    ablation, requests = _ablate_pretended(program, monkeypatch)
+    assert ablation.is_seeded
+    assert ablation.component == DYNAMO
+    names = [tried.name for tried in ablation.tried]
+    assert len(names) == len(set(names)), "nothing stands there twice"
+    # Two runs in eager mode and two as it is show that the numbers are random.
+    assert [request.seed is not None for request in requests[:4]] == [False] * 4
+    assert all(request.seed is not None for request in requests[4:])
+
+
 def test_what_differs_with_a_seed_too_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = itertools.count(1)
     ablation, requests = _ablate_pretended(

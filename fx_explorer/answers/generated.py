@@ -234,7 +234,8 @@ def of_saved_tensors(reader: SessionReader, name: str) -> Answer:
         rows=rows,
         known_from="outputs of the forward graph that are inputs of the backward graph; why is "
         "the partitioner's own reason; consumers are backward nodes that need it; read_by are the "
-        "kernels that the backward's wrapper gives it to",
+        "kernels that the backward's wrapper gives it to, works_in_place those that write their "
+        "result into its memory, is_last the one after which that is freed",
         fields=(
             "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "module",
             "producer", "why", "consumers", "read_by", "compilation",
@@ -275,7 +276,13 @@ def _saved_sentence(row: Json) -> str:
     if row["read_by"] is None:
         return f"{text} saved; the kernels that read it are not known."
     kernels = listed(dict.fromkeys(str(kernel["kernel"]) for kernel in row["read_by"]))
-    return f"{text} read in the backward by {kernels or 'no kernel'}."
+    text = f"{text} read in the backward by {kernels or 'no kernel'}"
+    if row["read_by"] and row["read_by"][-1]["works_in_place"]:
+        which = "the last of which" if "," in kernels or " and " in kernels else "which"
+        text += f", {which} writes its result into the same memory"
+    elif row["read_by"] and row["read_by"][-1]["is_last"]:
+        text += ", after which its memory is freed"
+    return f"{text}."
 
 
 def _recomputed_nodes(reader: SessionReader) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 
-FIRST = 35
+FIRST = 36
 """The line of ``added`` below."""
 
 
@@ -173,3 +174,30 @@ def test_the_decisions_of_a_log_are_one_text_and_an_answer(
     answer = capsys.readouterr().out
     assert '"inductor_says": "no shared data"' in answer
     assert '"fused": ["[0/0] op0 with op4", "[0/0] op1 with op2"]' in answer
+
+
+def test_a_copy_for_another_layout_computes_nothing_of_the_other_loops(tmp_path: Path) -> None:
+    """The convolution asks for both inputs in channels_last: two loops of one kernel."""
+    filters = torch.randn(16, 3, 8, 8)
+
+    def patches(image: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv2d((image.float() / 255 - 0.5) * 4, filters, stride=8)
+
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        with torch.no_grad():
+            compile_it(patches)(torch.zeros(2, 3, 32, 32, dtype=torch.uint8))
+
+    with record(tmp_path / "s.fxs", program) as session:
+        assert failures(session) == []
+        (nests,) = [nests for nests in nests_by_kernel(session).values() if len(nests) > 1]
+        operators = {
+            nest.rows[0].loops: {
+                session.rows(model.Node, name=name)[-1].target.split(".")[1]
+                for name in nest.computes
+            }
+            for nest in nests
+        }
+    (of_image,) = [names for names in operators.values() if "mul" in names]
+    (of_filters,) = [names for names in operators.values() if "mul" not in names]
+    assert {"div", "sub", "mul"} <= of_image
+    assert not {"div", "sub", "mul"} & of_filters

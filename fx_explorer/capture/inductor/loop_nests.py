@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
+
 from fx_explorer.capture.inductor.kernel_text import origins
+from fx_explorer.capture.recording.graphs import computes_nothing, target_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 
@@ -98,7 +101,7 @@ def note_nests(scheduler: Any, nodes: Sequence[Any]) -> None:
         if type(scheduler.get_backend(node.get_device())).__name__ != "CppScheduling":
             continue
         inner = outer_nodes(node)
-        nests += [_nest(each, node if inner else None) for each in inner or [node]]
+        nests += [_nest(scheduler, each, node if inner else None) for each in inner or [node]]
     _nests[scheduler] = nests
 
 
@@ -118,14 +121,58 @@ def outer_nodes(node: Any) -> list[Any]:
     return list(node.get_outer_nodes()) if hasattr(node, "get_outer_nodes") else []
 
 
-def _nest(node: Any, outer: Any) -> NestOfLoops:
+def _nest(scheduler: Any, node: Any, outer: Any) -> NestOfLoops:
     return NestOfLoops(
         name=node.get_name(),
         loops=loops_of(node),
         buffers=frozenset(node.get_buffer_names()),
-        nodes=frozenset(str(computed.name) for computed in origins([node])),
+        nodes=frozenset(str(computed.name) for computed in computed_of(scheduler, node)),
         outer=outer,
     )
+
+
+def computed_of(scheduler: Any, node: Any) -> set[torch.fx.Node]:
+    """Return the FX nodes that a node of the scheduler computes from what it reads. Among its
+    origins are others, too: a copy for another layout has those of the operation that asks for it,
+    with all that was computed for that so far.
+    """
+    nodes = origins([node])
+    names = {read.name for read in node.read_writes.reads}
+    written = (scheduler.name_to_buf[name].node for name in names if name in scheduler.name_to_buf)
+    known = set[torch.fx.Node]()
+    for buffer in written:
+        known.update(buffer.get_origins() if hasattr(buffer, "get_origins") else buffer.origins)
+    computed = set[torch.fx.Node]()
+    for origin in _in_order(nodes):
+        inputs = origin.all_input_nodes
+        if not inputs or any(_is_at_hand(each, nodes, known, names) for each in inputs):
+            computed.add(origin)
+            known.add(origin)
+    return computed or nodes
+
+
+def _in_order(nodes: set[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Return nodes of a graph in its order; those of several graphs one graph after the other."""
+    graphs = dict.fromkeys(node.graph for node in nodes)
+    return [node for graph in graphs for node in graph.nodes if node in nodes]
+
+
+def _is_at_hand(
+    node: torch.fx.Node,
+    nest_origins: set[torch.fx.Node],
+    known: set[torch.fx.Node],
+    names: set[str],
+) -> bool:
+    """Return whether the value of a node is known, is an input that is read, or is a view of such a
+    value.
+    """
+    while True:
+        if node in known or node.name in names or str(node.target) in names:
+            return True
+        inputs = node.all_input_nodes
+        if node in nest_origins or not inputs or not computes_nothing(node, target_name(node)):
+            return False
+        node = inputs[0]
 
 
 def loops_of(node: Any) -> str:

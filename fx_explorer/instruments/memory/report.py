@@ -446,7 +446,14 @@ def _read_by(kernels: Sequence[ReadingKernel] | None) -> list[Json] | None:
     if kernels is None:
         return None
     return [
-        {"kernel": kernel.name, "line": kernel.line or None, "code_line": kernel.code_line}
+        {
+            "kernel": kernel.name,
+            "line": kernel.line or None,
+            "code_line": kernel.code_line,
+            "code_at": kernel.code_at,
+            "works_in_place": kernel.works_in_place,
+            "is_last": kernel.is_last,
+        }
         for kernel in kernels
     ]
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.documents import document_of
 from fx_explorer.analysis.lineage import saving_variant, variants_in_use
 from fx_explorer.analysis.words import listed, size
 from fx_explorer.instruments.memory.graph_memory import (
@@ -21,7 +22,7 @@ from fx_explorer.instruments.memory.graph_memory import (
     WrapperKernelCall,
     graph_memory,
 )
-from fx_explorer.instruments.memory.replay import TakenStorage
+from fx_explorer.instruments.memory.replay import Replayed, TakenStorage
 from fx_explorer.instruments.memory.session_memory import lowered_graphs, only_code
 from fx_explorer.instruments.memory.sizes import UnreadableCode
 from fx_explorer.session import SessionReader
@@ -45,6 +46,12 @@ class ReadingKernel:
     """
     code_line: int
     """Line of the backward's output code that calls it, from 1."""
+    code_at: str = ""
+    """The same with the text's name: ``[0/0] Output code · backward:812``."""
+    works_in_place: bool = False
+    """Whether it writes its result into the tensor's memory."""
+    is_last: bool = False
+    """Whether the memory is freed after it, and no later kernel is given it."""
 
 
 @answered_once
@@ -73,6 +80,8 @@ class _Backward:
     """Line of a call → id of the Kernel."""
     parameters: Mapping[int, Sequence[str]]
     """Line of a call → the parameters of its kernel; a library call is left out."""
+    code: str
+    """Name of the text of its output code."""
 
 
 def _backward(reader: SessionReader, compilation: model.Compilation) -> _Backward | None:
@@ -86,7 +95,8 @@ def _backward(reader: SessionReader, compilation: model.Compilation) -> _Backwar
         except UnreadableCode:
             return None
         kernels = dict(calls_of_output_code(reader, code.id))
-        return _Backward(memory, kernels, _parameters_by_call(reader, code))
+        title = document_of(reader, "artifact", code.id).full_title
+        return _Backward(memory, kernels, _parameters_by_call(reader, code), title)
     return None
 
 
@@ -139,6 +149,7 @@ def _kernels_by_argument(
     memory = backward.memory
     storages = memory.replayed.storages
     kernels: dict[str, list[ReadingKernel]] = {}
+    last_taken = _last_lines(memory.replayed)
     for step in memory.replayed.kernels:
         call = memory.calls.get(step.line)
         if call is None:
@@ -148,10 +159,32 @@ def _kernels_by_argument(
         for storage in dict.fromkeys(taken.storage for taken in read):
             if storages[storage].is_argument:
                 kernel = ReadingKernel(
-                    backward.kernels[step.line], call.name, _line_of(call, paths), step.line
+                    backward.kernels[step.line],
+                    call.name,
+                    _line_of(call, paths),
+                    step.line,
+                    code_at=f"{backward.code}:{step.line}",
+                    works_in_place=_is_written(storage, read, parameters),
+                    is_last=storages[storage].dies is not None
+                    and last_taken.get(storage) == step.line,
                 )
                 kernels.setdefault(storages[storage].name, []).append(kernel)
     return kernels
+
+
+def _last_lines(replayed: Replayed) -> dict[int, int]:
+    """Return storage → the line of the last kernel call that is given it."""
+    return {taken.storage: step.line for step in replayed.kernels for taken in step.takes}
+
+
+def _is_written(storage: int, read: Iterable[TakenStorage], parameters: Sequence[str]) -> bool:
+    """Return whether one of the arguments with this storage is read and written."""
+    names = [
+        parameters[taken.argument]
+        for taken in read
+        if taken.storage == storage and 0 <= taken.argument < len(parameters)
+    ]
+    return any(name.startswith("in_out_ptr") for name in names)
 
 
 def _is_read(taken: TakenStorage, parameters: Sequence[str]) -> bool:

@@ -126,3 +126,23 @@ def test_the_parameters_of_kernels_say_what_is_read() -> None:
     triton = "@triton.jit\ndef triton_poi_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):\n"
     assert parameters_of(triton) == ("in_ptr0", "out_ptr0", "xnumel", "XBLOCK")
     assert parameters_of("no kernel") == ()
+
+
+@pytest.mark.parametrize("name", with_others(LOGS[:1], LOGS[1:]))
+def test_a_kernel_that_works_in_place_follows_the_wrappers_reuse(name: str, tmp_path: Path) -> None:
+    read_log(DATA / "torch_trace" / f"{name}.log.gz", tmp_path / "log.fxs")
+    reader = SessionReader(tmp_path / "log.fxs")
+    (code,) = reader.rows(model.Artifact, kind="output_code", direction="backward")
+    lines = reader.text(code.text).split("\n")
+    readers = kernels_reading_saved(reader)
+    for saved in reader.rows(model.SavedTensor):
+        for reading in readers[saved.id]:
+            assert reading.code_at.endswith(f":{reading.code_line}")
+            before = lines[: reading.code_line]
+            after = "\n".join(lines[reading.code_line :]).partition("def get_args(")[0]
+            statements = [line.partition("#")[0] for line in after.split("\n")]
+            if reading.works_in_place:
+                assert any(f"= {saved.name}; del {saved.name}  # reuse" in line for line in before)
+            if reading.is_last and not reading.works_in_place:
+                used = [line for line in statements if re.search(rf"\b{saved.name}\b", line)]
+                assert all(line.strip() == f"del {saved.name}" for line in used)

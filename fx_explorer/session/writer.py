@@ -75,6 +75,9 @@ _OF_AN_ATTEMPT = (
 MOST_NUMBERS = 4_096
 """Number of shared texts, such as names of modules, whose numbers are cached."""
 
+MOST_ASKED = 500
+"""Maximum number of digests in one statement."""
+
 _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 """The writers that a forked child inherits."""
 
@@ -401,11 +404,15 @@ class SessionWriter:
 
     def _with_numbers(self, column: Sequence[object], in_row: int, like: str) -> Sequence[object]:
         """Return a column with the numbers of long texts in their place."""
-        numbered = []
+        numbers: dict[str, int] = {}
         for value in column:
-            is_long = isinstance(value, str) and len(value) > in_row
-            numbered.append(self._number(str(value), like=like) if is_long else value)
-        return numbered
+            if isinstance(value, str) and len(value) > in_row:
+                numbers[value] = self._numbers.get(value, 0)
+        new = [text for text, number in numbers.items() if not number]
+        for text, number in zip(new, self.texts(new, like=like), strict=True):
+            numbers[text] = number
+            self._remember_number(text, number)
+        return [numbers.get(value, value) if isinstance(value, str) else value for value in column]
 
     def _encoder(self, row_type: type) -> Callable[[schema.SessionRow], list[object]]:
         """Return a function that encodes rows as they are in the file: of a long text that many
@@ -437,10 +444,14 @@ class SessionWriter:
         """Return the number of a text that many rows have."""
         number = self._numbers.get(text)
         if number is None:
-            if len(self._numbers) >= MOST_NUMBERS:
-                self._numbers.clear()
-            number = self._numbers[text] = self.text(text, like=like)
+            number = self.text(text, like=like)
+            self._remember_number(text, number)
         return number
+
+    def _remember_number(self, text: str, number: int) -> None:
+        if len(self._numbers) >= MOST_NUMBERS:
+            self._numbers.clear()
+        self._numbers[text] = number
 
     def move_compilation(self, old: int, new: int) -> None:
         """Give everything that was captured for compilation ``old`` so far to ``new``."""
@@ -550,8 +561,8 @@ class SessionWriter:
         ``like`` another (the same document of another version of a function) only the difference
         takes space.
         """
-        raw = without_known_keys(shortened_text(body)).encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(raw, digest_size=16).digest()
+        raw = _raw_text(body)
+        digest = _digest(raw)
         with self._within_transaction():
             row_of_equal = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,))
             equal = row_of_equal.fetchone()
@@ -564,6 +575,40 @@ class SessionWriter:
             )
             self._alike.stored(text_id, raw, like, packed)
             return text_id
+
+    def texts(self, bodies: Sequence[str], *, like: str = "") -> list[int]:
+        """Store texts as ``text`` does, and return their ids. One look at the file for hundreds."""
+        raws = [_raw_text(body) for body in bodies]
+        digests = [_digest(raw) for raw in raws]
+        if not raws:
+            return []
+        with self._within_transaction():
+            known = self._ids_of_texts(digests)
+            next_id = int(
+                self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM text").fetchone()[0]
+            )
+            rows = []
+            for raw, digest in zip(raws, digests, strict=True):
+                if digest in known:
+                    continue
+                packed = self._alike.packed(raw, like)
+                rows.append((next_id, digest, len(raw), packed.body, packed.base))
+                self._alike.stored(next_id, raw, like, packed)
+                known[digest] = next_id
+                next_id += 1
+            self._db.executemany("INSERT INTO text VALUES (?, ?, ?, ?, ?)", rows)
+        return [known[digest] for digest in digests]
+
+    def _ids_of_texts(self, digests: Sequence[bytes]) -> dict[bytes, int]:
+        """Return digest → id of the texts that are in the file."""
+        ids: dict[bytes, int] = {}
+        for start in range(0, len(digests), MOST_ASKED):
+            some = digests[start : start + MOST_ASKED]
+            marks = ", ".join("?" * len(some))
+            ids.update(
+                self._db.execute(f"SELECT digest, id FROM text WHERE digest IN ({marks})", some)
+            )
+        return ids
 
     def text_elsewhere(self, place: TextPlace) -> int:
         """Store the place of a text in another file, and return its id, as ``text`` does
@@ -611,6 +656,15 @@ class SessionWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _raw_text(body: str) -> bytes:
+    """Return a text as it is packed."""
+    return without_known_keys(shortened_text(body)).encode("utf-8", "surrogatepass")
+
+
+def _digest(raw: bytes) -> bytes:
+    return hashlib.blake2b(raw, digest_size=16).digest()
 
 
 @cache

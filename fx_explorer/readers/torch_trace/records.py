@@ -49,6 +49,8 @@ class LogPiece(NamedTuple):
     """First line of the piece, from 1."""
     lines_left_out: int = 0
     """Number of lines at the end that were not stored, because the piece is too long."""
+    line_ends: int = -1
+    """Number of line ends in the piece; -1 where they were not counted."""
 
 
 def pieces(
@@ -74,8 +76,10 @@ def pieces(
         known, start = rest + block, 0
         for match in _NEXT.finditer(known, looked_at):
             end = match.end()
-            piece = LogPiece(known[start:end], offset + start, line)
-            line += piece.raw.count(b"\n")
+            raw = known[start:end]
+            line_ends = raw.count(b"\n")
+            piece = LogPiece(raw, offset + start, line, line_ends=line_ends)
+            line += line_ends
             if cut is not None:
                 piece = _ended(cut, piece.raw)
             yield piece
@@ -241,7 +245,9 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
         damage.skip_lines(piece.raw, piece.line)
         return None
     below = piece.raw[end + 1 :]
-    text = _without_tabs(below, damage, piece.line + 1)
+    text = _plain_text(below, piece.line_ends - 1)
+    if text is None:
+        text = _without_tabs(below, damage, piece.line + 1)
     try:
         fields = JSON_OF_LOGS.decode(head["json"].decode())
     except (ValueError, RecursionError):
@@ -288,6 +294,18 @@ def _is_whole(raw: bytes) -> bool:
 def text_below(below: bytes) -> bytes:
     """Return the text of a record whose lines below the first these are."""
     return _without_tabs(below, Damage(), 0)
+
+
+def _plain_text(below: bytes, line_ends: int) -> bytes | None:
+    """Return the text of a record as torch writes it, each line after a tab; None for any other,
+    and where its line ends were not counted. Of a large log, each look at all of it counts.
+    """
+    if line_ends < 0 or below[:1] != b"\t":
+        return None
+    ends_line = below.endswith(b"\n")
+    indented = below[1:-1] if ends_line else below[1:]
+    text = indented.replace(b"\n\t", b"\n")
+    return text if len(indented) - len(text) == line_ends - ends_line else None
 
 
 def _without_tabs(below: bytes, damage: Damage, first_line: int) -> bytes:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -230,7 +231,8 @@ def _title(issue: DraftedIssue) -> str:
         what = kind_of(what)
     parts = [f"[{ablation.component}]"] if ablation.component else []
     parts.append(what or "torch.compile")
-    return " ".join(parts)[:LONGEST_TITLE].replace("--", "—")
+    title = textwrap.shorten(" ".join(parts), LONGEST_TITLE, placeholder=" …")
+    return title.replace("--", "—")
 
 
 def labels_of(ablation: Ablation) -> list[str]:

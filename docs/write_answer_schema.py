@@ -485,6 +485,7 @@ ROWS: dict[str, Json] = {
         "changed": described(TEXT, "the object or attributes, as the program calls them"),
         "attributes": TEXTS,
         "type": TEXT,
+        "code": described(TEXT, "the source of the line"),
         "how": TEXT,
         "source": described(TEXT, "torch's expression for the object"),
         "file": TEXT,

@@ -65,6 +65,10 @@ class Answer:
     """
     known_from: str = ""
     """What recorded or computed the rows."""
+    places: Sequence[str] = ()
+    """The fields with files and lines, in which ``--match`` looks only for words with ``.py``: a
+    file's name says nothing of a node.
+    """
     fields: Sequence[str] = ()
     """The fields of a row that are given if no others are asked for; empty for all of them."""
     figures: Json = field(default_factory=dict)
@@ -121,15 +125,20 @@ def _selected(answer: Answer, selection: RowSelection) -> tuple[list[Json], int]
     if not selection.match:
         return list(answer.rows[first:end]), len(answer.rows)
     words = selection.match.casefold().split()
-    matching = [row for row in answer.matched or answer.rows if _has_words(row, words)]
+    rows = answer.matched or answer.rows
+    matching = [row for row in rows if _has_words(row, words, answer.places)]
     if answer.matched:
         matching.sort(key=lambda row: not _has_words({"name": row["name"]}, words))
     return matching[first:end], len(matching)
 
 
-def _has_words(row: Json, words: Sequence[str]) -> bool:
-    text = json.dumps(row, ensure_ascii=False, default=str).casefold()
-    return all(word in text for word in words)
+def _has_words(row: Json, words: Sequence[str], places: Sequence[str] = ()) -> bool:
+    whole = json.dumps(row, ensure_ascii=False, default=str).casefold()
+    if not places:
+        return all(word in whole for word in words)
+    others = {name: value for name, value in row.items() if name not in places}
+    text = json.dumps(others, ensure_ascii=False, default=str).casefold()
+    return all(word in (whole if ".py" in word else text) for word in words)
 
 
 def _fields_of(rows: Iterable[Json]) -> list[str]:

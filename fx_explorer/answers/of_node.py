@@ -69,6 +69,7 @@ def of_nodes(reader: SessionReader, name: str) -> Answer:
         text=f"{title} has {counted(graph.node_count, 'node')}, {calls}.",
         rows=Pages(graph.node_count, read),
         known_from="the FX graph, read while it was compiled",
+        places=("at",),
         fields=(
             "name",
             "user_name",

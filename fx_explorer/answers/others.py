@@ -112,11 +112,13 @@ def _in_words(value: object) -> object:
 
 def of_side_effects(reader: SessionReader) -> Answer:
     rows = side_effect_json(reader)
+    for row in rows:
+        row["code"] = _code_of_line(reader, str(row["file"] or ""), row["line"])
     return Answer(
         text=section_of(reader, "side_effects").answer,
         rows=rows,
         known_from="Dynamo's own record of side effects, when it wrote the code around the graph",
-        fields=("compilation", "function", "changed", "how", "type", "file", "line"),
+        fields=("compilation", "function", "changed", "code", "how", "type", "file", "line"),
         next=["guards"] if rows else _texts_or_graphs(reader, "Side effects", "side_effects"),
     )
 
@@ -150,10 +152,15 @@ def _expression(reader: SessionReader, value: ValueOfGraph) -> Json:
     position of an output says neither.
     """
     nodes = reader.by_ids(model.Node, [value.node]) if value.node else []
-    place = place_of_path(reader, value.file, value.line) if value.line else None
-    lines = lines_of(reader, place.document) if place else []
-    code = lines[value.line - 1].strip() if 0 < value.line <= len(lines) else ""
+    code = _code_of_line(reader, value.file, value.line)
     return {"node": nodes[0].name if nodes else "", "code": code}
+
+
+def _code_of_line(reader: SessionReader, file: str, line: object) -> str:
+    """Return the source of a line; empty where the session does not have it."""
+    place = place_of_path(reader, file, line) if isinstance(line, int) and line else None
+    lines = lines_of(reader, place.document) if place else []
+    return lines[line - 1].strip() if isinstance(line, int) and 0 < line <= len(lines) else ""
 
 
 def _texts_or_graphs(reader: SessionReader, *titles: str) -> list[str]:

@@ -86,6 +86,41 @@ def test_each_question_is_answered_as_its_schema_says(
     assert answer["known_from"]
 
 
+PLACES = (
+    "at", "file", "line", "lines", "code_at", "called_from", "called_at", "asked_for_by", "stack",
+    "first_line", "second_line", "consumer_lines",
+)  # fmt: skip
+"""The fields that say where something is."""
+
+OF_PROGRAM = (
+    "findings", "breaks", "eager", "calls", "compilations", "recompiles", "guards", "kernels",
+    "why", "memory", "lines", "side_effects", "values", "failures", "trace",
+)  # fmt: skip
+"""Questions about what the program's own code became: each row stems from a line."""
+
+
+@pytest.mark.parametrize("name", OF_PROGRAM)
+def test_an_answer_about_the_program_names_session_place_and_evidence(
+    session: Path, ask: Ask, name: str
+) -> None:
+    answer = ask(session, name, "--fields", "all", "--characters", "100000", "--limit", "1000")
+    assert answer["session"] == str(session)
+    assert answer["known_from"]
+    assert answer["program"]
+    placed = [row for row in answer["rows"] if any(place in row for place in PLACES)]
+    assert placed or not answer["rows"], name
+
+
+def test_nodes_match_file_names_only_where_a_file_is_asked_for(session: Path, ask: Ask) -> None:
+    graph = str(ask(session, "graphs")["rows"][0]["number"])
+    file = Path(first_source_line(session).rpartition(":")[0])
+    assert ask(session, "nodes", graph, "--match", file.name)["rows"]
+    rows = ask(session, "nodes", graph, "--match", file.stem, "--fields", "all")["rows"]
+    for row in rows:
+        others = {name: value for name, value in row.items() if name != "at"}
+        assert file.stem in json.dumps(others)
+
+
 def test_questions_about_one_thing_are_answered_as_their_schemas_say(
     session: Path, ask: Ask, validator: jsonschema.Draft202012Validator
 ) -> None:

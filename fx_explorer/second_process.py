@@ -19,6 +19,9 @@ from fx_explorer.errors import WorkerError
 
 ValueT = TypeVar("ValueT")
 
+LOOKED_EVERY_S = 1.0
+"""Seconds between two looks whether the first process is still there."""
+
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -58,9 +61,11 @@ class WorkBeside(Generic[ValueT]):
         """``doing`` says what the process does, for the message where it was killed."""
         self._doing = doing
         reading, writing = os.pipe()
+        first = os.getpid()
         self._pid = os.fork()
         if not self._pid:
             os.close(reading)
+            _end_with(first)
             _work(work, writing)
         os.close(writing)
         self._result = os.fdopen(reading, "rb")
@@ -84,6 +89,17 @@ class WorkBeside(Generic[ValueT]):
     def __exit__(self, *_: object) -> None:
         self._result.close()
         end_process(self._pid)
+
+
+def _end_with(first: int) -> None:
+    """End this process soon after the first one, if that is killed: nobody waits for the work."""
+
+    def look(*_: object) -> None:
+        if os.getppid() != first:
+            os._exit(0)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOKED_EVERY_S, LOOKED_EVERY_S)
 
 
 def _work(work: Callable[[], ValueT], writing: int) -> None:

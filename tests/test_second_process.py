@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +65,35 @@ def test_work_that_is_not_waited_for_ends_with_the_block() -> None:
         number = work._pid
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
+
+
+BESIDE = """
+import time
+from fx_explorer.second_process import WorkBeside
+work = WorkBeside(lambda: time.sleep(600), doing="sleeping")
+print(work._pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_work_ends_soon_after_a_process_that_was_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", BESIDE], stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        number = int(first.stdout.readline())
+        assert has_process(number)
+        first.kill()
+    until = time.monotonic() + 60
+    while has_process(number):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def has_process(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_second_process_is_no_gain_on_one_core_or_beside_threads(

@@ -96,6 +96,22 @@ def test_a_copy_has_the_line_of_its_value_and_names_every_asker(tmp_path: Path) 
     assert transposed.line[1] == first + 2
 
 
+def test_a_loop_of_symbolic_size_has_the_numbers_that_inductor_assumes(tmp_path: Path) -> None:
+    def program(compile_it: Callable[[Any], Any]) -> None:
+        x = torch.ones(5, 8)
+        torch._dynamo.mark_dynamic(x, 0)
+        compile_it(torch.sin)(x)
+
+    session = record(tmp_path / "s.fxs", program)
+    (text,) = [
+        each.reason.text
+        for each in explained_decisions(session)
+        if each.decision.kind == "vectors"
+    ]
+    session.close()
+    assert text.endswith("16 elements at a time, the last 8 of 40 together, masked.")
+
+
 def test_a_reduction_has_its_numbers(captured, reader) -> None:
     session = planted("h100", captured, reader)
     text = sentence(session, "h100", "summed", "split")

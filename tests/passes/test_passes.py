@@ -412,6 +412,9 @@ def test_a_pass_that_raises_ends_as_it_does_alone(tmp_path: Path) -> None:
     with torch._inductor.config.patch(post_grad_custom_post_pass=raise_it):
         reader = record(tmp_path / "s.fxs", program)
     assert not [row for row in failures(reader) if "pass change" in row.message]
+    answer = passes_table(reader).answer
+    assert "Passes after AOTAutograd are not listed for [0/0]" in answer
+    assert "this pass fails" in answer
     reader.close()
     assert not hasattr(GraphTransformObserver.__enter__, "__wrapped__")
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
+
 from fx_explorer.capture.inductor.decisions import Decision, add, hint
 from fx_explorer.capture.inductor.kernel_text import buffers
 from fx_explorer.capture.recording.state import Recording
@@ -98,10 +100,21 @@ def _measure(loops: _Loops, kernel: Any) -> None:
     """Keep the sizes of the vectorized loop. Kernels that share an outer loop lose theirs later."""
     if loops.indices:
         loop = kernel.loop_nest.loops[loops.indices[0]]
-        loops.size, loops.tail = hint(loop.size), hint(loop.size - loop.tiled_size)
+        loops.size = hint(_in_graph_symbols(kernel, loop.size))
+        loops.tail = hint(_in_graph_symbols(kernel, loop.size - loop.tiled_size))
         loops.has_vector_tail = isinstance(kernel.kernels[1], cpp_codegen.CppVecKernel)
     elif loops.candidate is not None:
         loops.size = hint(kernel.call_ranges[loops.candidate])
+
+
+def _in_graph_symbols(kernel: Any, size: Any) -> Any:
+    """Return a size of a loop with the symbols of the graph: a kernel calls its arguments for them
+    ``ks0`` (``KernelArgs.sizevars``), of which Inductor knows no number.
+    """
+    size = sympy.sympify(size)
+    outer = {inner: outer for outer, inner in kernel.args.sizevars.items()}
+    known = {symbol: outer[symbol.name] for symbol in size.free_symbols if symbol.name in outer}
+    return size.subs(known)
 
 
 def _dtypes(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -76,7 +76,9 @@ def passes_table(reader: SessionReader) -> ViewTable:
         rows=lines.rows,
         empty=NOT_IN_LOG if is_log(reader) else NO_PASS,
         tree=lines.tree(),
-        answer=" ".join(filter(None, (_answer(reader, graphs), _near_answer(reader)))),
+        answer=" ".join(
+            filter(None, (_answer(reader, graphs), _unfinished(reader), _near_answer(reader)))
+        ),
     )
 
 
@@ -84,10 +86,10 @@ def _answer(reader: SessionReader, graphs: list[GraphPasses]) -> str:
     steps = []
     for passes in graphs:
         steps += [(passes, step) for step in passes.steps if step.changes]
-    if not steps:
-        return ""
-    passes, most = max(steps, key=lambda found: len(found[1].changes))
     idle = sum(len(each.without_effect) for each in graphs)
+    if not steps:
+        return f"None of {counted(idle, 'pass')} changed a graph." if idle else ""
+    passes, most = max(steps, key=lambda found: len(found[1].changes))
     name = most.row.name
     if most.depth > 1:
         parents = {step.row.position: step.row.name for step in passes.steps}
@@ -96,6 +98,21 @@ def _answer(reader: SessionReader, graphs: list[GraphPasses]) -> str:
         f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. {name} changed "
         f"most: it {_deeds(most)} in {_name_of_graph(reader, passes.graph)}."
     )
+
+
+def _unfinished(reader: SessionReader) -> str:
+    """Return why passes are missing: one that raised, or another error of the compiler before they
+    had ended; empty if all ended.
+    """
+    sentences = []
+    for compilation in reader.rows(model.Compilation, status="failed", backend="inductor"):
+        missing = compilation.missing_stages or {}
+        if "post_grad" in missing and "forward" not in missing:
+            sentences.append(
+                f"Passes after AOTAutograd are not listed for [{compilation.name}], because an "
+                f"error ended them or came before them: {compilation.error}."
+            )
+    return " ".join(sentences)
 
 
 def _deeds(step: PassStep) -> str:

@@ -104,9 +104,7 @@ def test_a_loop_of_symbolic_size_has_the_numbers_that_inductor_assumes(tmp_path:
 
     session = record(tmp_path / "s.fxs", program)
     (text,) = [
-        each.reason.text
-        for each in explained_decisions(session)
-        if each.decision.kind == "vectors"
+        each.reason.text for each in explained_decisions(session) if each.decision.kind == "vectors"
     ]
     session.close()
     assert text.endswith("16 elements at a time, the last 8 of 40 together, masked.")

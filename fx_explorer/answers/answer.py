@@ -103,7 +103,7 @@ def answer_text(
     every_field = _fields_of(rows)
     _check_fields(answer, rows, selection.fields)
     fields = _chosen_fields(answer, selection, every_field)
-    rows = [_with_fields(row, fields) for row in rows]
+    rows = _said_once([_with_fields(row, fields) for row in rows])
     content: Json = {
         "schema": SCHEMA,
         "question": question,
@@ -180,6 +180,25 @@ def _with_fields(row: Json, fields: Sequence[str]) -> Json:
     if kept.get("line") == 0:
         del kept["line"]  # lines count from 1: 0 is none
     return kept
+
+
+AS_BEFORE = "as in the row before"
+
+LONG_TEXT = 80
+"""Characters from which a text is not repeated."""
+
+
+def _said_once(rows: Sequence[Json]) -> list[Json]:
+    """Return the rows without the long reasons that the row before has, too: many lines of a
+    function run in eager mode for one reason.
+    """
+    shown = []
+    for at, row in enumerate(rows):
+        before = rows[at - 1] if at else {}
+        why = row.get("why")
+        is_repeated = isinstance(why, str) and len(why) >= LONG_TEXT and why == before.get("why")
+        shown.append({**row, "why": AS_BEFORE} if is_repeated else row)
+    return shown
 
 
 # Cutting an answer to its length.

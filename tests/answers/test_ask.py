@@ -17,7 +17,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
-from fx_explorer.answers.answer import Answer, Pages, RowSelection, answer_text
+from fx_explorer.answers.answer import AS_BEFORE, Answer, Pages, RowSelection, answer_text
 from fx_explorer.answers.others import of_failures
 from fx_explorer.answers.questions import QUESTIONS
 from fx_explorer.cli import main
@@ -119,6 +119,16 @@ def test_nodes_match_file_names_only_where_a_file_is_asked_for(session: Path, as
     for row in rows:
         others = {name: value for name, value in row.items() if name != "at"}
         assert file.stem in json.dumps(others)
+
+
+def test_a_long_reason_is_said_once_for_the_rows_below_it() -> None:
+    reason = "the whole function runs in eager mode: " + "torch cannot resume here. " * 4
+    rows = [{"at": f"m.py:{at}", "why": reason} for at in range(3)] + [{"at": "m.py:9", "why": "x"}]
+    text = answer_text("lines", Answer("", rows=rows), {}, RowSelection())
+    whys = [row["why"] for row in json.loads(text)["rows"]]
+    assert whys == [reason, AS_BEFORE, AS_BEFORE, "x"]
+    second = answer_text("lines", Answer("", rows=rows), {}, RowSelection(skip=1))
+    assert json.loads(second)["rows"][0]["why"] == reason
 
 
 def test_questions_about_one_thing_are_answered_as_their_schemas_say(

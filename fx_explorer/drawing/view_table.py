@@ -332,6 +332,10 @@ class ViewTable:
     first: int = 0
     """The row that the cursor is on at first: the one that the ``answer`` names."""
 
+    def row_at(self, place: Place) -> int | None:
+        """Return the first row that stands for this place; None without any."""
+        return next((at for at, row in enumerate(self.rows) if row.place == place), None)
+
     def row_with(self, keys: Sequence[str]) -> int | None:
         """Return the row with the first of these keys that the table has; None without any."""
         of_rows = self.tree.keys if self.tree else [row.key for row in self.rows]

@@ -119,7 +119,9 @@ def test_graphs_of_another_batch_are_the_same_but_for_one_size(
     assert {pair.left.stage for pair in pairs if pair.left} >= {"dynamo", "forward", "post_grad"}
     assert all(pair.is_same for pair in pairs)
     heading, sizes = graph_lines(pairs)
-    assert heading == f"graphs, by their structure: {len(pairs)} graphs the same but for sizes"
+    assert (
+        heading == f"each stage's graphs, by their structure: {len(pairs)} the same but for sizes"
+    )
     assert sizes.startswith("  sizes: 4 → 8 in ")
     nodes = sum(pair.left.node_count for pair in pairs if pair.left)
     assert nodes == sum(len(pair.alignment.pairs) for pair in pairs if pair.alignment)

@@ -209,3 +209,23 @@ async def test_steps_by_line_say_how_to_record_more(tmp_path: Path, open_app: Op
         await driver.press("G", "c", "d")
         assert shown(driver).point == TracePoint(1, 6)
         assert LINES_ONLY in driver.screen
+
+
+async def test_the_view_opens_at_the_line_that_the_source_was_left_on(
+    traced: Path, open_app: OpenApp
+) -> None:
+    async with open_app(traced) as driver:
+        await driver.press("2", "g", *["j"] * 6)
+        line = driver.explorer.place.line
+        await driver.press("v", "d")
+        table = driver.explorer.views.table
+        await driver.until(lambda: table.position > 0)
+        assert driver.explorer.place.line == line == 6
+
+
+async def test_a_find_unfolds_the_rows_of_a_tree(traced: Path, open_app: OpenApp) -> None:
+    async with open_app(traced) as driver:
+        await driver.press("v", "d", "left", "left")
+        assert "helper" not in driver.screen
+        await driver.press("slash", *"helper", "enter")
+        assert "helper" in driver.screen

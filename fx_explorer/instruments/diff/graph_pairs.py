@@ -194,10 +194,10 @@ def graph_lines(pairs: Sequence[GraphPair]) -> list[str]:
     sizes = sizes_of_pairs(pairs)
     resized = sum(pair.alignment.resized for pair in pairs if pair.alignment)
     but = " but for sizes" if sizes else ""
-    counts = [f"{counted(len(same), 'graph')} the same{but}"] if same else []
+    counts = [f"{len(same):,} the same{but}"] if same else []
     if others:
         counts.append(f"{len(others):,} {'differs' if len(others) == 1 else 'differ'}")
-    lines = [f"graphs, by their structure: {', '.join(counts)}"]
+    lines = [f"each stage's graphs, by their structure: {', '.join(counts)}"]
     if sizes:
         lines.append(f"  {describe_sizes(sizes, resized)}")
     lines += [f"  {pair.name}: {pair.difference}" for pair in others]

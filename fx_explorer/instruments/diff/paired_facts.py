@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import PurePath
 from typing import Literal
 
 from fx_explorer import model
@@ -70,13 +71,19 @@ def _differing_parts(left: str, right: str) -> tuple[str, str]:
     only_new = [part for part in new if part not in old]
     if not only_old or not only_new:
         return left, right
-    return ", ".join(only_old), ", ".join(only_new)
+    return ", ".join(map(_closed, only_old)), ", ".join(map(_closed, only_new))
+
+
+def _closed(part: str) -> str:
+    """Return a part without the parenthesis of the call that it is the last argument of."""
+    is_closed = part.count(")") <= part.count("(")
+    return part if is_closed else part.removesuffix(")")
 
 
 def paired_facts(left: SessionReader, right: SessionReader) -> list[PairedFact]:
     """Return what differs, by kind."""
     facts = [*_options(left, right)]
-    facts += _compared("guard", _guards(left), _guards(right))
+    facts += _compared("guard", *_guards_of_both(left, right))
     facts += _compared("pass", _passes(left), _passes(right))
     facts += _compared("missed fusion", _missed_fusions(left), _missed_fusions(right))
     return facts
@@ -126,14 +133,36 @@ global variable that torch makes (``__builtins_dict___140425777157264_c1``).
 """
 
 
-def _guards(reader: SessionReader) -> dict[str, list[str]]:
-    """Return what is guarded, in a function → its conditions."""
+Guards = dict[str, list[str]]
+"""What is guarded, in a function → its conditions."""
+
+
+def _guards_of_both(left: SessionReader, right: SessionReader) -> tuple[Guards, Guards]:
+    """Return the guards of both. Where the program was in another file, its classes have another
+    module: that is left out on both sides.
+    """
+    modules = _own_module(left), _own_module(right)
+    if modules[0] == modules[1]:
+        return _guards(left), _guards(right)
+    return _guards(left, modules[0]), _guards(right, modules[1])
+
+
+def _own_module(reader: SessionReader) -> str:
+    """Return the name of the target's module: ``model`` for ``runs/model.py``."""
+    return PurePath(str((reader.meta("target") or {}).get("file") or "")).stem
+
+
+def _guards(reader: SessionReader, module: str = "") -> Guards:
+    """Return the guards, without ``module`` in the names of classes."""
+    of_module = f"<class '{module}."
     functions = {row.id: plain_function(row.function) for row in variants_in_use(reader)}
     guards: defaultdict[str, list[str]] = defaultdict(list)
     for guard in reader.rows(model.Guard):
         if guard.compilation in functions and not guard.dropped_by:
             subject = _ADDRESS.sub("…", guard.source) or guard.kind
             condition = _ADDRESS.sub("…", guard.code) or guard.kind
+            if module:
+                condition = condition.replace(of_module, "<class '")
             guards[f"{functions[guard.compilation]} {subject}"].append(condition)
     return guards
 

@@ -151,20 +151,26 @@ def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
         f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count
     )
     yield f"kernels, by what they compute: {counts or 'none'}"
-    for pair in pairs:
-        if pair.difference not in ("same", "device"):
-            is_code = pair.difference == "code" and pair.changed_lines
-            if is_code:
-                what_differs = f"{counted(pair.changed_lines, 'changed line')}"
-            else:
-                what_differs = IN_WORDS[pair.difference]
-            if pair.is_library_call and pair.difference == "code":
-                what_differs = "another library call"
-            if pair.is_cut:
-                what_differs += f"; {CUT_IN_WORDS}"
-            head = f"  [{pair.compilation}] {pair.direction:<9} "
-            room = width and width - len(head) - len(what_differs) - 2
-            yield f"{head}{_name(pair, room)}: {what_differs}"
+    shown = [pair for pair in pairs if pair.difference not in ("same", "device")]
+    if not shown:
+        return
+    # One difference of all of them stands in the heading, once.
+    is_one_difference = {pair.difference for pair in shown} == {"sizes"}
+    for pair in shown:
+        what_differs = "" if is_one_difference else f": {_describe_pair(pair)}"
+        head = f"  [{pair.compilation}] {pair.direction:<9} "
+        room = width and width - len(head) - len(what_differs)
+        yield f"{head}{_name(pair, room)}{what_differs}"
+
+
+def _describe_pair(pair: KernelPair) -> str:
+    """Return what differs between two kernels: ``3 changed lines``."""
+    words = IN_WORDS[pair.difference]
+    if pair.difference == "code" and pair.is_library_call:
+        words = "another library call"
+    elif pair.difference == "code" and pair.changed_lines:
+        words = counted(pair.changed_lines, "changed line")
+    return f"{words}; {CUT_IN_WORDS}" if pair.is_cut else words
 
 
 def _name(pair: KernelPair, room: int | None) -> str:

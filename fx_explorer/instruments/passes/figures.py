@@ -87,7 +87,8 @@ def in_users_words(text: str, names: Mapping[str, str]) -> str:
     return _NAME.sub(lambda match: names.get(match[0], match[0]), text)
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+"""Matches a node's name, and no part of a target (``_operator.getitem``)."""
 
 
 def _passes_of(

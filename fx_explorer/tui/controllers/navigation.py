@@ -50,7 +50,7 @@ class Navigation:
 
     def _focus_neighbour(self, step: int) -> None:
         """Focus the next of outline and panes, from left to right, and after the last the first
-        again.
+        again. A pane behind a tab is passed over while one that is shown comes after it.
         """
         explorer = self._explorer
         stops: list[Pane | None] = [None] if explorer.outline.display else []
@@ -61,6 +61,10 @@ class Navigation:
         stops += panes
         at = 0 if explorer.outline.has_focus else stops.index(explorer.linked.active)
         following = stops[(at + step) % len(stops)]
+        beyond = stops[at + 1 :] if step > 0 else stops[:at][::-1]
+        shown = [pane for pane in beyond if pane is None or pane.display]
+        if shown:
+            following = shown[0]
         if following is None:
             explorer.set_focus(explorer.outline, scroll_visible=False)
         else:
@@ -122,6 +126,9 @@ class Navigation:
         for pane in explorer.linked.panes:
             if pane.body is view:
                 pane.unfold()  # what is folded would not be found
+        table = explorer.views.table
+        if table is not None and view is table.body:
+            table.unfold_all()
         if view:
             explorer.find_bar.open(view)
 

@@ -109,6 +109,8 @@ class TablePane(TellsUnreadable, Vertical):
         """
         self._wanted: Sequence[str] = ()
         """Keys of the row that the cursor goes to when the table is shown; empty for none."""
+        self._wanted_place: Place | None = None
+        """The same, for the row that stands for this place."""
         self._missed: SessionReader | None = None
         """The session, when it has grown while a part of the table was open; None otherwise."""
         self.narrowed_to = ""
@@ -340,6 +342,11 @@ class TablePane(TellsUnreadable, Vertical):
         self.narrow("")
         self._go_to_wanted()
 
+    def go_to_place(self, place: Place) -> None:
+        """Move the cursor to the first row that stands for this place, as ``go_to`` does."""
+        self._wanted_place = place
+        self._go_to_wanted()
+
     def hides(self, keys: Sequence[str]) -> bool:
         """Return whether the table has one of these rows, and does not show it."""
         at = self._table.row_with(keys) if self._table else None
@@ -347,14 +354,32 @@ class TablePane(TellsUnreadable, Vertical):
 
     def _go_to_wanted(self) -> None:
         table = self._table
-        at = table.row_with(self._wanted) if table and self._wanted else None
-        if table is None or at is None or at not in self._arranged:
+        if table is None:
+            return
+        at = table.row_with(self._wanted) if self._wanted else None
+        if at is None and self._wanted_place is not None:
+            at = table.row_at(self._wanted_place)
+        if at is None or at not in self._arranged:
             return
         self._wanted = ()
+        self._wanted_place = None
         if table.tree is not None:
             self._folding.reveal(table.tree, at)
             self._show_rows(table, Arrangement(self._arranged, self._sums), 0)
         self.rows.user_moves_to(self._order.index(at), center=True)
+
+    def unfold_all(self) -> None:
+        """Unfold every row, so that a find looks at all of them."""
+        table = self._table
+        if table is None or table.tree is None or self.narrowed_to:
+            return
+        at = self.position
+        for row in range(len(table.rows)):
+            if self._folding.is_folded(table.tree, row):
+                self._folding.fold(table.tree, row, is_folded=False)
+        self._show_rows(table, Arrangement(self._arranged, self._sums), 0)
+        if at in self._order:
+            self.rows.move_to(self._order.index(at))
 
     def fold_here(self, is_folding: bool | None = None) -> bool:
         """Fold or unfold the row under the cursor; None toggles it. If there is nothing to fold,
@@ -503,6 +528,7 @@ class TablePane(TellsUnreadable, Vertical):
         event.stop()
         if event.view is self.rows:
             self._wanted = ()
+            self._wanted_place = None
             self._chart.point_at(self.position)
             self._detail.renew()
             self.post_message(self.Moved(self.place))

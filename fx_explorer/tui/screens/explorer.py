@@ -263,11 +263,14 @@ class Explorer(TellsUnreadable, Screen[None]):
     async def action_show_view(self, name: str) -> None:
         """Show the view that the user asked for, and remember where we were."""
         self.remember()
+        line = self.stop().place if self.view == "source" else None
         if name == "source":
             await self.views.mount_view(name)
             with explained(self):
                 await self.linked_selection.show_own_file()
         await self.show_view(name)
+        if name == "trace" and self.table and line:
+            self.table.go_to_place(line)  # what Dynamo did at this line
         self.remember()
         self.post_message(ViewShown(name))
 

@@ -83,6 +83,8 @@ class StepState:
     """
     took: str = ""
     """``0.43 s``; empty if the time is not known."""
+    brief: str = ""
+    """The first figure where there is little room; empty for the figure itself."""
 
 
 def pipeline(
@@ -127,9 +129,9 @@ def pipeline(
             words = figures[step.name]
         else:
             words = ()
-        states.append(
-            StepState(step.name, state, words or _word(state, why), took.get(step.name, ""))
-        )
+        words = words or _word(state, why)
+        brief = _brief_aot_figure(words) if step.name == "AOTAutograd" else ""
+        states.append(StepState(step.name, state, words, took.get(step.name, ""), brief))
     return states
 
 
@@ -250,11 +252,17 @@ def _aot_figures(reader: SessionReader) -> tuple[str, ...]:
         ("inference", "inference"),
     )
     counts = [(short, operations.get(direction, 0)) for direction, short in names]
-    figures = [f"{short} {count:,}" for short, count in counts if count]
+    counted_nodes = [f"{short} {count:,}" for short, count in counts if count]
+    figures = [" · ".join(counted_nodes)] if counted_nodes else []
     saved = saved_total(reader)
     if saved.size_bytes:
         figures.append(f"saves {size(saved.size_bytes)}")
     return tuple(figures)
+
+
+def _brief_aot_figure(figures: tuple[str, ...]) -> str:
+    """Return ``fwd 428`` for ``fwd 428 · bwd 640``."""
+    return figures[0].partition(" · ")[0] if figures else ""
 
 
 def _fused(reader: SessionReader) -> str:
@@ -288,11 +296,14 @@ def bar_for(states: Sequence[StepState], room: int) -> Bar:
     """Shorten the bar until it fits into ``room`` cells: first the times go, then the less
     important counts, those of graph breaks last, then all.
     """
-    for of_dynamo, of_others, has_took, separator in _LEVELS:
+    for of_dynamo, of_others, has_took, is_brief, separator in _LEVELS:
         texts = []
         for state in states:
             parts = of_dynamo if state.name == "Dynamo" else of_others
-            texts.append(f"{_shortened(state, parts)} {state.took * has_took}".strip())
+            text = _shortened(state, parts)
+            if is_brief and parts and state.brief:
+                text = state.brief
+            texts.append(f"{text} {state.took * has_took}".strip())
         bar = Bar(tuple(texts), separator)
         if _width(states, bar) <= room:
             break
@@ -309,17 +320,19 @@ def _shortened(state: StepState, parts: int) -> str:
 
 
 _LEVELS = (
-    (9, 9, True, " ━━ "),
-    (9, 9, False, " ━━ "),
-    (2, 2, False, " ━━ "),
-    (2, 1, False, " ━━ "),
-    (2, 1, False, " ━ "),
-    (1, 1, False, " ━━ "),
-    (1, 1, False, " ━ "),
-    (0, 0, False, " ━━ "),
+    (9, 9, True, False, " ━━ "),
+    (9, 9, False, False, " ━━ "),
+    (2, 2, False, False, " ━━ "),
+    (2, 1, False, False, " ━━ "),
+    (2, 1, False, False, " ━ "),
+    (2, 1, False, True, " ━━ "),
+    (2, 1, False, True, " ━ "),
+    (1, 1, False, True, " ━━ "),
+    (1, 1, False, True, " ━ "),
+    (0, 0, False, True, " ━━ "),
 )
 """Forms of the bar, widest first: number of Dynamo's counts, number of the other steps' counts,
-whether there are times, and the separator.
+whether there are times, whether figures are brief, and the separator.
 """
 
 

@@ -208,6 +208,8 @@ class FindBar(Horizontal):
         )
         self._count = OneLine(classes="find-count")
         self._view: LineView | None = None
+        self._closes_with_match = False
+        """Whether Enter was pressed before anything was found."""
 
     def compose(self) -> ComposeResult:
         yield self._prompt
@@ -222,6 +224,7 @@ class FindBar(Horizontal):
         self._view = view
         self.add_class("-open")
         self.remove_class("-nothing")
+        self._closes_with_match = False
         self._count.show(Content(""))
         self._input.value = view.find_pattern
         self._input.focus()
@@ -243,15 +246,21 @@ class FindBar(Horizontal):
             else:
                 words = f"{counted(event.count, 'line')} so far"
             self._count.show(Content(words))
+            if self._closes_with_match and event.count:
+                self._close()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
+        self._closes_with_match = False
         if self._view and self.is_open and event.value != self._view.find_pattern:
             self._view.find(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._close()
+        if self._view and event.value and not self._view.matches:
+            self._closes_with_match = True  # until then it says that there is none
+        else:
+            self._close()
 
     def action_leave(self) -> None:
         if self._view:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +22,8 @@ from typing import Any, Generic, TypeVar
 from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.client.capture import Capture, temporary_capture
 from fx_explorer.client.forked_workers import ForkServer, fork_server
-from fx_explorer.errors import UsageError
+from fx_explorer.client.session_files import copy_session, session_file
+from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak, Outcome
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -175,6 +177,17 @@ async def recapture(
 def _looked_at(path: Path, look: Look[FoundT]) -> FoundT:
     with SessionReader(path) as reader:
         return look(reader)
+
+
+def keep_session(reader: SessionReader, place: Path) -> Path:
+    """Copy the session of a trial, which is removed after it, to ``place``, and return that.
+    Raises SessionWriteError when there is no room.
+    """
+    try:
+        copy_session(reader.path, session_file(place))
+    except (OSError, sqlite3.Error, UsageError) as error:
+        raise SessionWriteError(f"the session of the trial cannot be kept: {error}") from error
+    return place
 
 
 BREAK_TIMES_TIMEOUT_S = 600.0

@@ -215,7 +215,9 @@ Wanted = Literal["", "less", "more"]
 """Which of two amounts is better; empty if neither."""
 
 Verdict = Literal["", "other", "better", "worse"]
-"""Meaning of a difference: none, neither better nor worse, an improvement, or a loss."""
+"""Meaning of a difference: none, neither better nor worse, an improvement, or a loss. ``other`` may
+also stand where both texts are equal and what they name is not: two kernels of one name.
+"""
 
 MINUS = "−"
 DIFFERS = "differs"
@@ -240,7 +242,7 @@ class ComparedFigure:
 
     @property
     def differs(self) -> bool:
-        return self.left != self.right
+        return self.left != self.right or self.verdict == "other"
 
     @property
     def change(self) -> str:

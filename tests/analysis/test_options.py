@@ -29,12 +29,14 @@ from fx_explorer.instruments.options.explained_options import (
 from fx_explorer.instruments.options.option_words import GROUPS, WORDS
 from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.options.trial import (
+    Baseline,
+    ComparedCode,
     OptionTrial,
+    baseline_of,
     changed_request,
     compared,
     describe_ended,
     figures_of,
-    figures_to_compare_with,
 )
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
@@ -202,10 +204,22 @@ def test_the_option_that_people_look_for_comes_before_others_with_the_same_words
 def test_a_capture_that_has_not_ended_is_no_measure(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "one.fxs") as writer:
         with SessionReader(tmp_path / "one.fxs") as reader:
-            assert figures_to_compare_with(reader) is None
+            assert baseline_of(reader) is None
         writer.set_meta("outcome", Outcome("finished").to_json())
     with SessionReader(tmp_path / "one.fxs") as reader:
-        assert figures_to_compare_with(reader) == session_figures(reader)
+        assert baseline_of(reader) == Baseline(session_figures(reader), reader.path)
+
+
+def test_a_trial_says_whether_the_code_changed_even_when_every_count_is_as_before() -> None:
+    before, after = Path("before.fxs"), Path("after.fxs")
+    code = ComparedCode(before, after, {"same": 4, "code": 3, "only right": 1})
+    assert code.words == "the code differs in 3 kernels, 1 kernel only with the change"
+    assert code.differs
+    sizes = ComparedCode(before, after, {"sizes": 2})
+    assert sizes.words == "only sizes differ in 2 kernels"
+    same = ComparedCode(before, after, {"same": 8})
+    assert same.words == "the code is the same in 8 kernels"
+    assert not same.differs
 
 
 def test_a_trial_goes_straight_through_and_adds_to_what_was_asked_for() -> None:

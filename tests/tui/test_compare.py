@@ -11,6 +11,7 @@ from fx_explorer.instruments.diff.compare import DocumentPair
 from fx_explorer.instruments.diff.screen import CompareScreen, first_to_compare
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.widgets.row_list import RowList
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 
@@ -48,7 +49,9 @@ async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_differe
         assert "[0/0] beside [0/0~1] · MLP.forward" in driver.screen
         assert "variant 1: compiled again from" in driver.screen
         assert "difference" in driver.screen
-        assert "kernels: 3 beside 3" in driver.screen  # the cursor begins on the first figure
+        # The cursor begins on the first document that differs.
+        figures = screen.query_one("#figures", RowList)
+        assert "Backward · post-grad" in figures.line_text(figures.cursor)
         assert "mm = aten.mm(tangent, w)" in driver.screen
         assert "gelu_backward = aten.gelu_backward" in driver.screen
         await driver.press("tab", "n")
@@ -98,15 +101,23 @@ async def test_with_three_variants_the_newest_of_the_same_compilation_is_compare
         assert "[0/0] beside [0/0~2]" in driver.screen
 
 
-def test_the_first_document_to_compare_is_one_that_both_made() -> None:
+def test_the_first_document_to_compare_is_one_that_differs_preferably_of_the_stage_asked_for() -> (
+    None
+):
     mine, theirs = Document("graph", 1), Document("graph", 2)
     shared, alone, both = (
         DocumentPair(mine, mine),
         DocumentPair(mine, None),
         DocumentPair(mine, theirs),
     )
-    assert first_to_compare([shared, alone, both]) == 2
-    assert first_to_compare([shared, alone]) == 1
-    assert first_to_compare([shared]) == 0
-    longer = DocumentPair(mine, Document("graph", 3, line_count=5))
-    assert first_to_compare([shared, both, longer]) == 2
+    assert first_to_compare([shared, alone, both], lambda pair: True) == 2
+    assert first_to_compare([shared, alone], lambda pair: True) == 1
+    assert first_to_compare([shared], lambda pair: True) == 0
+    code = DocumentPair(
+        Document("artifact", 3, stage="output_code"), Document("artifact", 4, stage="output_code")
+    )
+    pairs = [shared, both, code]
+    assert first_to_compare(pairs, lambda pair: pair is code) == 2
+    assert first_to_compare(pairs, lambda pair: True) == 1
+    assert first_to_compare(pairs, lambda pair: True, "output_code") == 2
+    assert first_to_compare(pairs, lambda pair: pair is both, "output_code") == 1

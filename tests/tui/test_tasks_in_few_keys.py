@@ -184,6 +184,39 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         capture.end()
 
 
+async def test_an_option_changed_at_the_end_compiles_a_variant_and_opens_its_comparison(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    capture = FakeCapture(tmp_path / "s.fxs", step)
+    async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
+        await driver.until(lambda: driver.explorer.reader)
+        write_options(capture.session_path)
+        capture.stay()
+        capture.say(AT_HAND)
+        await driver.until(lambda: "✓ captured" in driver.header)
+        hands = Hands(driver)
+        await hands.press("c", "o")
+        await driver.until(lambda: "Options: what they do" in driver.screen)
+        await hands.type("memory budget")
+        await driver.until(lambda: f"▸{BUDGET}" in driver.screen)
+        await hands.press("enter")
+        await hands.type("0.3")
+        await hands.press("enter")
+        assert "⏎ continue with" not in driver.screen
+        assert "▸⏎ compile again with 1 change" in driver.screen
+        await hands.press("enter")
+        (sent,) = capture.sent
+        assert (sent.kind, sent.compilation, sent.changes) == (
+            "again",
+            "0/0",
+            Changes({BUDGET: 0.3}),
+        )
+        compiled_again(capture.session_path)
+        capture.say(Notice("done", text="variant 1"))
+        await driver.until(lambda: isinstance(driver.app.screen, CompareScreen))
+        capture.end()
+
+
 async def test_what_was_not_set_by_hand_is_not_offered_to_be_left_out(
     open_app: OpenApp, tmp_path: Path
 ) -> None:

@@ -54,6 +54,11 @@ class DocumentPair:
         return document.title if document else ""
 
     @property
+    def stage(self) -> model.Stage | None:
+        document = self.left or self.right
+        return document.stage if document else None
+
+    @property
     def is_graph(self) -> bool:
         return (self.left or self.right or Document("artifact", 0)).kind == "graph"
 

@@ -5,7 +5,9 @@ them, and ``rows_behind`` has the list or text for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from fx_explorer.analysis.alignment_words import NO_DIFFERENCE
@@ -106,8 +108,26 @@ class Differences:
     """The graphs of both captures in pairs, including pairs without a difference."""
 
     def first_of(self, aspect: str) -> int:
-        """Return the first row about this subject; else the first row."""
-        return next((i for i, row in enumerate(self.rows) if row.aspect == aspect), 0)
+        """Return the first row about this subject, for ``code`` the first kernel with other code;
+        else the first row that differs.
+        """
+        if aspect == "code":
+            candidates = [self._first_kernel("code"), self._first_kernel()]
+        else:
+            candidates = [_first(row.aspect == aspect for row in self.rows)]
+        candidates.append(_first(row.figure.differs for row in self.rows))
+        return next((line for line in candidates if line is not None), 0)
+
+    def _first_kernel(self, difference: Difference | None = None) -> int | None:
+        """Return the first row of a kernel, with ``difference`` of one that differs in this way."""
+        return _first(
+            row.pair is not None and difference in (None, row.pair.difference) for row in self.rows
+        )
+
+
+def _first(matches: Iterable[bool]) -> int | None:
+    """Return the position of the first True; None if there is none."""
+    return next((i for i, is_match in enumerate(matches) if is_match), None)
 
 
 def differences(before: SessionReader, after: SessionReader, extent: Extent = "all") -> Differences:
@@ -131,6 +151,13 @@ def differences(before: SessionReader, after: SessionReader, extent: Extent = "a
     rows += [_fact_row(fact) for fact in facts if extent == "all" or fact.kind in _EARLY]
     rows += [_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE]
     return Differences(tuple(rows), tuple(pairs), tuple(graphs))
+
+
+def differences_of_files(before: Path, after: SessionReader) -> Differences:
+    """Return the differences of two captures that have ended, each as far as both got."""
+    with SessionReader(before) as earlier:
+        then, now = extent_of(earlier, is_through=False), extent_of(after, is_through=False)
+        return differences(earlier, after, extent_of_both(then, now))
 
 
 _EARLY = ("guard", "option")

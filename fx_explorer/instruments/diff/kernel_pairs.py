@@ -216,6 +216,11 @@ def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
     return {difference: counts[difference] for difference in IN_WORDS}
 
 
+def count_pairs(left: SessionReader, right: SessionReader) -> dict[Difference, int]:
+    """Return how many kernels of two sessions differ in which way."""
+    return pair_counts(kernel_pairs(left, right))
+
+
 # Counterparts: kernels of both sessions that compute the same nodes.
 
 MOST_CANDIDATES = 64

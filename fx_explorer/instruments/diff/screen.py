@@ -6,7 +6,7 @@ between any graph or text of both. A side's heading names what distinguishes it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -224,8 +224,11 @@ class CompareScreen(DifferenceScreen):
         keymap: Keymap | None = None,
         *,
         left_had: Mapping[str, object] | None = None,
+        begins_at: model.Stage | None = None,
     ) -> None:
-        """``left_had`` are options that were set by hand while the left side was compiled."""
+        """``left_had`` are options that were set by hand while the left side was compiled.
+        ``begins_at``: the stage whose document is shown first, if it differs.
+        """
         heading = f"[{left.name}] beside [{right.name}] · {plain_function(left.function)}"
         pairs = RowList(figure_columns(headings(reader, left, right, left_had)), id="figures")
         super().__init__(heading, pairs, "Choose a line with → above.", keymap)
@@ -233,15 +236,22 @@ class CompareScreen(DifferenceScreen):
         self._variants = (left, right)
         self._figures = figures(reader, left, right)
         self._pairs = document_pairs(reader, left, right)
+        self._begins_at = begins_at
 
     def on_mount(self) -> None:
-        self._list.load(Rows([*map(figure_row, self._figures), *map(pair_row, self._pairs)]))
+        pair = first_to_compare(self._pairs, self._pair_differs, self._begins_at)
+        first = len(self._figures) + pair
+        rows = [*map(figure_row, self._figures), *map(pair_row, self._pairs)]
+        self._list.load(Rows(rows), line=first)
         self._list.focus()
-        self._show_hint(self._describe_figure(0))
-        self._compare(len(self._figures) + first_to_compare(self._pairs))
+        self._show_hint("")
+        self._compare(first)
 
     def _has_difference(self, line: int) -> bool:
         return self._pair(line) is not None
+
+    def _pair_differs(self, pair: DocumentPair) -> bool:
+        return any(row.sign not in ALIKE for row in pair_diff(self._reader, pair))
 
     @work(name="compare", group="compare", exclusive=True, description="compare two documents")
     async def _compare(self, line: int) -> None:
@@ -262,8 +272,9 @@ class CompareScreen(DifferenceScreen):
         self._difference.load(Rows(diff_rows(rows)))
         # Other sizes are one difference, which the title says, and no stop in each of their nodes.
         signs = [row.sign for row in rows]
-        marks = [at for at, sign in enumerate(signs) if sign not in (" ", "≈")]
+        marks = [at for at, sign in enumerate(signs) if sign not in ALIKE]
         self._difference.show_marks(frozenset(marks))
+        self._difference.move_to(min(marks, default=0), center=True)
         self._title.show(Content.styled(f"{pair.title}: {self._describe_pair(pair, rows)}", "bold"))
 
     def _describe_pair(
@@ -296,24 +307,26 @@ class CompareScreen(DifferenceScreen):
         return None
 
 
-def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
-    """Return the index of the first document that each variant made for itself, preferably of
-    different length; else of the first that only one of them has.
+def first_to_compare(
+    pairs: Sequence[DocumentPair],
+    differs: Callable[[DocumentPair], bool],
+    begins_at: model.Stage | None = None,
+) -> int:
+    """Return the index of the first pair of documents that differ, preferably of the stage
+    ``begins_at``; else of the first document that only one of them has, or that each made.
     """
     made_apart = [i for i, pair in enumerate(pairs) if not pair.is_shared]
     of_both = [i for i in made_apart if pairs[i].left and pairs[i].right]
+    of_both.sort(key=lambda i: begins_at is None or pairs[i].stage != begins_at)
     for i in of_both:
-        if _differ_in_length(pairs[i]):
+        if differs(pairs[i]):
             return i
-    return next(iter([*of_both, *made_apart]), 0)
+    of_one = [i for i in made_apart if i not in of_both]
+    return next(iter([*of_one, *of_both]), 0)
 
 
-def _differ_in_length(pair: DocumentPair) -> bool:
-    return (
-        pair.left is not None
-        and pair.right is not None
-        and pair.left.line_count != pair.right.line_count
-    )
+ALIKE = (" ", "≈")
+"""Signs of rows that are no stop: equal rows, and nodes with other sizes."""
 
 
 def original_first(

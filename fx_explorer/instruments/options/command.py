@@ -9,13 +9,16 @@ import asyncio
 import difflib
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.argument_types import option
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import answer_from, check_program
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output.formats import json_text
@@ -23,13 +26,13 @@ from fx_explorer.output.terminal import print_fitted, width_for
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.whole_session import SessionFigures
     from fx_explorer.instruments.options.explained_options import ExplainedOption
+    from fx_explorer.instruments.options.trial import Baseline
 
 EPILOG = """\
 Without X: what the options do. With X, also their values in force, and who set them: the default,
 the program (where), an option of fx-explorer, or the environment. --try captures X once more by a
-worker of its own and says what differs.
+worker of its own and says what differs: figures, and the code of how many kernels.
 
 examples:
   fx-explorer options                                          what there is
@@ -83,7 +86,7 @@ class SessionOptions:
 
     options: list[ExplainedOption]
     request: CaptureRequest | None
-    before: SessionFigures | None
+    baseline: Baseline | None
     ending: Outcome | None
     """How its program ended; None while it is running."""
 
@@ -91,12 +94,20 @@ class SessionOptions:
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.target:
         return _known(arguments)
+    with temporary_folder() as folder:
+        return _of_target(arguments, folder)
+
+
+def _of_target(arguments: argparse.Namespace, folder: Path) -> int:
+    """Show or try options of a target. The sessions of a trial are kept in ``folder``."""
     sessions: list[SessionOptions] = []
     arguments.all_settings = bool(arguments.name)
-    ended = answer_from(arguments, lambda reader: sessions.append(_read_options(reader))) or 0
+    kept_in = folder if arguments.trying else None
+    read = partial(_read_options, kept_in)
+    ended = answer_from(arguments, lambda reader: sessions.append(read(reader))) or 0
     for options in sessions:
         if arguments.trying:
-            return asyncio.run(_try(options, arguments))
+            return asyncio.run(_try(options, folder, arguments))
         if not options.options:
             print_fitted(NO_LIST, sys.stderr)
         _print_options(_chosen(options.options, arguments.name), arguments)
@@ -117,14 +128,20 @@ def _known(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read_options(reader: SessionReader) -> SessionOptions:
+def _read_options(folder: Path | None, reader: SessionReader) -> SessionOptions:
+    """Read the options of a session. Where something is tried, the session is copied to ``folder``,
+    because that of a target is gone after this.
+    """
     from fx_explorer.instruments.options.explained_options import all_options
-    from fx_explorer.instruments.options.trial import figures_to_compare_with
+    from fx_explorer.instruments.options.trial import baseline_of
+    from fx_explorer.trials import keep_session
 
     ending = reader.meta("outcome")
     outcome = Outcome.from_json(ending) if ending else None
-    before = figures_to_compare_with(reader)
-    return SessionOptions(all_options(reader), reader.request(), before, outcome)
+    baseline = baseline_of(reader)
+    if baseline and folder:
+        baseline = replace(baseline, session=keep_session(reader, folder / "before.fxs"))
+    return SessionOptions(all_options(reader), reader.request(), baseline, outcome)
 
 
 def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
@@ -177,8 +194,9 @@ def _print_options(options: list[ExplainedOption], arguments: argparse.Namespace
         sys.stdout.write(options_text(options, width_for(sys.stdout)))
 
 
-async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
+async def _try(options: SessionOptions, folder: Path, arguments: argparse.Namespace) -> int:
     """Try the values. Returns 1 when the changed program did not run to its end."""
+    from fx_explorer.instruments.diff.kernel_pairs import count_pairs
     from fx_explorer.instruments.options.report import figures_text
     from fx_explorer.instruments.options.trial import (
         describe_ended,
@@ -195,7 +213,9 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
         )
     check_program(arguments)
     settings, worker = dict(arguments.trying), forking_worker(arguments.python, arguments.timeout)
-    trial = await try_options(options.request, settings, options.before, worker)
+    trial = await try_options(
+        options.request, settings, options.baseline, folder, count_pairs, worker
+    )
     if trial.outcome.kind == "not_started":
         raise UsageError(trial.outcome.message)
     figures = figures_of(trial)
@@ -214,4 +234,6 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
         if trial.outcome.message or trial.outcome.kind != "finished":
             print_fitted(f"  {printable(describe_ended(trial.outcome, options.ending))}")
         sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
+        if trial.code:
+            print_fitted(f"  {trial.code.words}")
     return int(trial.outcome.kind != "finished")

@@ -1,9 +1,15 @@
-"""This module captures the program again with other options, and compares the figures."""
+"""This module captures the program again with other options, and compares the figures and the
+generated code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import (
@@ -13,10 +19,71 @@ from fx_explorer.analysis.measured_times import (
     one_timing_figure,
 )
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.analysis.words import counted
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import HERE, TrialWorker, describe_timeout, recapture, straight_through
+from fx_explorer.trials import (
+    HERE,
+    TrialWorker,
+    describe_timeout,
+    keep_session,
+    recapture,
+    straight_through,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The capture that trials are compared with."""
+
+    figures: SessionFigures
+    session: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCode:
+    """The generated kernels of the trial beside those of before."""
+
+    before: Path
+    after: Path
+    """The sessions of both, for a look at what differs."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many pairs of kernels differ in which way, by ``Difference`` of diff/kernel_pairs.py."""
+
+    @property
+    def differs(self) -> bool:
+        """Return whether any kernel's code differs, if only in its sizes."""
+        return any(self.counts.get(kind, 0) for kind in _CODE_WORDS)
+
+    @property
+    def words(self) -> str:
+        """Return ``the code differs in 3 kernels, 1 only now``, or that it is the same."""
+        parts = []
+        for kind, text in _CODE_WORDS.items():
+            count = self.counts.get(kind, 0)
+            if count:
+                parts.append(text.format(kernels=counted(count, "kernel"), count=count))
+        if parts:
+            return ", ".join(parts)
+        total = sum(self.counts.values())
+        if not total:
+            return "no kernel was generated on either side"
+        return f"the code is the same in {counted(total, 'kernel')}"
+
+
+_CODE_WORDS = {
+    "code": "the code differs in {kernels}",
+    "sizes": "only sizes differ in {kernels}",
+    "only left": "{kernels} only before",
+    "only right": "{kernels} only with the change",
+}
+
+
+CountPairs = Callable[[SessionReader, SessionReader], Mapping[Any, int]]
+"""A function that pairs the kernels of two sessions and counts how they differ: ``count_pairs`` of
+diff/kernel_pairs.py, which uses this package.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +94,56 @@ class OptionTrial:
     before: SessionFigures
     after: SessionFigures
     took_s: float
+    code: ComparedCode | None = None
+    """The generated code of both; None where it was not compared."""
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """Return the capture that this trial was compared with, for the next one."""
+        return Baseline(self.before, self.code.before) if self.code else None
 
 
 async def try_options(
     request: CaptureRequest,
     settings: Mapping[str, object],
-    before: SessionFigures | None,
+    baseline: Baseline | None,
+    folder: Path,
+    count_pairs: CountPairs,
     worker: TrialWorker = HERE,
 ) -> OptionTrial:
     """Capture the program with other options. ``request`` is the request of the earlier capture,
-    ``before`` its figures; None: the program is captured without the change, too. Raises
+    ``baseline`` what is known of it; None: the program is captured without the change, too. The
+    sessions of trials are kept in ``folder``, and ``count_pairs`` compares their kernels. Raises
     SessionWriteError when there is no room for a session. Errors of the program are not raised.
     """
     took_s = 0.0
-    if before is None:
-        as_it_was = await recapture(changed_request(request, {}), worker, session_figures)
-        before, took_s = as_it_was.found, as_it_was.took_s
-    changed = await recapture(changed_request(request, settings), worker, session_figures)
-    return OptionTrial(settings, changed.outcome, before, changed.found, took_s + changed.took_s)
+    if baseline is None:
+        look = partial(_read_baseline, folder)
+        as_it_was = await recapture(changed_request(request, {}), worker, look)
+        baseline, took_s = as_it_was.found, as_it_was.took_s
+    look_at_changed = partial(_compare_with, baseline, folder, count_pairs)
+    changed = await recapture(changed_request(request, settings), worker, look_at_changed)
+    after, code = changed.found
+    took_s += changed.took_s
+    return OptionTrial(settings, changed.outcome, baseline.figures, after, took_s, code)
+
+
+def _read_baseline(folder: Path, reader: SessionReader) -> Baseline:
+    return Baseline(session_figures(reader), _keep(reader, folder))
+
+
+def _compare_with(
+    baseline: Baseline, folder: Path, count_pairs: CountPairs, reader: SessionReader
+) -> tuple[SessionFigures, ComparedCode]:
+    """Return the figures of the trial's session, and its code beside that of the baseline."""
+    with SessionReader(baseline.session) as before:
+        counts = count_pairs(before, reader)
+    code = ComparedCode(baseline.session, _keep(reader, folder), counts)
+    return session_figures(reader), code
+
+
+def _keep(reader: SessionReader, folder: Path) -> Path:
+    return keep_session(reader, Path(tempfile.mkdtemp(dir=folder)) / "trial.fxs")
 
 
 def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> CaptureRequest:
@@ -52,14 +151,14 @@ def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> 
     return straight_through(request, settings={**request.settings, **settings})
 
 
-def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
-    """Return the figures of the session; None where they cannot be compared with, because the
+def baseline_of(reader: SessionReader) -> Baseline | None:
+    """Return the session as a baseline; None where trials cannot be compared with it, because the
     capture has not ended or the user changed something during it.
     """
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
     has_variants = any(variant.variant_of for variant in reader.rows(model.Compilation))
     if is_whole and not has_variants:
-        return session_figures(reader)
+        return Baseline(session_figures(reader), reader.path)
     return None
 
 

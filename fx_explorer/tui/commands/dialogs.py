@@ -186,7 +186,7 @@ _SETTINGS: tuple[Declaration, ...] = (
         "try",
         (
             "In the options, capture again with your changes and compare. Without a change, the "
-            "option under the cursor gets its next value."
+            "option under the cursor gets its next value, if its values can be listed."
         ),
     ),
     Declaration(

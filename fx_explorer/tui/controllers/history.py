@@ -20,7 +20,6 @@ from fx_explorer.tui.conversation import ask, conversation, needs_no_dialog_soon
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.diff.differences import Differences
     from fx_explorer.overview.history_rows import HistoryRow
 
 EMPTY = "No other capture of this project is kept: {project}"
@@ -80,7 +79,9 @@ class PastCaptures:
 
     async def _compare(self, capture: KeptCapture, shown: Path) -> None:
         """Show the differences between a capture and the one on screen, the older one first."""
-        from fx_explorer.tui.screens.difference_screens import ChangesScreen  # few compare
+        # few compare
+        from fx_explorer.instruments.diff.differences import differences_of_files
+        from fx_explorer.tui.screens.difference_screens import ChangesScreen
 
         is_newer = is_in_history(shown) and capture.number > int(shown.parent.name)
         before, after = (shown, capture.session) if is_newer else (capture.session, shown)
@@ -88,7 +89,7 @@ class PastCaptures:
         if not is_newer:
             names = (capture.name, "on screen")
         needs_no_dialog_soon(self.app)
-        differences = await read_in_thread(after, partial(_differences, before))
+        differences = await read_in_thread(after, partial(differences_of_files, before))
         keymap = self._services.explorer.keymap
         heading = f"{names[0]} → {names[1]}"
         screen = ChangesScreen(heading, before, after, differences, "", keymap, names)
@@ -129,11 +130,3 @@ def _title(row: HistoryRow) -> str:
 
 def _detail(row: HistoryRow) -> str:
     return f"{row.result} · {size(row.capture.size_bytes)}"
-
-
-def _differences(before: Path, after: SessionReader) -> Differences:
-    from fx_explorer.instruments.diff.differences import differences, extent_of, extent_of_both
-
-    with SessionReader(before) as earlier:
-        then, now = extent_of(earlier, is_through=False), extent_of(after, is_through=False)
-        return differences(earlier, after, extent_of_both(then, now))

@@ -5,6 +5,7 @@ hand, or from a stage again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ from fx_explorer.model import (
     Gate,
     Mark,
     PassFile,
+    Stage,
 )
+from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
@@ -115,8 +118,11 @@ class Variants:
         """
         live = self._services.captures.live
         waits = live is not None and not live.is_over and live.waiting is not None
-        settings = await self._choose_settings(follows=waits)
-        if settings:
+        is_at_rest = live is not None and live.waiting is not None and live.waiting.gate is None
+        settings = await self._choose_settings(follows=waits, is_at_rest=is_at_rest)
+        if settings and is_at_rest:
+            await self._compile_with(settings)
+        elif settings:
             waiting, reader = self._services.captures.waiting, self._services.stepped_session
             if waiting and waiting.gate and reader:
                 from fx_explorer.instruments.options.explained_options import SetByHand
@@ -127,11 +133,39 @@ class Variants:
                 Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}"
             )
 
-    async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
-        """Ask which options to change. With ``follows``, the compiler waits and can continue with
-        them.
+    async def _compile_with(self, settings: dict[str, object]) -> None:
+        """Compile a variant with other options from its earliest stage, and show its output code
+        beside the original's.
         """
-        from fx_explorer.tui.dialogs.settings_dialog import options_dialog
+        waiting = self._stepping.at_rest()
+        if waiting is None:
+            return
+        first: dict[str, VariantStart] = {}
+        for start in self._starts(waiting):
+            first.setdefault(root_name(start.compilation), start)
+        if not first:
+            return
+        chosen: VariantStart | None = next(iter(first.values()))
+        if len(first) > 1:
+            choices = [Choice(start.words, start.redone, start) for start in first.values()]
+            chosen = await ask(self.app, Chooser("Compile again with it", matching(choices)))
+        if chosen is None:
+            return
+        command = Command(
+            "again",
+            gate=chosen.gate,
+            compilation=chosen.compilation,
+            changes=Changes(settings),
+        )
+        self._send_and_compare(command, f"compiling {chosen.words}", begins_at="output_code")
+
+    async def _choose_settings(
+        self, *, follows: bool = True, is_at_rest: bool = False
+    ) -> dict[str, object]:
+        """Ask which options to change. With ``follows``, the compiler waits and can continue with
+        them; ``is_at_rest``: everything is compiled, and a variant can be compiled with them.
+        """
+        from fx_explorer.tui.dialogs.settings_dialog import COMPILE_AGAIN, USE, options_dialog
 
         reader = self._services.stepped_session
         session = reader.path if reader else Path()
@@ -139,9 +173,41 @@ class Variants:
         worker, keymap = self._services.worker_of_trials, self._services.explorer.keymap
         ask_first = self._services.ask_to_run
         dialog = options_dialog(
-            reader, worker, trials, keymap, follows=follows, ask_first=ask_first
+            reader,
+            worker,
+            trials,
+            keymap,
+            follows=follows,
+            use=COMPILE_AGAIN if is_at_rest else USE,
+            ask_first=ask_first,
+            show_trial=self._show_trial,
         )
         return await ask(self.app, dialog)
+
+    async def _show_trial(self, trial: OptionTrial) -> None:
+        """Show what other options change, beginning with the first kernel whose code differs."""
+        # few compare
+        from fx_explorer.instruments.diff.differences import differences_of_files
+        from fx_explorer.instruments.options.trial import describe_settings
+        from fx_explorer.tui.screens.difference_screens import ChangesScreen
+
+        code = trial.code
+        if code is None:
+            return
+        compare = partial(differences_of_files, code.before)
+        differences = await read_in_thread(code.after, compare)
+        changed = describe_settings(trial.settings)
+        sides = ("as it was", changed)
+        screen = ChangesScreen(
+            f"as it was → {changed}",
+            code.before,
+            code.after,
+            differences,
+            "code",
+            self._services.explorer.keymap,
+            sides,
+        )
+        await self.app.push_screen(screen)
 
     @conversation("another variant", "choose where to start from")
     async def compile_again(self) -> None:
@@ -274,9 +340,11 @@ class Variants:
         doing: str,
         left_had: Mapping[str, object] | None = None,
         say_more: Callable[[SessionReader, Compilation, Compilation], None] | None = None,
+        begins_at: Stage | None = None,
     ) -> None:
         """Have a variant compiled, and show it beside the one that it begins from, which had other
-        values of the options in ``left_had``. Then ``say_more`` is called with both.
+        values of the options in ``left_had``. The comparison ``begins_at`` the document of a stage.
+        Then ``say_more`` is called with both.
         """
 
         async def compare() -> None:
@@ -292,7 +360,9 @@ class Variants:
             if reader and new:
                 keymap = self._services.explorer.keymap
                 original, variant = rows[command.compilation], rows[new[-1]]
-                screen = CompareScreen(reader, original, variant, keymap, left_had=left_had)
+                screen = CompareScreen(
+                    reader, original, variant, keymap, left_had=left_had, begins_at=begins_at
+                )
                 await self.app.push_screen(screen)
                 if say_more:
                     say_more(reader, original, variant)

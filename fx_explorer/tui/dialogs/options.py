@@ -4,16 +4,21 @@ which capture again with the chosen values to show their effect.
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
 from textual import work
 from textual.worker import Worker, get_current_worker
 
-from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.folders import temporary_folder
+from fx_explorer.highlight import printable
+from fx_explorer.instruments.diff.kernel_pairs import count_pairs
 from fx_explorer.instruments.options.explained_options import (
     GROUP_OF,
     OTHERS,
@@ -28,6 +33,7 @@ from fx_explorer.instruments.options.explained_options import (
     search,
 )
 from fx_explorer.instruments.options.trial import (
+    Baseline,
     OptionTrial,
     describe_settings,
     figures_of,
@@ -155,6 +161,8 @@ def describe_trial(trial: OptionTrial) -> str:
         lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
     if trial.outcome.kind == "not_started":
         return "\n".join(lines)
+    if trial.code:
+        lines.append(trial.code.words)
     as_before = []
     for figure in figures_of(trial):
         if figure.differs:
@@ -169,13 +177,12 @@ READ_ONLY = (
     "Nothing can be changed here: no compiler waits, and the session does not say how it was "
     "captured."
 )
-NOTHING_TO_TRY = (
-    "Go to an option that can be changed. A trial uses its next value, or the value that you "
-    "have set."
-)
+NOTHING_TO_TRY = "Go to an option that can be changed, press ⏎, and give it another value."
+NOT_CHANGED = "{name} has not been changed, so there is nothing to try: ⏎ gives it another value."
+NEXT_VALUE = "{name} had not been changed: its next value is tried, {value}."
 WHAT_TRYING_DOES = (
-    "To try: the program is captured once more with this, in a process of its own, and "
-    "compared. Nothing here changes."
+    "A trial captures the program once more with this, in a process of its own, and compares "
+    "figures and code. Nothing here changes."
 )
 TRYING = "Capturing again, in a process of its own …"
 
@@ -190,6 +197,10 @@ there is no room for the session.
 """
 
 
+ShowTrial = Callable[[OptionTrial], Awaitable[None]]
+"""A function that opens the comparison of the code before and with the change."""
+
+
 class TryingDialog(RunningDialog[Chosen]):
     """A dialog that keeps the chosen options and tries them. A subclass draws it."""
 
@@ -199,8 +210,10 @@ class TryingDialog(RunningDialog[Chosen]):
         options: Sequence[ExplainedOption],
         try_options: TryOptions | None,
         trials: list[OptionTrial] | None,
+        show_trial: ShowTrial | None = None,
     ) -> None:
         super().__init__()
+        self._show_trial = show_trial
         self._chosen: Chosen = dict(chosen or {})
         self._options = {option.name: option for option in options}
         self._try_options = try_options
@@ -260,10 +273,28 @@ class TryingDialog(RunningDialog[Chosen]):
         elif self._chosen:
             self._begin_trial()
         elif setting and option and setting.choices:
-            self._choose(setting, next_value(option, self._value_of(setting)))
+            value = next_value(option, self._value_of(setting))
+            self._choose(setting, value)
+            text = NEXT_VALUE.format(name=setting.full_name, value=python_text(value))
+            self.notify(printable(text))
             self._begin_trial()
+        elif setting and setting.type:
+            self._refuse_unchanged(setting)
         else:
             self.notify(NOTHING_TO_TRY)
+
+    def _refuse_unchanged(self, setting: Setting) -> None:
+        self.notify(printable(NOT_CHANGED.format(name=setting.full_name)), severity="warning")
+
+    @work(
+        name="show trial",
+        group="show trial",
+        exclusive=True,
+        description="compare the code before and with the change",
+    )
+    async def _open_comparison(self, trial: OptionTrial) -> None:
+        assert self._show_trial is not None
+        await self._show_trial(trial)
 
     def _stop_trial(self) -> None:
         if is_under_way(self._trial):
@@ -309,18 +340,30 @@ AskFirst = Callable[[], Awaitable[None]]
 
 
 def try_in_worker(
-    request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst
+    request: CaptureRequest, baseline: Baseline | None, worker: TrialWorker, ask_first: AskFirst
 ) -> TryOptions:
-    """Return a function that tries options in a worker. When ``before`` is None, the first trial
-    also captures the program with its options unchanged.
+    """Return a function that tries options in a worker. When ``baseline`` is None, the first trial
+    also captures the program with its options unchanged. The sessions of trials are kept until
+    the app ends.
     """
-    known = before
+    known = baseline
 
     async def try_these(settings: Mapping[str, object]) -> OptionTrial:
         nonlocal known
         await ask_first()
-        trial = await try_options(request, settings, known, worker)
-        known = trial.before
+        folder = _folder_of_trials()
+        trial = await try_options(request, settings, known, folder, count_pairs, worker)
+        known = trial.baseline
         return trial
 
     return try_these
+
+
+@cache
+def _folder_of_trials() -> Path:
+    """Return the temporary folder for the sessions of trials, which is removed when Python ends.
+    Raises SessionWriteError when it cannot be made.
+    """
+    until_the_end = ExitStack()
+    atexit.register(until_the_end.close)
+    return until_the_end.enter_context(temporary_folder())

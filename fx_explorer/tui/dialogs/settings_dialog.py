@@ -5,7 +5,8 @@ and another value, for later compiles or for a trial.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -23,8 +24,8 @@ from fx_explorer.instruments.options.explained_options import (
 )
 from fx_explorer.instruments.options.trial import (
     OptionTrial,
+    baseline_of,
     describe_settings,
-    figures_to_compare_with,
 )
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import as_python, expected, parse_value, python_text
@@ -38,6 +39,7 @@ from fx_explorer.tui.dialogs.options import (
     READ_S,
     AskFirst,
     OptionEntry,
+    ShowTrial,
     TryingDialog,
     TryOptions,
     entries,
@@ -60,8 +62,20 @@ NO_SETTINGS = (
     "again in a moment), the capture ended before, or it is older than the list."
 )
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word from torch's own help."
-USE, TRY = "continue with {changes}", "try {changes}: capture again"
-"""Actions for values that were changed."""
+
+
+class Use(NamedTuple):
+    """An action for values that were changed, and what it does."""
+
+    words: str
+    does: str
+
+
+SHOW = Use("show the code that differs", "{code}")
+USE = Use("continue with {changes}", "in the compilation that waits")
+COMPILE_AGAIN = Use("compile again with {changes}", "one graph, beside the original")
+TRY = Use("try {changes}", "captures once more, compares")
+TRY_AGAIN = Use("try {changes} once more", "captures once more, compares")
 
 FIND = "type to find a name or a word of the help"
 
@@ -71,9 +85,10 @@ class SettingsDialog(TryingDialog):
 
     Enter opens an option: its value can be typed, each letter is checked, and what is allowed is
     listed (↑ ↓ go through it). Once a value is taken, the first lines of the list say what can be
-    done with all of them: use them for what follows (they are handed over), or capture again with
-    them beside this, and compare. Escape goes one step back, and asks first where something was
-    typed or changed. From the list it gives an empty dict: nothing is changed.
+    done with all of them: try them, which captures the program once more beside this; open the
+    comparison of a trial's code; or use them for what follows (they are handed over). Escape goes
+    one step back, and asks first where something was typed or changed. From the list it gives an
+    empty dict: nothing is changed.
     """
 
     DEFAULT_CSS = """
@@ -103,15 +118,18 @@ class SettingsDialog(TryingDialog):
         *,
         options: Sequence[ExplainedOption] = (),
         follows: bool = True,
+        use: Use = USE,
         try_options: TryOptions | None = None,
         trials: list[OptionTrial] | None = None,
+        show_trial: ShowTrial | None = None,
         keymap: Keymap | None = None,
     ) -> None:
         """``chosen`` are values that were chosen earlier and not sent yet; they are returned with
-        the others. With ``follows``, a compilation waits that can continue with other options.
+        the others. With ``follows``, ``use`` says what the caller does with changed options.
         ``trials`` are earlier trials; the dialog adds its own, so that they are kept.
         """
-        super().__init__(chosen, options, try_options, trials)
+        super().__init__(chosen, options, try_options, trials, show_trial)
+        self._use = use
         self._settings = settings
         self._follows = follows
         self._keymap = keymap or {}
@@ -186,15 +204,18 @@ class SettingsDialog(TryingDialog):
         )
 
     @property
-    def _uses(self) -> list[tuple[str, Callable[[], object]]]:
+    def _uses(self) -> list[tuple[Use, Callable[[], object]]]:
         """Return the actions that are possible with the changed settings."""
         if not self._chosen:
             return []
-        uses: list[tuple[str, Callable[[], object]]] = []
+        uses: list[tuple[Use, Callable[[], object]]] = []
+        trial = self._trial_of_chosen()
+        if trial and trial.code and trial.code.differs and self._show_trial:
+            uses.append((SHOW, partial(self._open_comparison, trial)))
         if self._follows and not any(name in WHOLE_CAPTURE for name in self._chosen):
-            uses.append((USE, lambda: self.dismiss(self._chosen)))
+            uses.append((self._use, lambda: self.dismiss(self._chosen)))
         if self._try_options:
-            uses.append((TRY, self.action_try_options))
+            uses.append((TRY_AGAIN if trial else TRY, self.action_try_options))
         return uses
 
     @property
@@ -204,7 +225,13 @@ class SettingsDialog(TryingDialog):
 
     def _rows_of_all(self) -> list[Row]:
         changes = counted(len(self._chosen), "change")
-        return [((f"⏎ {words.format(changes=changes)}", "strong"),) for words, _ in self._uses]
+        trial = self._trial_of_chosen()
+        code = trial.code.words if trial and trial.code else ""
+        rows: list[Row] = []
+        for use, _ in self._uses:
+            words = f"⏎ {use.words.format(changes=changes)}"
+            rows.append(((words, "strong"), "", "", "", (use.does.format(code=code), "muted")))
+        return rows
 
     @property
     def _under_cursor(self) -> Setting | None:
@@ -248,13 +275,10 @@ class SettingsDialog(TryingDialog):
         if setting:
             opens = "⏎ edits · "
         elif self._chosen:
-            opens = "⏎ does it · "
+            opens = "⏎ does what the line says · "
         else:
             opens = ""
-        if self._is_unused:
-            closes = "esc closes, and asks whether to keep it"
-        else:
-            closes = "esc closes"
+        closes = "esc asks, and closes" if self._is_unused else "esc closes"
         options = f"{count:,} options" if count else ""
         return Content(options), Content(f"{opens}{tries}{closes}")
 
@@ -315,19 +339,25 @@ class SettingsDialog(TryingDialog):
     # trying
 
     def action_try_options(self) -> None:
-        if self._edited:
-            self._take(self._edited)
-        if not self._edited:  # what is typed was taken
+        edited = self._edited
+        if edited:
+            self._take(edited)
+        if self._edited:  # what is typed is no value of this option
+            return
+        if edited and not self._chosen:
+            self._refuse_unchanged(edited)
+        else:
             self._try_chosen(self._under_cursor)
 
     def _show_chosen(self) -> None:
         """Move the cursor to the lines with the possible actions, where the result of a trial is
-        shown.
+        shown: to the comparison of the code where the trial has one.
         """
         with self._input.prevent(Input.Changed):
             self._input.value = ""
         self._find()
-        self._list.move_to(max(0, self._above - 1))
+        uses = [use for use, _ in self._uses]
+        self._list.move_to(0 if SHOW in uses else max(0, self._above - 1))
         self._show_help()
 
     # keys and mouse
@@ -399,9 +429,8 @@ class SettingsDialog(TryingDialog):
     @property
     def _is_unused(self) -> bool:
         """Return whether chosen values have not been used yet."""
-        was_tried = not self._follows and any(
-            trial.settings == self._chosen for trial in self._trials
-        )
+        has_waiting_use = self._follows and self._use == USE
+        was_tried = not has_waiting_use and self._trial_of_chosen() is not None
         return bool(self._uses) and self._chosen != self._chosen_before and not was_tried
 
     def _leave_value(self, setting: Setting) -> None:
@@ -429,16 +458,16 @@ class SettingsDialog(TryingDialog):
 
     def _leave_chosen(self) -> None:
         """Leave the dialog; ask first what to do with the chosen values."""
-        words, use = self._uses[0]
+        use, act = next(entry for entry in self._uses if entry[0] != SHOW)
         lines = "\n".join(f"{name} = {python_text(value)}" for name, value in self._chosen.items())
 
         def answered(answer: Keep | None) -> None:
             if answer == "keep":
-                use()
+                act()
             elif answer == "drop":
                 self.dismiss({})
 
-        question = "Use what was changed?" if words == USE else "Try what was changed?"
+        question = "Use what was changed?" if use == self._use else "Try what was changed?"
         self.app.push_screen(Keeping(question, lines), answered)
 
 
@@ -449,7 +478,9 @@ def options_dialog(
     keymap: Keymap,
     *,
     follows: bool,
+    use: Use = USE,
     ask_first: AskFirst,
+    show_trial: ShowTrial | None = None,
 ) -> SettingsDialog:
     """Make the dialog. ``ask_first`` raises FxExplorerError when the user does not want the program
     to be run.
@@ -458,14 +489,16 @@ def options_dialog(
         return SettingsDialog([], follows=follows, keymap=keymap)
     request = reader.request()
     if request:
-        try_options = try_in_worker(request, figures_to_compare_with(reader), worker, ask_first)
+        try_options = try_in_worker(request, baseline_of(reader), worker, ask_first)
     else:
         try_options = None
     return SettingsDialog(
         read_settings(reader),
         options=explained_options(reader),
         follows=follows,
+        use=use,
         try_options=try_options,
         trials=trials,
+        show_trial=show_trial,
         keymap=keymap,
     )

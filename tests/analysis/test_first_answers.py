@@ -86,11 +86,40 @@ def test_the_time_view_names_phases_as_the_flame_chart_does(
     captured: Captured, reader: OpenedReader
 ) -> None:
     session = reader(captured("mlp"))
-    shown = {row.cells[1].strip() for row in time_table(session).rows if row.part == 2}
+    shown = {row.cells[0] for row in time_table(session).rows}
     names = {span.name for span in session.rows(Span)}
     assert "GraphLowering.run" in names
     assert "GraphLowering.run" not in shown
     assert "lowering" in shown
+
+
+def test_the_time_view_counts_each_second_once_in_each_level(
+    captured: Captured, reader: OpenedReader
+) -> None:
+    table = time_table(reader(captured("mlp")))
+    assert table.tree is not None
+    outermost = [at for at, depth in enumerate(table.tree.depths) if depth == 0]
+    assert [table.rows[at].cells[0] for at in outermost] == ["by stage", "by function"]
+    for at, row in enumerate(table.rows):
+        depth = table.tree.depths[at]
+        inner = [
+            table.rows[inside].values["time"]
+            for inside in range(at + 1, table.tree.end(at))
+            if table.tree.depths[inside] == depth + 1
+        ]
+        assert sum(inner) <= row.values["time"] * 1.0001
+
+
+def test_no_phase_of_the_time_view_has_the_name_of_the_phase_around_it(
+    captured: Captured, reader: OpenedReader
+) -> None:
+    table = time_table(reader(captured("mlp")))
+    assert table.tree is not None
+    around: list[str] = []
+    for row, depth in zip(table.rows, table.tree.depths, strict=True):
+        del around[depth:]
+        assert row.cells[0] not in around[-1:]
+        around.append(row.cells[0])
 
 
 ONE, THREE = Tensors(1, 128), Tensors(3, 384)

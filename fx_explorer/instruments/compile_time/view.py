@@ -1,6 +1,6 @@
-"""This module makes the views of compile time: by stage, then by torch's own timed phases (view 9);
-and as a flame chart above the tree of the same phases, down to the user's modules and lines (view v
-w).
+"""This module makes the views of compile time: a tree by stage, and by function and torch's own
+timed phases (view 9); and as a flame chart above the tree of the same phases, down to the user's
+modules and lines (view v w).
 
 The chart can be saved as SVG. In it, enter opens what lies within a row, escape leaves it.
 """
@@ -8,18 +8,26 @@ The chart can be saved as SVG. In it, enter opens what lies within a row, escape
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.flame import FlameFrame
-from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.naming import function_of
 from fx_explorer.analysis.words import bar, careful_share, counted, seconds, share
+from fx_explorer.cut_text import cell_count
 from fx_explorer.drawing.flame_charts import FlameChart, FlamePicture, flame_picture_svg
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import (
+    INDENT,
+    LEAF,
+    Detail,
+    TableColumn,
+    TableRow,
+    Tree,
+    ViewTable,
+    folded_to_fit,
+)
 from fx_explorer.instruments.compile_time.timing import (
     KINDS_IN_WORDS,
     STAGE_IN_WORDS,
@@ -27,77 +35,199 @@ from fx_explorer.instruments.compile_time.timing import (
     CompileTime,
     StageTimes,
     compile_time,
-    describe_phase,
     stage_times,
 )
 from fx_explorer.instruments.kernels.counts import built_kernels
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import compilation_names
 
-BAR_CELLS = 40
-MAX_PHASES = 300
+BAR_CELLS = 12
+
+FIRST_ROWS = 24
+"""Number of rows that are unfolded at first: about as many as a small terminal shows."""
+
+WIDEST_NAMES = 46
+"""Maximum width in cells of the names for which other columns are left out."""
+
+SAME_TIME = 0.99
+"""Share of a phase's time from which the only phase that matters in it is not a row of its own."""
+
+BY_STAGE, BY_FUNCTION = "by stage", "by function"
 
 TIME_COLUMNS = (
-    TableColumn("frame", "annotation", priority=1),
-    TableColumn("what took the time", min_width=30, max_width=60),
-    TableColumn("time", is_number=True, min_width=7, total=seconds),
-    TableColumn("share", "muted", is_number=True),
-    TableColumn("of all", "bar", is_bar=True),
+    TableColumn("what took the time", "strong", min_width=30, max_width=64),
+    TableColumn("time", is_number=True, min_width=7),
+    TableColumn("itself", is_number=True, min_width=7, total=seconds, priority=3),
+    TableColumn("share", "muted", is_number=True, priority=1),
+    TableColumn("of all", "bar", is_bar=True, min_width=BAR_CELLS, priority=2),
+    TableColumn("torch calls it", "muted", min_width=16, max_width=44, priority=4),
 )
 
 
 def time_table(reader: SessionReader) -> ViewTable:
     whole = stage_times(reader)
-    rows = []
+    rows = _TimeRows(whole.total_s)
     if whole.total_s:
-        rows += _stage_rows(whole)
-        rows += _compilation_rows(reader, whole.total_s)
-        rows += _phase_rows(reader, whole.total_s)
+        rows.add_stages(whole)
+        rows.add_functions(compile_time(reader))
     return ViewTable(
-        shows="Where compile time went: by stage, by function, then the longest phases torch "
-        "timed.",
+        shows="Where compile time went: by stage, and by function, each with the phases in it.",
         notice=_notice(reader, whole),
-        origin="torch's own timed phases; every instant counts once in the stages, which the "
-        "sum below is of",
-        columns=TIME_COLUMNS,
-        rows=rows,
+        origin="torch's own timed phases; every instant counts once in the stages, and once in "
+        "each level of the functions",
+        columns=rows.columns(),
+        rows=rows.rows,
         empty=why_no_time(reader),
+        tree=rows.tree() if rows.rows else None,
     )
 
 
-def _stage_rows(times: StageTimes) -> list[TableRow]:
-    entries = [(STAGE_IN_WORDS.get(stage, stage), took) for stage, took in times.by_stage.items()]
-    if times.unaccounted_s > 0.0005:
-        entries.append(("in no phase torch timed", times.unaccounted_s))
-    return [
-        _row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}"), 0)
-        for name, took in entries
-    ]
+class _TimeRows:
+    """The rows of the view of compile time: a tree of stages, and one of functions, phases and the
+    phases in these.
+    """
+
+    def __init__(self, total_s: float) -> None:
+        self._total_s = total_s
+        self.rows: list[TableRow] = []
+        self._depths: list[int] = []
+        self._keys: list[str] = []
+
+    def tree(self) -> Tree:
+        return Tree(
+            self._depths,
+            self._keys,
+            [row.cells[0] for row in self.rows],
+            folded_to_fit(self._depths, frozenset(), FIRST_ROWS),
+            self._totals,
+        )
+
+    def columns(self) -> tuple[TableColumn, ...]:
+        """Return the columns, the first as wide as the longest name, up to a limit: less important
+        columns are left out for it.
+        """
+        names, *others = TIME_COLUMNS
+        longest = names.min_width
+        for row, depth in zip(self.rows, self._depths, strict=True):
+            longest = max(longest, len(INDENT) * depth + len(LEAF) + cell_count(row.cells[0]))
+        return replace(names, min_width=min(longest, WIDEST_NAMES)), *others
+
+    def _totals(self, shown: Sequence[int]) -> str:
+        return f"time {seconds(self._total_s)}" if shown else ""
+
+    def add_stages(self, times: StageTimes) -> None:
+        entries = []
+        for stage, took_s in times.by_stage.items():
+            entries.append((STAGE_IN_WORDS.get(stage, stage), took_s))
+        if times.unaccounted_s > 0.0005:
+            entries.append(("in no phase torch timed", times.unaccounted_s))
+        self._add(0, BY_STAGE, BY_STAGE, times.total_s, Detail(STAGES_TEXT), part=0)
+        for name, took_s in entries:
+            self._add(1, f"stage {name}", name, took_s, Detail(f"{name}: {seconds(took_s)}"))
+
+    def add_functions(self, whole: CompileTime | None) -> None:
+        """Add each compilation and the phases in it, the longest first."""
+        if whole is None:
+            return
+        detail = Detail(FUNCTIONS_TEXT)
+        self._add(0, BY_FUNCTION, BY_FUNCTION, whole.root.duration_s, detail, part=1)
+        waiting = [(child, 1) for child in _shortest_first(whole.root.children)]
+        while waiting:  # no recursion: a file may hold phases within phases as deep as it likes
+            frame, depth = waiting.pop()
+            inner, same = _phases_in(frame)
+            self._add_frame(whole, frame, depth, same)
+            waiting += [(child, depth + 1) for child in _shortest_first(inner)]
+
+    def _add_frame(
+        self, whole: CompileTime, frame: FlameFrame, depth: int, same: Sequence[FlameFrame]
+    ) -> None:
+        part = whole.parts[frame.steps.start]
+        if part.span:
+            key = f"{part.compilation} {part.span.name} {part.span.start_s}"
+            texts = [_phase_text(frame.name, part.span)]
+        else:
+            key = frame.name
+            where = f" at {in_file(*frame.line)}" if frame.line else ""
+            texts = [f"{frame.name}{where}: {seconds(frame.duration_s)}"]
+        for inner in same:
+            texts.append(f"in it, for the same time: {_both_names_of(whole, inner)}")
+        inner_s = sum(child.duration_s for child in _phases_in(frame)[0])
+        self._add(
+            depth,
+            key,
+            frame.name,
+            frame.duration_s,
+            Detail("\n".join(texts)),
+            itself_s=max(0.0, frame.duration_s - inner_s),
+            torch_name=part.span.name if part.span else "",
+        )
+
+    def _add(
+        self,
+        depth: int,
+        key: str,
+        name: str,
+        took_s: float,
+        detail: Detail,
+        part: int = 0,
+        itself_s: float | None = None,
+        torch_name: str = "",
+    ) -> None:
+        values = {"time": took_s, "of all": took_s}
+        itself = ""
+        if itself_s is not None:
+            values["itself"] = itself_s
+            itself = seconds(itself_s) if itself_s >= LEAST_S else ""
+        cells = (
+            name,
+            seconds(took_s),
+            itself,
+            share(took_s, self._total_s),
+            bar(took_s, self._total_s, BAR_CELLS),
+            torch_name,
+        )
+        self.rows.append(TableRow(cells, None, lambda: detail, values=values, part=part))
+        self._depths.append(depth)
+        self._keys.append(key)
 
 
-def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
-    compilations = [row for row in first_variants(reader) if row.duration_s]
-    if len(compilations) < 2:
-        return []
-    rows = []
-    for row in sorted(compilations, key=lambda row: -row.duration_s):
-        function = function_of(row)
-        detail = Detail(f"{function} at {row.file}:{row.line}")
-        rows.append(_row(f"[{row.name}]", function, row.duration_s, total_s, detail, 1))
-    return rows
+STAGES_TEXT = "The time of all compilations by stage. Every instant counts once."
+FUNCTIONS_TEXT = (
+    "The time of each compilation, and of the phases in it that torch timed. What is in a row is a "
+    "part of its time. The column itself has the time in none of the rows in it."
+)
 
 
-def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
-    names = compilation_names(reader)
-    spans = sorted(reader.rows(model.Span), key=lambda span: -span.duration_s)[:MAX_PHASES]
-    rows = []
-    for span in spans:
-        owner = f"[{names[span.compilation]}]" if span.compilation in names else ""
-        name = describe_phase(span.name)
-        detail = Detail(_phase_text(name, span))
-        rows.append(_row(owner, f"  {name}", span.duration_s, total_s, detail, 2))
-    return rows
+def _shortest_first(frames: Sequence[FlameFrame]) -> list[FlameFrame]:
+    return sorted(frames, key=lambda frame: frame.duration_s)
+
+
+def _phases_in(frame: FlameFrame) -> tuple[list[FlameFrame], list[FlameFrame]]:
+    """Return the phases that are rows inside a frame, and those that are the same as the frame
+    itself: with its name, or with nearly all of its time. What is in these is directly in the
+    frame.
+    """
+    inner, same = [], []
+    waiting = list(frame.children)
+    while waiting:
+        child = waiting.pop()
+        if child.kind in ("module", "line"):
+            continue
+        is_same = child.name == frame.name or child.duration_s >= SAME_TIME * frame.duration_s
+        if child.kind != "function" and is_same:
+            same.append(child)
+            waiting += child.children
+        else:
+            inner.append(child)
+    return inner, same
+
+
+def _both_names_of(whole: CompileTime, frame: FlameFrame) -> str:
+    """Return the name of a phase, and torch's name of it."""
+    span = whole.parts[frame.steps.start].span
+    if span is None or span.name == frame.name:
+        return frame.name
+    return f"{frame.name} ({span.name})"
 
 
 def _phase_text(name: str, span: model.Span) -> str:
@@ -107,22 +237,6 @@ def _phase_text(name: str, span: model.Span) -> str:
         f"{name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} after the start{around}"
     )
     return text if name == span.name else f"{text}\ntorch calls it {span.name}"
-
-
-def _row(
-    owner: str, name: str, took_s: float, total_s: float, detail: Detail, part: int
-) -> TableRow:
-    values = {"of all": took_s}
-    # Only the stages are added up: functions and phases are the same time once more.
-    if part == 0:
-        values["time"] = took_s
-    return TableRow(
-        (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s, BAR_CELLS)),
-        None,
-        lambda: detail,
-        values=values,
-        part=part,
-    )
 
 
 def _notice(reader: SessionReader, whole: StageTimes) -> str:

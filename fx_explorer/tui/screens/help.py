@@ -295,7 +295,11 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
-    "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
+    "time": (
+        "Stages add up to the whole, and so do the functions. In a function are the phases that "
+        "torch timed, and in these the phases inside them. ← folds, → unfolds.",
+        "Moving",
+    ),
     "outline": (
         "Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.",
         "Moving",

@@ -353,3 +353,16 @@ def went_on(reader: SessionReader) -> bool:
     if is_log(reader):
         return False
     return outcome is not None and model.Outcome.from_json(outcome).went_well
+
+
+def types_of_inputs(reader: SessionReader) -> list[str]:
+    """Return ``f32[4, 8]`` for each tensor that the first graph takes, without parameters and
+    buffers. Later graphs begin where an earlier one was broken.
+    """
+    types = []
+    for graph in reader.rows(model.Graph, stage="dynamo")[:1]:
+        for node in reader.nodes(graph):
+            is_of_module = "_parameters_" in node.name or "_buffers_" in node.name
+            if node.op == "placeholder" and node.shape is not None and not is_of_module:
+                types.append(f"{node.dtype}[{', '.join(node.shape)}]")
+    return types

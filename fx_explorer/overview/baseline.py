@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fx_explorer import model
 from fx_explorer.analysis.whole_session import (
     Subject,
     not_in_text,
     session_figures,
+    types_of_inputs,
     why_saved_unknown,
 )
 from fx_explorer.analysis.words import size
@@ -164,7 +164,7 @@ def measure(reader: SessionReader, folder: Path, own: Path | None = None) -> Bas
         target=str(target.get("name") or ""),
         torch=str(environment.get("torch") or ""),
         device=str(environment.get("gpu") or environment.get("virtual_gpu") or "cpu"),
-        sizes=tuple(_sizes(reader)),
+        sizes=tuple(types_of_inputs(reader)),
         figures=shown,
     )
 
@@ -219,17 +219,6 @@ def _saved(reader: SessionReader) -> BaselineFigure:
         text = f"{what} {saved.dtype}[{', '.join(saved.shape)}] is saved for the backward"
         parts.append(CheckFinding(value.file, value.line, text))
     return BaselineFigure(sum(value.saved.size_bytes for value in known), tuple(parts))
-
-
-def _sizes(reader: SessionReader) -> Iterator[str]:
-    """Yield the tensors that the first graph takes, without parameters and buffers. Later graphs
-    begin where an earlier one was broken.
-    """
-    for graph in reader.rows(model.Graph, stage="dynamo")[:1]:
-        for node in reader.nodes(graph):
-            is_of_module = "_parameters_" in node.name or "_buffers_" in node.name
-            if node.op == "placeholder" and node.shape is not None and not is_of_module:
-                yield f"{node.dtype}[{', '.join(node.shape)}]"
 
 
 # compared

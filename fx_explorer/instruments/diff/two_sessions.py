@@ -20,7 +20,12 @@ from fx_explorer.analysis.measured_times import (
     size_figure,
     text_figure,
 )
-from fx_explorer.analysis.whole_session import session_figures, totals, why_saved_unknown
+from fx_explorer.analysis.whole_session import (
+    session_figures,
+    totals,
+    types_of_inputs,
+    why_saved_unknown,
+)
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.bench.cells import bench_figures
@@ -40,14 +45,15 @@ COMPILE_TIME = "compiling took"
 def figures_of_both(left: SessionReader, right: SessionReader) -> list[ComparedFigure]:
     """Return backends, graphs, breaks, recompiles, guards, kernels by language, memory and time,
     both sides as text. If only one side had graphs from torch's caches, its compile time is not
-    called better.
+    called better; if the inputs have other sizes, no amount of memory is.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
     # Where a log does not say it, 0 would be no answer.
     tells_kept = not why_saved_unknown(left) and not why_saved_unknown(right)
     of_left, of_right = (_values(reader, is_summed, tells_kept) for reader in (left, right))
+    has_same_inputs = types_of_inputs(left) == types_of_inputs(right)
     figures = [
-        _figure(what, _of_side(of_left, what), _of_side(of_right, what))
+        _figure(what, _of_side(of_left, what), _of_side(of_right, what), has_same_inputs)
         for what in dict.fromkeys([*of_left, *of_right])
     ]
     return [
@@ -75,7 +81,9 @@ OF_KERNELS = "  "
 """Prefix of the lines below those of the kernels and of the versions."""
 
 
-def _figure(what: str, left: _Value | None, right: _Value | None) -> ComparedFigure:
+def _figure(
+    what: str, left: _Value | None, right: _Value | None, has_same_inputs: bool
+) -> ComparedFigure:
     """Compare two values of a kind. A side has no value for a language that none of its kernels
     has. A value that a side did not produce, or that was not recorded, is no difference.
     """
@@ -88,7 +96,8 @@ def _figure(what: str, left: _Value | None, right: _Value | None) -> ComparedFig
         texts = [str(value.amount) if value else "none" for value in (left, right)]
         return text_figure(what, *texts)
     if known.kind == "size":
-        return size_figure(what, int(amount), int(other_amount), wanted=known.wanted)
+        wanted = known.wanted if has_same_inputs else ""
+        return size_figure(what, int(amount), int(other_amount), wanted=wanted)
     return count_figure(what, int(amount), int(other_amount), wanted=known.wanted)
 
 

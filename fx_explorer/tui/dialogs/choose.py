@@ -80,7 +80,7 @@ NOTHING = "Nothing matches. Try fewer letters."
 
 def matching(choices: Sequence[Choice[ValueT]]) -> Search[ValueT]:
     """Return a search among a fixed list of choices: every typed word must occur. Choices with all
-    words in their text come first.
+    words in their text come first, then those with synonyms of theirs, then those with details.
     """
 
     def search(typed: str) -> Found[ValueT] | Awaitable[Found[ValueT]]:
@@ -115,27 +115,28 @@ async def _in_steps(choices: Found[ValueT], words: Sequence[str]) -> Found[Value
     return _best_first(steps)
 
 
-Matches = tuple[Found[ValueT], Found[ValueT]]
-"""(choices with all words in their text, choices with all words in their text or detail)."""
+Matches = tuple[Found[ValueT], Found[ValueT], Found[ValueT]]
+"""Choices with all words in their text; in their text or synonyms; in those or the detail."""
 
 
 def _matches(choices: Found[ValueT], words: Sequence[str]) -> Matches[ValueT]:
-    best, others = [], []
+    by_text, by_synonym, by_detail = [], [], []
     for choice in choices:
-        if _has_all(words, f"{choice.text} {choice.synonyms}"):
-            best.append(choice)
+        if _has_all(words, choice.text):
+            by_text.append(choice)
+        elif _has_all(words, f"{choice.text} {choice.synonyms}"):
+            by_synonym.append(choice)
         elif _has_all(words, f"{choice.text} {choice.synonyms} {choice.detail}"):
-            others.append(choice)
-    return best, others
+            by_detail.append(choice)
+    return by_text, by_synonym, by_detail
 
 
 def _best_first(steps: Sequence[Matches[ValueT]]) -> Found[ValueT]:
-    best: list[Choice[ValueT]] = []
-    others: list[Choice[ValueT]] = []
-    for best_of_step, others_of_step in steps:
-        best += best_of_step
-        others += others_of_step
-    return best + others
+    choices: list[Choice[ValueT]] = []
+    for rank in range(3):
+        for step in steps:
+            choices += step[rank]
+    return choices
 
 
 def _has_all(words: Sequence[str], text: str) -> bool:

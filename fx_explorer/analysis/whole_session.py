@@ -325,6 +325,24 @@ def totals(reader: SessionReader) -> Totals:
     )
 
 
+def compiled_graphs(reader: SessionReader) -> int:
+    """Return how many of the graphs that Dynamo captured were compiled: not those of functions that
+    were skipped afterwards, because the backend raised for their graph.
+    """
+    used = in_use(reader)
+    graphs = used.graphs if used else None
+    in_vain = [
+        compilation.id
+        for status in ("skipped", "failed")
+        for compilation in reader.rows(model.Compilation, status=status)
+    ]
+    captured = captured_graph_count(reader, graphs)
+    for compilation in in_vain:
+        for graph in reader.rows(model.Graph, compilation=compilation, stage="dynamo"):
+            captured -= not graph.parent and (graphs is None or graph.id in graphs)
+    return max(0, captured)
+
+
 def session_figures(reader: SessionReader) -> SessionFigures:
     """Count the figures of a session."""
     symbols = [row for row in reader.rows(model.Symbol) if row.final_range]

@@ -17,7 +17,7 @@ from fx_explorer.analysis.compiled_calls import (
 )
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming import function_of, plain_function
-from fx_explorer.analysis.whole_session import not_in_text
+from fx_explorer.analysis.whole_session import compiled_graphs, not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import place_text
@@ -125,10 +125,9 @@ def of_breaks(reader: SessionReader) -> Answer:
     hits = sum(distinct.count for distinct in breaks)
     if breaks:
         answer = section_of(reader, "breaks").answer
-        graphs = counted(int(str(total_figures(reader)["graphs"])), "graph")
         text = (
-            f"{counted(len(breaks), 'place')} with a graph break, hit {hits} times; {graphs} were "
-            f"compiled. {answer}"
+            f"{counted(len(breaks), 'place')} with a graph break, hit {counted(hits, 'time')}; "
+            f"{_compiled_graphs(reader)}. {answer}"
         )
     else:
         text = "No graph break was recorded."
@@ -147,6 +146,16 @@ def of_breaks(reader: SessionReader) -> Answer:
         },
         next=["findings", "eager", "calls"] if breaks else ["findings"],
     )  # fmt: skip
+
+
+def _compiled_graphs(reader: SessionReader) -> str:
+    """Return ``2 graphs were compiled``."""
+    count = compiled_graphs(reader)
+    captured = int(str(total_figures(reader)["graphs"]))
+    if not count and captured:
+        what = "graph" if captured == 1 else f"{captured:,} graphs"
+        return f"no graph runs compiled, although Dynamo captured {'a ' * (captured == 1)}{what}"
+    return f"{counted(count, 'graph')} {'was' if count == 1 else 'were'} compiled"
 
 
 def _break_row(reader: SessionReader, distinct: DistinctBreak) -> Json:
@@ -278,7 +287,7 @@ def of_compilations(reader: SessionReader) -> Answer:
                 "seconds": {
                     stage or "other": round(spent, 3) for stage, spent in times.by_stage.items()
                 },
-                "missing_stages": row.missing_stages or {},
+                "missing_stages": _stages_by_reason(row.missing_stages or {}),
             }
         )
     states = Counter(row["status"] for row in rows)
@@ -298,6 +307,14 @@ def of_compilations(reader: SessionReader) -> Answer:
         figures={"totals": total_figures(reader)},
         next=["recompiles", "graphs", "phases", "flame"],
     )
+
+
+def _stages_by_reason(missing: Mapping[str, str]) -> dict[str, str]:
+    """Return ``joint, forward`` → why these stages have no result, each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for stage, reason in missing.items():
+        by_reason.setdefault(reason, []).append(stage)
+    return {", ".join(stages): reason for reason, stages in by_reason.items()}
 
 
 def _totals(reader: SessionReader) -> str:

@@ -20,6 +20,7 @@ from fx_explorer.analysis.whole_session import end_of_log, is_log
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import code_questions, place_text, text_number
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.compile_time.cache_report import bypass_sentences, caches_of_report
 from fx_explorer.instruments.compile_time.caches import cache_answers
 from fx_explorer.instruments.compile_time.caches_off import (
@@ -51,6 +52,8 @@ from fx_explorer.report.json_report import (
 )
 from fx_explorer.report.sections import section_of
 from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_TRACEBACK
+from fx_explorer.torch_texts.reports import BACKEND_FAILED
 
 
 def of_options(reader: SessionReader) -> Answer:
@@ -295,7 +298,16 @@ def of_failures(reader: SessionReader) -> Answer:
         figures: Json = {"end_of_log": end_of_log(reader)}
     else:
         figures = {"outcome": reader.meta("outcome")}
-    if failed:
+    rows = [failure(explained) for explained in failed]
+    raised = [row for row in distinct_breaks(reader) if row.registry_id == BACKEND_FAILED]
+    rows += [_failed_backend(reader, row) for row in raised]
+    if raised:
+        what = listed([row.description for row in raised[:2]]).removeprefix("the ")
+        text = (
+            f"{counted(len(rows), 'failure')}. The {what}. torch made a graph break of it, and "
+            f"the program continued.{continues_after_errors(reader)}"
+        )
+    elif failed:
         text = f"{counted(len(failed), 'failure')}.{continues_after_errors(reader)}"
     elif is_log(reader):
         text = "No failed compilation is in the log; it says nothing of the program besides."
@@ -303,12 +315,26 @@ def of_failures(reader: SessionReader) -> Answer:
         text = "Nothing failed."
     return Answer(
         text=text,
-        rows=[failure(explained) for explained in failed],
+        rows=rows,
         known_from="exceptions, as they were raised",
         fields=("compilation", "where", "stage", "kind", "message", "file", "line"),
         figures=figures,
-        next=["failures --fields all --limit 1", "console"] if failed else ["console"],
+        next=["failures --fields all --limit 1", "console"] if rows else ["console"],
     )
+
+
+def _failed_backend(reader: SessionReader, graph_break: DistinctBreak) -> Json:
+    """Return the row of an error of a backend that torch made a graph break of."""
+    return {
+        "compilation": listed(graph_break.compilations),
+        "where": "compiler",
+        "stage": "backend",
+        "kind": "graph break",
+        "message": graph_break.explanation,
+        "file": graph_break.file,
+        "line": graph_break.line,
+        "traceback": reader.text(graph_break.text)[:MAX_TRACEBACK],
+    }
 
 
 def continues_after_errors(reader: SessionReader) -> str:

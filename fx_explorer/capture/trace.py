@@ -41,7 +41,7 @@ from fx_explorer.model import (
     Status,
 )
 from fx_explorer.model.rows.observation import CALLS_BEFORE, INSTANCES
-from fx_explorer.torch_texts.reports import parse_reason, parse_stack
+from fx_explorer.torch_texts.reports import error_of_frame, parse_reason, parse_stack
 from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
 LARGE_METRICS = (
@@ -165,7 +165,7 @@ class _Records:
         if status == "left":
             error = row.error
         else:
-            error = one_line(content.get("fail_reason") or "")
+            error = one_line(error_of_frame(content.get("fail_reason") or ""))
         if status == "failed":
             error = self._add_failure(name, content)
         restarts = tuple(

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fx_explorer.analysis.whole_session import compiled_graphs
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.known_errors import as_remedy, known_error
 from fx_explorer.findings.skipped_functions import functions_left_out
-from fx_explorer.instruments.breaks.grouped import BreakInTorch, DistinctBreak
+from fx_explorer.instruments.breaks.grouped import (
+    BreakInTorch,
+    DistinctBreak,
+    what_the_backend_raised,
+)
 from fx_explorer.instruments.breaks.not_resumed import together
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-
-BACKEND_FAILED = "GB0219"
-"""torch's id of a break at which the backend raised an error."""
 
 MOST_PLACES = 4
 
@@ -44,7 +46,10 @@ def failed_backend(reader: SessionReader, graph_breaks: Sequence[DistinctBreak])
     innermost = max(graph_breaks, key=_order)
     known = known_error(f"{innermost.reason}\n{innermost.explanation}")
     where = in_file(innermost.file, innermost.line) if innermost.file else "somewhere"
+    failed = what_the_backend_raised(innermost.reason, f"at {where}{times}")
     evidence = [first_line(innermost.explanation)]
+    if not compiled_graphs(reader):
+        evidence.append("No graph runs compiled.")
     others = [row for row in graph_breaks if row is not innermost and row.file]
     if others:
         callers = listed([in_file(row.file, row.line) for row in others], MOST_PLACES)
@@ -54,7 +59,7 @@ def failed_backend(reader: SessionReader, graph_breaks: Sequence[DistinctBreak])
     is_lost = any(row.eager_rests or row.cost.functions_in_python for row in graph_breaks)
     return Finding(
         kind="graph break",
-        text=f"The backend could not compile the graph at {where}{times}.",
+        text=f"The {failed.removeprefix('the ')}.",
         urgency="not compiled" if is_lost else "slow",
         topic="breaks",
         place=innermost.place,

@@ -11,7 +11,6 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.findings.breaks_of_torch import (
-    BACKEND_FAILED,
     around_models_of_ddp,
     failed_backend,
     is_of_optimizer,
@@ -49,6 +48,7 @@ from fx_explorer.instruments.breaks.grouped import (
 from fx_explorer.instruments.breaks.hints import first_hint
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+from fx_explorer.torch_texts.reports import BACKEND_FAILED
 
 
 def find_graph_breaks(reader: SessionReader) -> Iterator[Finding]:

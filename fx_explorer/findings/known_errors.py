@@ -162,7 +162,16 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         source="torch/_subclasses/fake_tensor.py, DynamicOutputShapeException",
     ),
     _known(
-        r"DataDependentOutputException",
+        r"_local_scalar_dense[^\n]{0,200}while executing setitem",
+        "yours",
+        "The index in x[index] = value is a tensor without dimensions. Such an index is taken as a "
+        "number, which is not known while compiling.",
+        "Give the index a dimension, and the value, too: x[:, index.view(1)] = value.unsqueeze(1).",
+        "x.index_copy_(1, index.view(1), value.unsqueeze(1)) does the same.",
+        source="torch/_subclasses/fake_impls.py, local_scalar_dense",
+    ),
+    _known(
+        r"DataDependentOutputException|_local_scalar_dense",
         "yours",
         "The result of an operator is a number that depends on the values of a tensor, so it "
         "cannot be computed while compiling.",

@@ -18,13 +18,14 @@ from fx_explorer.analysis.naming import plain_function, resumed_at
 from fx_explorer.analysis.source_statements import SourceFunction, Statement, statements
 from fx_explorer.analysis.words import first_line
 from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, distinct_fallbacks
-from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks, what_the_backend_raised
 from fx_explorer.instruments.breaks.not_resumed import why_not_resumed
 from fx_explorer.instruments.trace.figures import TracedFunction, traced_compilations, walk
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.kernels import kernels_of_each
+from fx_explorer.torch_texts.reports import BACKEND_FAILED
 
 Runs = Literal["in graphs", "in graphs and eager", "eager", "while compiling", "not traced", ""]
 """How a line runs. ``while compiling``: Dynamo evaluated it, and no operation came of it. Empty:
@@ -331,6 +332,8 @@ def why_in_eager_mode(reader: SessionReader, call: FunctionCall) -> str:
 
 def cannot_resume(reader: SessionReader, hit: model.GraphBreak) -> str:
     """Return after which break torch cannot resume, and why where that is known."""
+    if hit.registry_id == BACKEND_FAILED:
+        return what_the_backend_raised(hit.reason, f"at {in_file(hit.file, hit.line)}")
     sentence = f"torch cannot resume after the graph break at {in_file(hit.file, hit.line)}"
     reason = why_not_resumed(reader, hit)
     return f"{sentence}: {reason}" if reason else sentence

@@ -19,6 +19,7 @@ from fx_explorer.analysis.nested_regions import nested_region_facts
 from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import (
     Totals,
+    compiled_graphs,
     compiled_without_dynamo,
     is_debug_directory,
     is_log,
@@ -273,6 +274,9 @@ def _graph_fact(reader: SessionReader, figures: Totals, broken: Sequence[Distinc
             "DistributedDataParallel breaks around it."
         )
         return Fact("graphs", "good", text, _describe_names(compilations), view="graphs")
+    if figures.graph_breaks and not compiled_graphs(reader):
+        text = f"Dynamo captured {graphs}; no graph runs compiled."
+        return Fact("graphs", "notice", text, _describe_names(compilations), view="graphs")
     if figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
         text = f"The code became {graphs}: it breaks at {lines}.{_lost_rests(broken)}"

@@ -13,13 +13,13 @@ from typing import Literal
 import fx_explorer
 from fx_explorer import model
 from fx_explorer.analysis.words import first_line
-from fx_explorer.findings.breaks_of_torch import BACKEND_FAILED
 from fx_explorer.findings.compiled_results import printed_otherwise
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.without_compile import ProgramRun, run_of
 from fx_explorer.model import Outcome
 from fx_explorer.overview.ending import failures
 from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts.reports import BACKEND_FAILED
 
 Result = Literal["passes", "fails", "differs", "falls back", "timed out", "not tried"]
 """``falls back``: the backend failed, and torch.compile ran that part in eager mode."""

@@ -12,7 +12,8 @@ a compilation failed is read off the traceback of what was raised, as torch writ
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, replace
 
 from fx_explorer.model import STAGES, Frame, Stage
 from fx_explorer.torch_texts import LONGEST_LINE, bounded
@@ -49,7 +50,27 @@ _BACKEND = re.compile(
 """The record of a backend's exception that becomes a graph break (exc.py,
 ``unimplemented_with_warning``).
 """
-_BACKEND_ID = "GB0219"
+BACKEND_FAILED = "GB0219"
+"""torch's id of a break at which the backend raised an error."""
+_FAILED_BACKEND = re.compile(
+    r"^Backend compiler exception\n\s*Explanation: Backend compiler `[^`\n]{0,200}` failed with "
+    r"(?P<error>[^\n]{0,4000}?)(?:\. Adding a graph break\.)?$",
+    re.M,
+)
+"""Matches the graph break that torch makes of a backend's exception (output_graph.py,
+``_call_user_compiler``).
+"""
+_MODULES = re.compile(r"^(?:\w{1,100}\.){1,20}(?=[A-Z]\w{0,100}(?::|$))")
+"""Matches the modules before the name of an exception's class."""
+_OPERATION_BEGINS = "\nWhile executing %"
+_OPERATION = re.compile(
+    r"^ *While executing %[^\n]{0,200}? = \w+\[target=(?P<target>[\w.]{1,200})\][^\n]*\n"
+    r"(?: *Original traceback:\n(?P<stack>(?: +[^\n]*\n)+))?",
+    re.M,
+)
+"""Matches the node that an interpreter of torch was at (torch/fx/interpreter.py), with the user's
+stack of it.
+"""
 _REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
 _REASON = re.compile(
     r"^Graph Break Reason: (?P<reason>.*?)(?=^[^\S\n]*Explanation:|^User code traceback:|\Z)",
@@ -103,6 +124,10 @@ class BreakReport:
     """
     skips_rest: bool = False
     """Whether it says that the rest of the function is skipped, after a graph that is compiled."""
+    operation_frames: tuple[Frame, ...] = ()
+    """The user's stack of the operation at which a backend raised, outermost first; empty for other
+    breaks, and where torch does not name the operation.
+    """
 
 
 def parse_break(report: str) -> BreakReport:
@@ -112,6 +137,9 @@ def parse_break(report: str) -> BreakReport:
         return _backend_report(report, of_backend)
     place = _PLACE.search(report)
     number = _REGISTRY_ID.search(report)
+    failed = _FAILED_BACKEND.search(report)
+    if failed:
+        return _graph_break_of_backend(report, failed)
     stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
     frames = parse_stack(stack["stack"]) if stack else ()
     file, line = "", 0
@@ -136,23 +164,74 @@ def parse_break(report: str) -> BreakReport:
 
 
 def _backend_report(report: str, match: re.Match[str]) -> BreakReport:
-    """Parse the report of a failed backend. It has the exception with its traceback, then the
+    """Parse the record of a failed backend. It has the exception with its traceback, then the
     user's stack if torch has one; the graph is the whole function.
     """
     trace, _, below = report[match.end() :].partition("\n==========")
-    lines = [line for line in trace.splitlines() if line.strip()]
-    error = lines[-1].strip() if lines else "unknown reason"
-    explanation = f"The backend raised {error}"
-    return BreakReport(
-        _BACKEND_ID,
-        error,
-        explanation,
-        (),
-        parse_stack(below),
-        match["file"],
-        int(match["line"]),
-        False,
+    raised, _, _ = trace.partition(_OPERATION_BEGINS)
+    _, _, message = raised.rpartition('\n  File "')
+    unindented = [line.strip() for line in message.splitlines()[1:] if line[:1].strip()]
+    every_line = [line.strip() for line in trace.splitlines() if line.strip()]
+    error = next(iter(unindented or every_line[-1:]), "unknown reason")
+    return _failed_backend(trace, error, parse_stack(below), (match["file"], int(match["line"])))
+
+
+def _graph_break_of_backend(report: str, failed: re.Match[str]) -> BreakReport:
+    """Parse the report of the graph break that follows a failed backend. It names the exception's
+    message and not its class.
+    """
+    place = _PLACE.search(report)
+    stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
+    frames = parse_stack(stack["stack"]) if stack else ()
+    file, line = (place["file"], int(place["line"])) if place else ("", 0)
+    parsed = _failed_backend(report, failed["error"].strip(), frames, (file, line))
+    hints = (_flat(hint["text"]) for hint in _HINT.finditer(report))
+    return replace(
+        parsed,
+        hints=tuple(dict.fromkeys(hints)),
+        is_given_up=_GIVEN_UP.search(report) is not None,
+        skips_rest=_REST_SKIPPED.search(report) is not None,
     )
+
+
+def _failed_backend(
+    text: str, error: str, frames: tuple[Frame, ...], function: tuple[str, int]
+) -> BreakReport:
+    """Return that a backend raised ``error``, at the line of the operation that torch names in
+    ``text``, or at ``function``, (file, line), where it names none.
+    """
+    operation = _OPERATION.search(text)
+    error = _MODULES.sub("", error)
+    reason = error
+    operation_frames: tuple[Frame, ...] = ()
+    if operation:
+        reason = f"{error}, while executing {_target(operation['target'])}"
+        operation_frames = parse_stack(_as_stack(operation["stack"] or ""))
+    file, line = function
+    if operation_frames:
+        file, line = operation_frames[-1].file, operation_frames[-1].line
+        frames = (*frames, *operation_frames)
+    return BreakReport(
+        registry_id=BACKEND_FAILED,
+        reason=reason,
+        explanation=f"The backend raised {reason}",
+        hints=(),
+        frames=frames,
+        file=file,
+        line=line,
+        is_given_up=False,
+        operation_frames=operation_frames,
+    )
+
+
+def _as_stack(text: str) -> str:
+    """Return a stack at Python's own indentation, whatever it is indented by."""
+    return textwrap.indent(textwrap.dedent(text), "  ")
+
+
+def _target(target: str) -> str:
+    """Return ``setitem`` for ``operator.setitem``; operators of torch keep their full names."""
+    return target.removeprefix("operator.")
 
 
 def _reason(report: str) -> str:
@@ -275,6 +354,17 @@ def failed_stage(traceback: str) -> Stage:
     if reached == {"dynamo"} and "BackendCompilerFailed" in traceback:
         return "backend"
     return max(reached, key=STAGES.index)
+
+
+def error_of_frame(error: str) -> str:
+    """Return why Dynamo gave a frame up, in torch's words. Of a backend that raised it is one line,
+    what it raised and where, without torch's hints and stacks.
+    """
+    if _FAILED_BACKEND.search(error):
+        report = parse_break(error)
+        at = f" ({report.file}:{report.line})" if report.operation_frames else ""
+        return f"{report.explanation}{at}"
+    return error
 
 
 def error_of_backend(error: str) -> str:

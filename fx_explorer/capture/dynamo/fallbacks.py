@@ -297,6 +297,7 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         file, line = user.file, user.line
     recording.of(name).has_broken = True
     breaking = breaking_now()
+    chain = report.operation_frames or breaking.chain
     row = GraphBreak(
         0,
         recording.compilation_id(name),
@@ -310,16 +311,18 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         stack=recording.sources.stack(report.frames),
         text=recording.writer.text(payload),
         **breaking.extent(file, line)._asdict(),
-        chain=recording.sources.stack(breaking.chain),
+        chain=recording.sources.stack(chain),
         module=breaking.module,
         skips_rest=report.skips_rest,
     )
     row = replace(row, id=recording.writer.add(row))
     recording.of(name).skipping = row if row.skips_rest else None
+    is_of_operation = bool(report.operation_frames)
+    not_resumed = _NOT_RESUMED if row.skips_rest and not is_of_operation else ""
     recording.notify(
         Notice(
             "note",
-            text=f"graph break at {file}:{line}: {report.reason}{_NOT_RESUMED * row.skips_rest}",
+            text=f"graph break at {file}:{line}: {report.reason}{not_resumed}",
             stage="dynamo",
             compilation=name,
         )

@@ -62,6 +62,7 @@ from fx_explorer.model import (
 from fx_explorer.model.library_call import LibraryCall
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
 from fx_explorer.session.writer import IN_MEMORY, SessionWriter
+from fx_explorer.torch_texts.reports import error_of_frame
 
 Notify = Callable[[Notice], None]
 
@@ -289,7 +290,7 @@ class Recording:
     def restart_reason(self, name: str) -> str:
         raised = self.take_error(name)
         if raised:
-            return one_line(f"{type(raised.error).__name__}: {raised.error}")
+            return one_line(f"{type(raised.error).__name__}: {error_of_frame(str(raised.error))}")
         return "Dynamo started again"
 
     def take_error(self, name: str) -> BackendError | None:

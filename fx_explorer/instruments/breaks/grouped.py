@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from fx_explorer.session.bounds import MAX_FIELD
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.reader import answered_once
+from fx_explorer.torch_texts.reports import BACKEND_FAILED
 
 # Breaks in code of a package or of Python, to which the user's line only led.
 
@@ -209,13 +210,32 @@ PLAIN_REASONS: dict[str, str] = {
     "GB0123": "backward() is called inside the compiled code",
     "GB0124": "a tensor's value is taken into Python (.item())",
     "GB0170": "which branch runs depends on a tensor's value, unknown at compile time",
-    "GB0219": "the backend could not compile the graph",
     "GB0291": "a logger is called",
     "GB8977": "a class is defined inside the compiled code",
 }
 """torch's most frequent reasons (``torch/_dynamo/graph_break_registry.json``), without
 torch-internal words.
 """
+
+
+_RAISED_IN_PLAIN_WORDS = (
+    ("_local_scalar_dense", "it needs the value of a tensor as a number"),
+    ("DynamicOutputShape", "the size of a result depends on the values of a tensor"),
+)
+"""What a backend may raise that torch then makes a graph break (``output_graph.py``,
+``_call_user_compiler``), without torch-internal words.
+"""
+
+
+def what_the_backend_raised(reason: str, where: str = "") -> str:
+    """Return that the backend could not compile the graph, and why, with torch's words behind.
+    ``where`` is put behind the graph: ``at model.py:19``.
+    """
+    text = " ".join(filter(None, ["the backend could not compile the graph", where]))
+    for pattern, plain in _RAISED_IN_PLAIN_WORDS:
+        if pattern in reason:
+            return f"{text}: {plain} ({first_line(reason)})"
+    return f"{text} ({first_line(reason)})"
 
 
 class EagerRest(NamedTuple):
@@ -309,6 +329,8 @@ class DistinctBreak:
     def description(self) -> str:
         """Return torch's reason, in plain words where we have them."""
         plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
+        if self.registry_id == BACKEND_FAILED:
+            plain = what_the_backend_raised(self.reason)
         if self.elsewhere:
             return self.elsewhere.describe(self.registry_id, plain)
         return plain
@@ -352,6 +374,10 @@ class _Known:
         self._libraries = library_files(reader)
         skipped = reader.rows(model.Compilation, status="skipped")
         self._skipped = {compilation.id for compilation in skipped}
+        whole = {compilation.name for compilation in skipped}
+        self._attempts_in_vain = {
+            name for name in self._names.values() if name.rpartition("_")[0] in whole
+        }
         self._has_graphs = "graphs" not in not_in_text(reader)
         self._costs = break_costs(self._books, call_trees(reader))
         self._times = break_times(reader)
@@ -395,12 +421,19 @@ class _Known:
             chain=chain,
             resume_functions=tuple(dict.fromkeys(resumed)),
             cost=self._cost(hits),
-            eager_rests=tuple(
-                dict.fromkeys(self._eager_rest(hit) for hit in hits if hit.skips_rest)
-            ),
+            eager_rests=tuple(dict.fromkeys(self._eager_rests(hits))),
             not_resumed=tuple(dict.fromkeys(filter(None, map(self._why_not_resumed, hits)))),
             elsewhere=elsewhere,
         )
+
+    def _eager_rests(self, hits: Sequence[model.GraphBreak]) -> Iterator[EagerRest]:
+        """Yield the parts that run in eager mode because of these hits. A backend that raises for
+        one graph mostly raises for the shorter one, too, and then the function is skipped as a
+        whole.
+        """
+        for hit in hits:
+            if hit.skips_rest and self._names.get(hit.compilation) not in self._attempts_in_vain:
+                yield self._eager_rest(hit)
 
     def _why_not_resumed(self, hit: model.GraphBreak) -> str:
         """Return why torch cannot resume after a hit; empty where it resumes."""

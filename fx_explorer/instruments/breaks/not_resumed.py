@@ -17,6 +17,7 @@ from fx_explorer.analysis.documents import place_of_path, text_of
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+from fx_explorer.torch_texts.reports import BACKEND_FAILED
 
 _IN_LOOP = "torch.compile detected a graph break in a for/while loop"
 _IN_GENERATOR = "Skipping frame due to graph break in a generator"
@@ -51,6 +52,8 @@ def why_not_resumed(reader: SessionReader, hit: model.GraphBreak) -> str:
     """Return ``the break is inside the for loop at model.py:605``; empty where neither torch nor
     the source says it.
     """
+    if hit.registry_id == BACKEND_FAILED:
+        return ""
     frame = _compiled_frame(reader, hit)
     report = reader.text(hit.text) if hit.text else ""
     blocks = _blocks(_text_of(reader, frame.file), frame.line)

@@ -34,7 +34,7 @@ from fx_explorer.readers.torch_trace.option_records import OptionRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.reports import OF_BACKWARD, failed_stage
+from fx_explorer.torch_texts.reports import OF_BACKWARD, error_of_frame, failed_stage
 from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
 _CUT = "optimize_ddp_split_child"
@@ -388,7 +388,7 @@ class Compilations:
             status = _status(metrics, state.has_broken)
         else:
             status = "ok"
-        reason = " ".join(str(metrics.get("fail_reason") or "").split())
+        reason = " ".join(error_of_frame(str(metrics.get("fail_reason") or "")).split())
         if status == "failed":
             reason = f"{metrics.get('fail_type')}: {reason}"
             traceback = state.error_text or str(metrics.get("fail_reason") or "")

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 
+from fx_explorer.analysis.whole_session import compiled_graphs
 from fx_explorer.capture.dynamo.fallbacks import completed
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import carets, distinct_breaks
+from fx_explorer.model import Compilation
 from fx_explorer.torch_texts.reports import parse_break
 from tests.capture.dynamo.break_patterns import numbers
 from tests.capture.dynamo.reported import heard_breaks, line_of
@@ -155,3 +157,34 @@ def test_a_break_in_code_without_a_file_has_its_line_and_no_carets(tmp_path: Pat
     assert (one.file, one.line, one.column, one.carets) == ("<string>", 2, 0, "")
     # 2.11 traces into torch._dynamo.graph_break itself
     assert [frame.function for frame in one.chain if frame.file == "<string>"] == ["f"]
+
+
+class Cache(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 5))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        self.kept[:, position] = y
+        return self.kept * 2
+
+
+def test_a_backends_error_is_at_the_operation_that_torch_names(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        with torch.no_grad():
+            compile_(Cache())(torch.ones(2), torch.tensor(3))
+
+    with record(tmp_path / "s.fxs", program, backend="inductor") as session:
+        (graph_break,) = distinct_breaks(session)
+        assert compiled_graphs(session) == 0
+        (left,) = session.rows(Compilation, status="skipped")
+    assert graph_break.line == Cache.forward.__code__.co_firstlineno + 2
+    assert graph_break.code == "self.kept[:, position] = y"
+    assert graph_break.reason == (
+        "DataDependentOutputException: aten._local_scalar_dense.default, while executing setitem"
+    )
+    assert not graph_break.eager_rests  # nothing is compiled: it is no rest
+    assert "needs the value of a tensor as a number" in graph_break.description
+    assert "Use tlparse" not in left.error
+    assert left.error.startswith("The backend raised aten._local_scalar_dense.default")

@@ -5,6 +5,7 @@ session are. A missing link is counted, not hidden.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -148,12 +149,25 @@ def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Expla
     for row in sorted(reader.lines_of_nodes(nodes), key=lambda row: row.line, reverse=True):
         how_of[row.artifact] = row.how  # for a kernel, the first line's evidence is given
     explanations = []
-    for kernel in kernels_of(reader, nodes)[:limit]:
+    kernels = kernels_of(reader, nodes)[:limit]
+    variants = _variants_of(reader, kernels)
+    for kernel in kernels:
         place = place_of_kernel(reader, kernel)
         how = how_of.get(kernel.artifact, "call_site")
         if place:
-            explanations.append(Explanation("kernel", place, kernel.name, how, HOW_IN_WORDS[how]))
+            name = kernel.name
+            if kernel.compilation in variants:
+                name = f"{name} of [{variants[kernel.compilation]}]"
+            explanations.append(Explanation("kernel", place, name, how, HOW_IN_WORDS[how]))
     return explanations
+
+
+def _variants_of(reader: SessionReader, kernels: Sequence[model.Kernel]) -> dict[int, str]:
+    """Return compilation → its name, where the kernels are of more than one compilation."""
+    compilations = {kernel.compilation for kernel in kernels}
+    if len(compilations) < 2:
+        return {}
+    return {row.id: row.name for row in reader.by_ids(model.Compilation, compilations)}
 
 
 def _to_source(reader: SessionReader, nodes: list[int]) -> list[Explanation]:

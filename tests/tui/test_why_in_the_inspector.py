@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, place_of_kernel, place_of_node
+from fx_explorer.analysis.documents import (
+    Place,
+    place_of_kernel,
+    place_of_node,
+    place_of_source,
+)
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.content.destinations import RowOfView, Stop
+from fx_explorer.tui.content.destinations import Entry, RowOfView, Stop
 from fx_explorer.tui.content.inspect import entries
-from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.screens.inspector import MOST_ROWS, Inspector, entry_rows
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import Driver, OpenApp
 
@@ -71,9 +76,9 @@ def test_a_kernel_names_its_missed_fusions_with_bytes_and_reason(decided: Hand) 
             if entry.label == "not fused"
         ]
         pairs = {pair.saved_bytes: pair.id for pair in reader.rows(model.UnfusedPair)}
-    assert [entry.text.split(" with ")[0] for entry in missed] == [
-        "saves 4.1 kB, library call,",
-        "saves 64 B, library call,",
+    assert [entry.text.partition(" (")[2] for entry in missed] == [
+        "library call): one kernel would save 4.1 kB",
+        "library call): one kernel would save 64 B",
     ]
     assert [entry.row for entry in missed] == [
         RowOfView("fusion", (f"pair {pairs[4096]}",)),
@@ -89,7 +94,7 @@ def test_both_kernels_of_a_pair_name_the_other(decided: Hand) -> None:
             extern = reader.get(model.Kernel, calls[pair.second])
             place = place_of_kernel(reader, extern)
             texts = [entry.text for entry in entries(reader, place) if entry.label == "not fused"]
-            assert [text.rpartition(" ")[2] for text in texts] == ["kernel"], extern.name
+            assert [text.split()[2] for text in texts] == ["kernel"], extern.name
 
 
 async def test_enter_leads_from_a_kernel_to_its_missed_fusion(
@@ -159,3 +164,38 @@ def gelu_of(hand: Hand) -> Place:
     """Return the place of the node that fuse_gelu made."""
     with SessionReader(hand.path) as reader:
         return place_of_node(reader, reader.get(model.Node, hand.node("post_forward", 2)))
+
+
+def test_a_value_takes_as_many_rows_as_it_needs_and_no_more_than_the_width() -> None:
+    text = "Inductor has no lowering for " + "call_function " * 12
+    rows = entry_rows(Entry("why so", text), 40)
+    values = [row[1][0] for row in rows]
+    assert [row[0] for row in rows] == ["why so", *[""] * (len(rows) - 1)]
+    assert " ".join(values) == text
+    assert max(map(len, values)) <= 40
+
+
+def test_a_very_long_value_ends_in_an_ellipsis() -> None:
+    rows = entry_rows(Entry("node.meta", "value " * 200), 40)
+    assert len(rows) == MOST_ROWS
+    assert rows[-1][1][0].endswith("…")
+
+
+def test_the_inputs_that_a_line_reads_are_counted_after_its_operations(decided: Hand) -> None:
+    with SessionReader(decided.path) as reader:
+        (file,) = reader.rows(model.SourceFile)[:1]
+        lines = {node.line for node in reader.rows(model.Node) if node.file == file.id}
+        for line in lines:
+            facts = entries(reader, place_of_source(reader, file.id, line))
+            labels = [entry.label for entry in facts if entry.label in ("became", "reads")]
+            assert labels == sorted(labels)
+
+
+def test_the_same_reason_is_given_once_for_a_kernel(decided: Hand) -> None:
+    with SessionReader(decided.path) as reader:
+        for kernel in reader.rows(model.Kernel):
+            place = place_of_kernel(reader, kernel)
+            if place is None:
+                continue
+            reasons = [entry.text for entry in entries(reader, place) if entry.label == "why so"]
+            assert len(reasons) == len(set(reasons))

@@ -27,11 +27,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 COLUMNS = (
-    TableColumn("what", "bad", min_width=11),
+    TableColumn("what", "bad", min_width=11, max_width=18),
     TableColumn("where", "link", min_width=16, keeps="end"),
     TableColumn("adds", min_width=9),
     TableColumn("takes", is_number=True, min_width=7, total=run_time),
-    TableColumn("times", is_number=True, priority=2, total=lambda value: f"{value:,.0f}×"),
+    TableColumn("hit", is_number=True, priority=2, total=lambda value: f"{value:,.0f}×"),
     TableColumn("why", min_width=34, max_width=60),
     TableColumn("your line", "muted", min_width=16, max_width=90, priority=1),
 )
@@ -127,7 +127,7 @@ def _break_row(reader: SessionReader, graph_break: DistinctBreak) -> TableRow:
         graph_break.description,
         graph_break.code,
     )
-    values = {"times": float(graph_break.count)}
+    values = {"hit": float(graph_break.count)}
     values |= {"takes": graph_break.cost.run_s} if graph_break.cost.run_s is not None else {}
     return TableRow(
         cells, graph_break.place, lambda: Detail(break_text(reader, graph_break)), values=values
@@ -154,11 +154,11 @@ def _recompile_row(reader: SessionReader, recompile: ExplainedRecompile) -> Tabl
     else:
         where = plain_function(recompile.function)
     cells = (
-        "↻ recompile",
+        f"↻ recompile [{recompile.compilation}]",
         where,
         "",
         "–",
-        f"[{recompile.compilation}]",
+        "",
         recompile.description,
         first_line(_source_line(reader, recompile)),
     )

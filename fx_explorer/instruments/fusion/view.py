@@ -154,20 +154,21 @@ def describe_pair(pair: Unfused) -> str:
 
 
 def describe_missed(pair: Unfused, kernel: int, count: int) -> str:
-    """Return ``saves 32.8 kB, other order, with #5 triton_red_fused_sum_1``, which describes a pair
-    to someone who looks at this kernel of it.
+    """Return ``with #5 triton_red_fused_sum_1 (other order): one kernel would save 32.8 kB``, which
+    describes a pair to someone who looks at this kernel of it.
     """
     other = pair.second if pair.first.kernel.id == kernel else pair.first
     time = f", {microseconds(pair.saved_s)}" if pair.saved_s else ""
     in_all = f", {count} times" if count > 1 else ""
     saved = size(pair.pair.saved_bytes)
-    return f"saves {saved}{time}, {pair.cause.kind}, with {_name(other)}{in_all}"
+    with_other = f"with #{other.kernel.id} {other.kernel.name} ({pair.cause.kind})"
+    return f"{with_other}: one kernel would save {saved}{time}{in_all}"
 
 
 def describe_missed_nests(pair: NestPair) -> str:
-    """Return ``saves 8.2 kB, sizes differ, loop nests op0 and op3 of this kernel``."""
+    """Return ``loop nests op0 and op3 of this kernel (sizes differ): one nest would save 8 kB``."""
     nests = f"loop nests {pair.first.name} and {pair.second.name} of this kernel"
-    return f"saves {size(pair.pair.saved_bytes)}, {pair.cause.kind}, {nests}"
+    return f"{nests} ({pair.cause.kind}): one nest would save {size(pair.pair.saved_bytes)}"
 
 
 def _name(call: CallOfKernel) -> str:

@@ -266,7 +266,7 @@ def explained(row: ModuleRow) -> list[str]:
         return [f"{what}: there is no module in it."]
     texts = _describe_own(row.own)
     if not texts:
-        return [f"{what}: all of it is in its modules."]
+        return [f"{what}: everything here belongs to the modules in it."]
     return [f"{what}: {listed(texts, limit=4)} belong to no single module in it, the rest does."]
 
 

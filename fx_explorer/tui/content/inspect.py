@@ -32,7 +32,7 @@ from fx_explorer.analysis.selected_nodes import (
     nodes_at,
     place_of_users_kernel,
 )
-from fx_explorer.analysis.words import annotation_text, size, value_text
+from fx_explorer.analysis.words import annotation_text, counted, listed, size, value_text
 from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.instruments.memory.saved_readers import describe_saved_node, saved_read_by
 from fx_explorer.instruments.passes.figures import history_of_node
@@ -81,7 +81,10 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
     facts += why_entries(reader, place, node)
     facts += fusion_entries(reader, place)
     facts += _saved_entries(reader, place)
-    facts += _link_entries(reader, explain(reader, place))
+    if place.document.kind == "source":
+        facts += _line_entries(reader, explain(reader, place))
+    else:
+        facts += _link_entries(reader, explain(reader, place))
     if node:
         facts += _neighbours(reader, "takes", reader.producers(node.id))
         facts += _neighbours(reader, "used by", reader.users(node.id))
@@ -106,7 +109,7 @@ def search_entries(reader: SessionReader) -> list[Entry]:
     looked_for = search(reader)
     done = [Entry("looked for", kind) for kind in looked_for.looked_for]
     left_out = [
-        Entry("not looked for", kind, note=f"needs {needs_of(kind)}")
+        Entry("not looked for", f"{kind}: it needs {needs_of(kind)}")
         for kind in looked_for.not_looked_for
     ]
     return [*done, *left_out]
@@ -213,7 +216,7 @@ def _meta_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
 def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     if node.is_view:
         yield Entry(
-            "kind", "a view, getitem or the like: it computes nothing, no kernel can be expected"
+            "kind", "a view, a getitem or similar: it computes nothing, so no kernel is made for it"
         )
     if node.module:
         module = f"{node.module} ({node.module_type})" if node.module_type else node.module
@@ -303,15 +306,7 @@ RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "sourc
 
 def _link_entries(reader: SessionReader, explanations: Sequence[Explanation]) -> list[Entry]:
     """Return where a place is linked to, nodes with the user's names."""
-    of_graphs = [
-        explanation for explanation in explanations if explanation.place.document.kind == "graph"
-    ]
-    graphs = {explanation.place.document.id for explanation in of_graphs}
-    first = {graph.id: graph.first_node for graph in reader.by_ids(model.Graph, graphs)}
-    nodes = {
-        first[explanation.place.document.id] + explanation.place.line: explanation
-        for explanation in of_graphs
-    }
+    nodes = _nodes_of(reader, explanations)
     both_names = _both_names(
         reader, {node: explanation.name for node, explanation in nodes.items()}
     )
@@ -320,6 +315,44 @@ def _link_entries(reader: SessionReader, explanations: Sequence[Explanation]) ->
         _link_entry(explanation, names.get(id(explanation), explanation.name))
         for explanation in explanations
     ]
+
+
+def _nodes_of(reader: SessionReader, explanations: Sequence[Explanation]) -> dict[int, Explanation]:
+    """Return node → the explanation that leads to it."""
+    of_graphs = [
+        explanation for explanation in explanations if explanation.place.document.kind == "graph"
+    ]
+    graphs = {explanation.place.document.id for explanation in of_graphs}
+    first = {graph.id: graph.first_node for graph in reader.by_ids(model.Graph, graphs)}
+    return {
+        first[explanation.place.document.id] + explanation.place.line: explanation
+        for explanation in of_graphs
+    }
+
+
+MOST_INPUTS = 3
+"""Maximum number of inputs of a graph that are named in one entry."""
+
+
+def _line_entries(reader: SessionReader, explanations: Sequence[Explanation]) -> list[Entry]:
+    """Return where a line of source is linked to: its operations first, then one entry for the
+    inputs of each graph that it reads.
+    """
+    nodes = _nodes_of(reader, explanations)
+    rows = reader.by_ids(model.Node, nodes)
+    inputs = {row.id: row.name for row in rows if row.op in ("placeholder", "get_attr")}
+    of_inputs = {id(nodes[node]) for node in inputs}
+    entries = _link_entries(reader, [each for each in explanations if id(each) not in of_inputs])
+    names = user_names_of_nodes(reader, inputs)
+    by_graph: dict[int, list[int]] = {}
+    for node in inputs:
+        by_graph.setdefault(nodes[node].place.document.id, []).append(node)
+    for of_graph in by_graph.values():
+        first = nodes[of_graph[0]]
+        of_users = listed((names[node] for node in of_graph), MOST_INPUTS)
+        text = f"{counted(len(of_graph), 'input')}: {of_users}   {first.place.document.title}"
+        entries.append(Entry("reads", text, first.place, first.text, first.is_certain))
+    return entries
 
 
 def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:

@@ -4,6 +4,7 @@ kernels of a node or a line, and which kernels it did not fuse with one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from fx_explorer import model
@@ -22,10 +23,6 @@ from fx_explorer.instruments.fusion.view import describe_missed, describe_missed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_called_on_line
 from fx_explorer.tui.content.destinations import Entry, RowOfView
-from fx_explorer.tui.widgets.text_layout import wrapped
-
-ROW_CELLS = 56
-"""Width of an entry in the inspector at 80 columns, in cells."""
 
 MOST = 12
 """Maximum number of decisions that are listed for a place."""
@@ -35,7 +32,7 @@ MAY_CHANGE = "What may change it: "
 
 def why_entries(reader: SessionReader, place: Place, node: model.Node | None) -> list[Entry]:
     """Return why the kernels of a place are as they are."""
-    decisions = _decisions(reader, place, node)
+    decisions = _distinct(_decisions(reader, place, node))
     entries: list[Entry] = []
     for explained in decisions[:MOST]:
         entries += _entries(reader, explained, place)
@@ -43,6 +40,17 @@ def why_entries(reader: SessionReader, place: Place, node: model.Node | None) ->
         more = f"{len(decisions) - MOST} more: v z lists all"
         entries.append(Entry("why so", more, row=RowOfView("decisions", ())))
     return entries
+
+
+def _distinct(decisions: Iterable[Explained]) -> list[Explained]:
+    """Return the decisions without those that say the same of the same kernel again, which are
+    about another line.
+    """
+    distinct: dict[tuple[int, str, str], Explained] = {}
+    for explained in decisions:
+        reason = explained.reason
+        distinct.setdefault((explained.kernel.artifact, reason.text, reason.change), explained)
+    return list(distinct.values())
 
 
 MOST_FUSIONS = 6
@@ -100,10 +108,8 @@ def _entries(reader: SessionReader, explained: Explained, here: Place) -> list[E
     reason = explained.reason
     kernel = place_of_kernel(reader, explained.kernel)
     is_here = kernel is not None and kernel.document == here.document
-    first, *rest = wrapped(reason.text, ROW_CELLS)
     note = explained.decision.check
-    entries = [Entry("why so", first, None if is_here else kernel, note=note)]
-    entries += [Entry("", row) for row in rest]
+    entries = [Entry("why so", reason.text, None if is_here else kernel, note=note)]
     if reason.change:
-        entries += [Entry("", row) for row in wrapped(MAY_CHANGE + reason.change, ROW_CELLS)]
+        entries.append(Entry("", MAY_CHANGE + reason.change))
     return entries

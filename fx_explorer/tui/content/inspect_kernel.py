@@ -49,12 +49,8 @@ from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.tui.content.destinations import Entry
 from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
-from fx_explorer.tui.widgets.text_layout import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
-ROW_CELLS = 56
-"""Width of an entry in the inspector at 80 columns, in cells."""
-
 NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
 
 
@@ -149,7 +145,7 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     entries = [*instructions, *made_from, Entry("kernel", f"{kernel.name}{options}")]
     entries += [Entry("profile", words) for words in describe_profiled_time(reader, kernel.id)]
     for fact in [*facts, *_alone(reader, kernel)]:
-        entries += _fact_entries(fact)
+        entries.append(Entry(fact.label, fact.text, note=fact.note))
     return entries
 
 
@@ -162,11 +158,7 @@ def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) ->
         return []
     made = lines_in_level(reader, build, document, frozenset([place.line]))
     cost = line_cost(text_of(reader, document), (line + 1 for line in made))
-    rows = wrapped(cost.words, ROW_CELLS) if cost else []
-    entries = [Entry("", row) for row in rows]
-    if rows:
-        entries[0] = Entry("SASS", rows[0], note=COUNTED_ONCE)
-    return entries
+    return [Entry("SASS", cost.words, note=COUNTED_ONCE)] if cost and cost.words else []
 
 
 def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
@@ -183,12 +175,6 @@ def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
 def _why_none(reader: SessionReader) -> list[KernelFact]:
     text = not_described(reader)
     return [KernelFact("GPU", text)] if text else []
-
-
-def _fact_entries(fact: KernelFact) -> list[Entry]:
-    """Return a fact as entries, on as many rows as it needs."""
-    first, *rest = wrapped(fact.text, ROW_CELLS)
-    return [Entry(fact.label, first, note=fact.note), *(Entry("", row) for row in rest)]
 
 
 def _origin_entries(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
@@ -252,7 +238,7 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
     opcode = explained(level, name)
     sentence = opcode.sentence if opcode else f"{NOT_EXPLAINED.capitalize()}."
     entries = [Entry("opcode", name)]
-    entries += [Entry("", row) for row in wrapped(sentence, ROW_CELLS)]
+    entries.append(Entry("", sentence))
     if opcode:
         entries += [Entry("", f".{modifier}: {words}") for modifier, words in opcode.modifiers]
     word = _control(reader, place)

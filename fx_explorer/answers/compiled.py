@@ -55,6 +55,7 @@ from fx_explorer.report.sections import section_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count
 from fx_explorer.torch_texts.printed_guard_tree import noted_lines
+from fx_explorer.torch_texts.reports import version_of
 
 _WORST_FIRST = ("problem", "notice", "changed", "running", "good")
 
@@ -343,7 +344,9 @@ def of_recompiles(reader: SessionReader) -> Answer:
     if every_recompile:
         causes = [explained for explained in every_recompile if explained.is_cause]
         text = f"{counted(count, 'recompile')}. "
-        text += " ".join(_cause_sentence(cause, numbers) for cause in causes[:MOST_CAUSES])
+        text += " ".join(
+            _cause_sentence(cause, every_recompile, numbers) for cause in causes[:MOST_CAUSES]
+        )
         if len(causes) > MOST_CAUSES:
             text += f" {len(causes) - MOST_CAUSES} more are among the rows."
         if len(causes) < len(rows):
@@ -372,16 +375,33 @@ def of_recompiles(reader: SessionReader) -> Answer:
     )
 
 
+MOST_OTHERS = 2
+"""Maximum number of earlier versions for which a sentence tells what else failed."""
+
 MOST_CAUSES = 8
 """Maximum number of recompiles that the sentence of an answer tells."""
 
 
-def _cause_sentence(cause: ExplainedRecompile, numbers: Mapping[str, int | None]) -> str:
-    """Return ``0/1 (call 3 of step): size 1 of ids was 32 and now is 48.``"""
+def _cause_sentence(
+    cause: ExplainedRecompile,
+    rows: Sequence[ExplainedRecompile],
+    numbers: Mapping[str, int | None],
+) -> str:
+    """Return ``0/2 (call 3 of step): size 1 of ids was 32 and now is 48 (against 0/1; in 0/0 the
+    guard on k failed).``
+    """
     number = numbers.get(cause.compilation)
     by_call = f"call {number:,} of " if number else ""
     function = plain_function(cause.function)
-    return f"{cause.compilation} ({by_call}{function}): {cause.description.removesuffix('.')}."
+    sentence = f"{cause.compilation} ({by_call}{function}): {cause.description.removesuffix('.')}"
+    others = [
+        f"in {row.of}, {row.description.removesuffix('.')}"
+        for row in rows
+        if row.compilation == cause.compilation and not row.is_cause
+    ]
+    if not others:
+        return f"{sentence}."
+    return f"{sentence} (against {cause.of}; {'; '.join(others[:MOST_OTHERS])})."
 
 
 def _named_by_torch(rows: Sequence[ExplainedRecompile]) -> dict[str, list[str]]:
@@ -393,15 +413,9 @@ def _named_by_torch(rows: Sequence[ExplainedRecompile]) -> dict[str, list[str]]:
         by_compilation.setdefault(row.compilation, []).append(row)
     named = {}
     for compilation, failed in by_compilation.items():
-        failed.sort(key=_version_in_reason, reverse=True)
+        failed.sort(key=lambda row: version_of(row.reason), reverse=True)
         named[compilation] = [_torchs_words(row) for row in failed]
     return named
-
-
-def _version_in_reason(row: ExplainedRecompile) -> int:
-    """Return 2 for ``0/2: guard``: which of the versions torch's reason is about; -1 for none."""
-    number = row.reason.partition(":")[0].rpartition("/")[2]
-    return int(number) if number.isdecimal() else -1
 
 
 def _torchs_words(row: ExplainedRecompile) -> str:

@@ -292,6 +292,12 @@ def parse_reason(text: str) -> RecompileReason:
     return RecompileReason(of, guard, place["file"], int(place["line"]), parse_stack(below))
 
 
+def version_of(reason: str) -> int:
+    """Return 2 for ``0/2: guard``: which of the versions torch's reason is about; -1 for none."""
+    number = reason[:LONGEST_NAME].partition(": ")[0].rpartition("/")[2]
+    return int(number) if number.isdecimal() else -1
+
+
 _ABOUT = re.compile(
     r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)"
 )

@@ -458,3 +458,19 @@ def test_the_line_that_changes_a_global_setting_is_named(
     (finding,) = of_kind(reader(captured(file)), "recompile")
     assert "threads.py:11 sets it: torch.set_num_threads(before + 1)" in finding.evidence
     assert "set_default_dtype" not in finding.detail
+
+
+HISTORY: list[int] = []
+
+
+def noted(x: torch.Tensor) -> torch.Tensor:
+    HISTORY.append(x.shape[0])
+    return x * 2
+
+
+def test_a_size_that_is_dynamic_in_the_newest_version_is_not_the_cause(tmp_path: Path) -> None:
+    HISTORY.clear()
+    reader = calls(noted, [(torch.ones(8),), (torch.ones(5),), (torch.ones(4),)], tmp_path)
+    (last,) = (row for row in causes(reader) if row.compilation == "0/2")
+    # The size failed in 0/0 alone: 0/1 is compiled for any.
+    assert (last.of, last.change.kind) == ("0/1", "length")

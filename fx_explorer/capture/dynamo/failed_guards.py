@@ -31,7 +31,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import dynamo_guards
 from fx_explorer.torch_texts import bounded
-from fx_explorer.torch_texts.reports import what_failed
+from fx_explorer.torch_texts.reports import version_of, what_failed
 
 
 def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -69,6 +69,8 @@ def count_failed(
     about = what_failed(reason)
     if about in failed:
         failed[about].times += 1
+        if version_of(reason) > version_of(failed[about].reason):
+            failed[about].reason = reason
     elif len(failed) < MOST_KEPT:
         failed[about] = FailedGuard(reason, look())
     elif OTHERS in failed:

@@ -255,11 +255,29 @@ def _with_cause(
     values = [_value(recompile, recompile.change.new) for recompile in group]
     seen |= {_value(recompile, recompile.change.old) for recompile in group}
     differing = session.differing_from_nearest(group[0].compilation)
-    cause = next((i for i, row in enumerate(group) if row.change.source in differing), -1)
+    nearest = session.nearest_name(group[0].compilation)
+    cause = next((i for i, row in enumerate(group) if _version(row) == nearest), -1)
+    if cause < 0 or _is_of_an_expression(group[cause]):
+        # Its guard failed in other versions, too, or says nothing of the program's values.
+        cause = next((i for i, row in enumerate(group) if row.change.source in differing), cause)
     if cause < 0:
         cause = next((i for i, value in enumerate(values) if value not in seen), 0)
     seen |= set(values)
     return [replace(recompile, is_cause=i == cause) for i, recompile in enumerate(group)]
+
+
+def _is_of_an_expression(recompile: ExplainedRecompile) -> bool:
+    """Return whether a guard compares what torch computed of a value with a constant, and there are
+    no plain words for it (torch/fx/passes/_tensorify_python_scalars.py).
+    """
+    return "_tensorify_python_scalars.py" in recompile.guard
+
+
+def _version(recompile: ExplainedRecompile) -> str:
+    """Return the name of the version that torch's reason is about, ``0/2``, where the guard failed
+    in that version alone; otherwise an empty name.
+    """
+    return recompile.of if recompile.times == 1 else ""
 
 
 def _value(recompile: ExplainedRecompile, value: str) -> tuple[object, ...]:
@@ -333,8 +351,31 @@ class _Compilations:
             return None
         return min(
             reversed(known),
-            key=lambda row: len(_differing(checked_values(self._reader, row.id), now)),
+            key=lambda row: len(self._differing_from(row, now)),
         )
+
+    def nearest_name(self, name: str) -> str | None:
+        """Return the name of the version that is nearest to a compilation; None where it is not
+        known.
+        """
+        nearest = self.nearest(next((row for row in self.rows if row.name == name), None))
+        return nearest.name if nearest else None
+
+    def _differing_from(self, version: model.Compilation, now: dict[str, str]) -> set[str]:
+        """Return the names of the values that differ from those that a version was compiled for,
+        without sizes that are dynamic in it.
+        """
+        names = _differing(checked_values(self._reader, version.id), now)
+        dynamic: dict[str, set[int]] = {}
+        for symbol in self._reader.rows(model.Symbol, compilation=version.id):
+            size = _DYNAMIC_SIZE.fullmatch(symbol.source)
+            if size and not symbol.became:
+                dynamic.setdefault(size["tensor"], set()).add(int(size["index"]))
+        before = checked_values(self._reader, version.id)
+        for tensor, sizes in dynamic.items():
+            if _without(before.get(tensor, ""), sizes) == _without(now.get(tensor, ""), sizes):
+                names.discard(tensor)
+        return names
 
     def differing_from_nearest(self, name: str) -> set[str]:
         """Return torch's names of the values in which the call of a compilation differs from its
@@ -344,8 +385,7 @@ class _Compilations:
         nearest = self.nearest(compilation)
         if compilation is None or nearest is None:
             return set()
-        now = checked_values(self._reader, compilation.id)
-        return _differing(checked_values(self._reader, nearest.id), now)
+        return self._differing_from(nearest, checked_values(self._reader, compilation.id))
 
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
         """Return all compilations of the same function up to this one, since the last reset."""
@@ -366,6 +406,18 @@ class _Compilations:
         return next(
             (sibling for sibling in self.siblings(compilation) if sibling.function), compilation
         )
+
+
+_DYNAMIC_SIZE = re.compile(r"(?P<tensor>.*)\.size\(\)\[(?P<index>\d+)\]")
+
+
+def _without(tensor: str, sizes: set[int]) -> list[str]:
+    """Return a tensor's dtype and sizes, ``f32`` and ``4``, ``6`` of ``f32[4, 6]``, without these
+    sizes.
+    """
+    dtype, _, shape = tensor.rstrip("]").partition("[")
+    kept = [size for index, size in enumerate(shape.split(", ")) if index not in sizes]
+    return [dtype, *kept]
 
 
 def _differing(before: dict[str, str], now: dict[str, str]) -> set[str]:

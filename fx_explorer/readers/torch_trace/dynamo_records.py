@@ -41,7 +41,7 @@ from fx_explorer.torch_texts.printed_guard_tree import (
     origin_of,
     read_checks,
 )
-from fx_explorer.torch_texts.reports import parse_break, parse_reason, what_failed
+from fx_explorer.torch_texts.reports import parse_break, parse_reason, version_of, what_failed
 
 _EVENTS: dict[str, SymbolEventKind] = {
     "symbolic_shape_specialization": "specialized",
@@ -139,7 +139,8 @@ class DynamoRecords:
 
     def _recompile(self, record: Record) -> None:
         rows: dict[str, Recompile] = {}
-        for text in _reasons(record.payload):
+        reasons = sorted(_reasons(record.payload), key=version_of, reverse=True)
+        for text in reasons:
             about = what_failed(text)
             if about in rows:
                 rows[about] = replace(rows[about], times=rows[about].times + 1)

@@ -86,7 +86,7 @@ def script_name(owner: str, title: str) -> str:
 UNKNOWN_SIZE = 4
 """Value for a size whose value is unknown, because it depends on data."""
 
-_DTYPES = {
+DTYPES = {
     "f64": "float64",
     "f32": "float32",
     "f16": "float16",
@@ -100,6 +100,7 @@ _DTYPES = {
     "c64": "complex64",
     "c128": "complex128",
 }
+"""dtype as it is printed → its name in torch."""
 
 RANDOM = (
     "Inputs, parameters and buffers have their recorded shapes, strides, dtypes and devices, and "
@@ -266,7 +267,7 @@ class _Script:
             stride = _contiguous(size)
         else:
             stride = [size_expression(step, self._names) for step in node.stride]
-        dtype = _DTYPES.get(node.dtype, node.dtype)
+        dtype = DTYPES.get(node.dtype, node.dtype)
         if not dtype.isidentifier():
             raise NotPythonError(f"its dtype is {dtype!r}")
         return (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from fx_explorer.analysis.graph_files import DTYPES
 from fx_explorer.errors import UsageError
 
 SCHEMA = "fx-explorer/answer/1"
@@ -135,10 +136,23 @@ def _selected(answer: Answer, selection: RowSelection) -> tuple[list[Json], int]
 def _has_words(row: Json, words: Sequence[str], places: Sequence[str] = ()) -> bool:
     whole = json.dumps(row, ensure_ascii=False, default=str).casefold()
     if not places:
-        return all(word in whole for word in words)
+        return all(_has_word(whole, word) for word in words)
     others = {name: value for name, value in row.items() if name not in places}
     text = json.dumps(others, ensure_ascii=False, default=str).casefold()
-    return all(word in (whole if ".py" in word else text) for word in words)
+    return all(_has_word(whole if ".py" in word else text, word) for word in words)
+
+
+_SHORT_DTYPES = {name: short for short, name in DTYPES.items()}
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Return whether a row has a word; of a dtype, such as ``bool``, also as it is printed: ``b8``,
+    ``b8[4, 20]``.
+    """
+    if word in text:
+        return True
+    short = _SHORT_DTYPES.get(word.removeprefix("torch."))
+    return short is not None and (f'"{short}"' in text or f"{short}[" in text)
 
 
 def _fields_of(rows: Iterable[Json]) -> list[str]:

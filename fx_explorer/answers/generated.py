@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from fx_explorer import model
 from fx_explorer.analysis.function_versions import versions
 from fx_explorer.analysis.input_names import InputNames
@@ -11,6 +13,7 @@ from fx_explorer.answers.answer import Answer, Json
 from fx_explorer.answers.naming import graph_documents
 from fx_explorer.answers.others import of_section
 from fx_explorer.errors import UsageError
+from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.decisions.figures import (
     Explained,
     decisions_about,
@@ -35,7 +38,7 @@ from fx_explorer.report.json_report import (
 from fx_explorer.report.sections import section_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.compilations import compilation_names, source_paths
 from fx_explorer.session.queries.graphs import frequent_targets
 
 
@@ -225,7 +228,14 @@ def of_saved_tensors(reader: SessionReader, name: str) -> Answer:
     rows.sort(key=lambda row: -int(str(row["bytes"] or 0)))
     if not rows:
         return of_section(reader, "memory")
-    text = section_of(reader, "memory").answer
+    lines = SourceLines(reader)
+    for row in rows:
+        row["code"] = lines.code(str(row["file"]), int(str(row["line"]))) if row["file"] else ""
+    figures = {
+        "inputs_not_saved": _inputs_not_saved(reader),
+        "recomputed_in_the_backward": _recomputed_nodes(reader),
+    }
+    text = " ".join([section_of(reader, "memory").answer, *_saved_totals(rows)])
     if name:
         rows = _saved_called(rows, name)
         text = " ".join(_saved_sentence(row) for row in rows[:MOST_SENTENCES])
@@ -237,19 +247,33 @@ def of_saved_tensors(reader: SessionReader, name: str) -> Answer:
         "kernels that the backward's wrapper gives it to, works_in_place those that write their "
         "result into its memory, is_last the one after which that is freed",
         fields=(
-            "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "module",
-            "producer", "why", "consumers", "read_by", "compilation",
+            "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "code",
+            "module", "producer", "why", "consumers", "read_by", "compilation",
         ),
-        figures={
-            "inputs_not_saved": _inputs_not_saved(reader),
-            "recomputed_in_the_backward": _recomputed_nodes(reader),
-        },
+        figures={name: named for name, named in figures.items() if named},
         next=["step_memory", "node NAME"],
     )  # fmt: skip
 
 
 MOST_SENTENCES = 5
 """Maximum number of saved tensors that the sentence of an answer is about."""
+
+
+def _saved_totals(rows: Sequence[Json]) -> Iterator[str]:
+    """Yield for each compilation how many bytes all its saved tensors have: activations, and the
+    parameters and inputs, which are in memory in any case. Tensors in one storage count once.
+    """
+    of_compilations: dict[str, dict[str, dict[object, int]]] = {}
+    for position, row in enumerate(rows):
+        kinds = of_compilations.setdefault(str(row["compilation"]), {})
+        size = int(str(row["bytes"] or 0))
+        sizes = kinds.setdefault(str(row["kind"]), {})
+        key = row["storage"] or position
+        sizes[key] = max(size, sizes.get(key, 0))
+    for compilation, kinds in list(of_compilations.items())[:MOST_SENTENCES]:
+        sums = {kind: sum(sizes.values()) for kind, sizes in kinds.items()}
+        parts = ", ".join(f"{size:,} of kind {kind}" for kind, size in sums.items())
+        yield f"Saved in {compilation}: {sum(sums.values()):,} bytes ({parts})."
 
 
 def _saved_called(rows: list[Json], name: str) -> list[Json]:
@@ -285,43 +309,56 @@ def _saved_sentence(row: Json) -> str:
     return f"{text}."
 
 
-def _recomputed_nodes(reader: SessionReader) -> list[str]:
-    """Return the operations of the forward that the backward computes again, with their lines."""
+def _recomputed_nodes(reader: SessionReader) -> dict[str, list[str]]:
+    """Return compilation → the operations of its forward that the backward computes again, biggest
+    first, with their lines.
+    """
     paths = source_paths(reader)
-    shown = []
-    operations = recomputed(reader)
-    for operation in operations[:MOST_INPUTS]:
+    graphs = {row.id: row.compilation for row in reader.rows(model.Graph)}
+    by_compilation: dict[int, list[str]] = {}
+    for operation in recomputed(reader):
         node = operation.node
         line = f" ({in_file(paths[node.file], node.line)})" if node.file in paths else ""
-        shown.append(f"{node.name}{line}")
-    if len(operations) > MOST_INPUTS:
-        shown.append(f"{len(operations) - MOST_INPUTS} more")
+        by_compilation.setdefault(graphs[node.graph], []).append(f"{node.name}{line}")
+    return _by_name(reader, by_compilation)
+
+
+MOST_NAMED = 12
+"""Maximum number of inputs or operations that are named of one compilation."""
+
+
+def _by_name(
+    reader: SessionReader, by_compilation: Mapping[int, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Return name of a compilation → the first of its texts, with the number of the others."""
+    names = compilation_names(reader)
+    shown = {}
+    for compilation, texts in by_compilation.items():
+        others = len(texts) - MOST_NAMED
+        more = [f"{others} more"] if others > 0 else []
+        shown[names[compilation]] = [*texts[:MOST_NAMED], *more]
     return shown
 
 
-MOST_INPUTS = 50
-"""Maximum number of inputs that are named as not saved."""
-
-
-def _inputs_not_saved(reader: SessionReader) -> list[str]:
-    """Return the inputs of forward graphs that no backward needs, with the user's names."""
+def _inputs_not_saved(reader: SessionReader) -> dict[str, list[str]]:
+    """Return compilation → the inputs of its forward graph that no backward needs, with the user's
+    names.
+    """
     saved = {(row.compilation, row.name) for row in reader.rows(model.SavedTensor)}
     with_saved = {compilation for compilation, _ in saved}
     used = graphs_in_use(reader)
-    inputs: list[model.Node] = []
+    by_compilation: dict[int, list[str]] = {}
     for graph in reader.rows(model.Graph, stage="forward", direction="forward"):
         if graph.compilation not in with_saved or (used is not None and graph.id not in used):
             continue
         placeholders = reader.rows(model.Node, graph=graph.id, op="placeholder")
-        inputs += [row for row in placeholders if (graph.compilation, row.name) not in saved]
-    names = InputNames(reader).of(inputs[:MOST_INPUTS])
-    shown = []
-    for node in inputs[:MOST_INPUTS]:
-        own = names.get(node.id)
-        shown.append(f"{node.name} ({own.name})" if own and own.name != node.name else node.name)
-    if len(inputs) > MOST_INPUTS:
-        shown.append(f"{len(inputs) - MOST_INPUTS} more")
-    return shown
+        inputs = [row for row in placeholders if (graph.compilation, row.name) not in saved]
+        names = InputNames(reader).of(inputs[:MOST_NAMED])
+        for node in inputs:
+            own = names.get(node.id)
+            renamed = f"{node.name} ({own.name})" if own and own.name != node.name else node.name
+            by_compilation.setdefault(graph.compilation, []).append(renamed)
+    return _by_name(reader, by_compilation)
 
 
 def of_step_memory(reader: SessionReader) -> Answer:

@@ -590,7 +590,8 @@ def test_a_node_has_its_bytes(session: Path, ask: Ask) -> None:
 
 def test_inputs_that_no_backward_needs_are_named(session: Path, ask: Ask) -> None:
     answer = ask(session, "memory")
-    names = sorted(name.split(" ")[0] for name in answer["figures"]["inputs_not_saved"])
+    of_compilations = answer["figures"]["inputs_not_saved"].values()
+    names = sorted(name.split(" ")[0] for named in of_compilations for name in named)
     expected = []
     with SessionReader(session) as reader:
         saved = {(row.compilation, row.name) for row in reader.rows(model.SavedTensor)}
@@ -653,3 +654,20 @@ def test_a_folder_with_several_logs_names_them_and_what_compares_them(
     assert "torch_trace_a.log and " in refusal
     assert "fx-explorer ranks" in refusal
     assert "two runs by: fx-explorer diff A B" in refusal
+
+
+def test_the_bytes_saved_in_a_compilation_are_those_of_all_kinds(session: Path, ask: Ask) -> None:
+    answer = ask(session, "memory", "--limit", "500")
+    of_compilation: dict[str, dict[str, int]] = {}
+    with SessionReader(session) as reader:
+        names = {row.id: row.name for row in reader.rows(model.Compilation)}
+        for row in reader.rows(model.SavedTensor):
+            storages = of_compilation.setdefault(names[row.compilation], {})
+            storages[row.storage or row.name] = row.size_bytes
+    for name, storages in of_compilation.items():
+        assert f"Saved in {name}: {sum(storages.values()):,} bytes" in answer["answer"]
+
+
+def test_a_dtype_matches_by_its_name_in_torch(session: Path, ask: Ask) -> None:
+    by_name = ask(session, "memory", "--match", "float32")
+    assert by_name["count"] == ask(session, "memory", "--match", '"f32"')["count"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,9 +92,32 @@ def test_the_view_answers_with_the_pair_that_would_save_most(captured, reader) -
     row = table.rows[0]
     assert row.detail is not None
     text = row.detail().text
-    assert "Inductor says of op" in text
+    numbers = " and ".join(re.findall(r"#\d+", " ".join(row.cells)))
+    assert f"Inductor says of {numbers}: “" in text
     assert "What may change it: " in text
     assert "Not tried" in text
+
+
+def test_pairs_with_a_kernel_between_stand_after_those_that_can_be_fused_alone(
+    captured, reader
+) -> None:
+    pairs = unfused_pairs(reader(captured(PLANTED, gpu="h100")))
+    generated = [pair.has_one_between for pair in pairs if not pair.is_of_library]
+    assert generated == sorted(generated)
+    assert any(generated)
+
+
+def test_the_kernel_between_is_called_by_its_number(captured, reader) -> None:
+    session = reader(captured(PLANTED, gpu="h100"))
+    between = [pair for pair in unfused_pairs(session) if "runs between" in pair.cause.text]
+    assert between
+    calls = {row.id: row for row in session.rows(model.KernelCall)}
+    for pair in between:
+        number = re.match(r"#(\d+) runs between them: ", pair.cause.text)
+        assert number, pair.cause.text
+        lines = [row.line for row in calls.values() if row.kernel == int(number[1])]
+        first, second = calls[pair.pair.first].line, calls[pair.pair.second].line
+        assert any(first < line < second for line in lines)
 
 
 def test_on_a_processor_there_are_bytes_and_no_times(captured, reader) -> None:

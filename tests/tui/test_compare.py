@@ -7,11 +7,10 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
-from fx_explorer.instruments.diff.compare import DocumentPair
+from fx_explorer.instruments.diff.compare import DocumentPair, figures
 from fx_explorer.instruments.diff.screen import CompareScreen, first_to_compare
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.widgets.row_list import RowList
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 
@@ -49,9 +48,9 @@ async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_differe
         assert "[0/0] beside [0/0~1] · MLP.forward" in driver.screen
         assert "variant 1: compiled again from" in driver.screen
         assert "difference" in driver.screen
-        # The cursor begins on the first document that differs.
-        figures = screen.query_one("#figures", RowList)
-        assert "Backward · post-grad" in figures.line_text(figures.cursor)
+        # The cursor begins on the first figure that differs.
+        begins_on = next(figure for figure in figures(reader, left, right) if figure.differs)
+        assert f"{begins_on.what.strip()}: {begins_on.left} beside" in driver.screen
         assert "mm = aten.mm(tangent, w)" in driver.screen
         assert "gelu_backward = aten.gelu_backward" in driver.screen
         await driver.press("tab", "n")

@@ -240,12 +240,19 @@ class CompareScreen(DifferenceScreen):
 
     def on_mount(self) -> None:
         pair = first_to_compare(self._pairs, self._pair_differs, self._begins_at)
-        first = len(self._figures) + pair
+        compared = len(self._figures) + pair
+        line = self._first_figure_that_differs()
+        if self._begins_at and self._pairs[pair].stage == self._begins_at:
+            line = compared
         rows = [*map(figure_row, self._figures), *map(pair_row, self._pairs)]
-        self._list.load(Rows(rows), line=first)
+        self._list.load(Rows(rows), line=line)
         self._list.focus()
-        self._show_hint("")
-        self._compare(first)
+        self._show_hint(self._describe_figure(line))
+        self._compare(compared)
+
+    def _first_figure_that_differs(self) -> int:
+        differing = (i for i, figure in enumerate(self._figures) if figure.differs)
+        return next(differing, 0)
 
     def _has_difference(self, line: int) -> bool:
         return self._pair(line) is not None
@@ -313,16 +320,25 @@ def first_to_compare(
     begins_at: model.Stage | None = None,
 ) -> int:
     """Return the index of the first pair of documents that differ, preferably of the stage
-    ``begins_at``; else of the first document that only one of them has, or that each made.
+    ``begins_at``, then of different length; else of the first document that only one of them has,
+    or that each made.
     """
     made_apart = [i for i, pair in enumerate(pairs) if not pair.is_shared]
     of_both = [i for i in made_apart if pairs[i].left and pairs[i].right]
-    of_both.sort(key=lambda i: begins_at is None or pairs[i].stage != begins_at)
+    of_both.sort(key=lambda i: (pairs[i].stage != begins_at, not _differ_in_length(pairs[i])))
     for i in of_both:
         if differs(pairs[i]):
             return i
     of_one = [i for i in made_apart if i not in of_both]
     return next(iter([*of_one, *of_both]), 0)
+
+
+def _differ_in_length(pair: DocumentPair) -> bool:
+    return (
+        pair.left is not None
+        and pair.right is not None
+        and pair.left.line_count != pair.right.line_count
+    )
 
 
 ALIKE = (" ", "≈")

@@ -140,6 +140,8 @@ def offered_fusions(reader: SessionReader, kernel: model.Kernel) -> list[Offered
         other = pair.second if pair.first.kernel.id == kernel.id else pair.first
         asked = AskedFusion("together", named, _named(reader, other.kernel))
         saves = f"{pair.cause.kind} · would save {size(pair.pair.saved_bytes)}"
+        if pair.has_one_between:
+            saves = f"{pair.cause.kind}: cannot be fused alone"
         words = f"fuse it with #{other.kernel.id} {other.kernel.name}"
         offers.setdefault(asked, OfferedFusion(words, saves, asked))
     operations: set[str] = set()

@@ -10,12 +10,13 @@ none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
-from fx_explorer.instruments.fusion.reasons import Cause, cause_of
+from fx_explorer.analysis.words import listed
+from fx_explorer.instruments.fusion.reasons import ANOTHER_KERNEL, ONE_BETWEEN, Cause, cause_of
 from fx_explorer.instruments.kernels.gpu_limits import card, measured_bandwidth, roofline
 from fx_explorer.model import Gpu
 from fx_explorer.session import SessionReader
@@ -62,14 +63,22 @@ class Unfused:
         """Return whether one of them is a library call, into which Inductor fuses nothing."""
         return "extern" in (self.first.kernel.language, self.second.kernel.language)
 
+    @property
+    def has_one_between(self) -> bool:
+        """Return whether a kernel between needs one of them and is needed by the other, so that
+        these two alone cannot be one.
+        """
+        return self.cause.kind == ONE_BETWEEN
+
 
 TIME_FROM_DATA_SHEET = "by the data sheet of the GPU"
 
 
 @answered_once
 def unfused_pairs(reader: SessionReader) -> list[Unfused]:
-    """Return the pairs of all variants in use: first those of generated kernels, then those of
-    library calls; in each those first of which one kernel would save most.
+    """Return the pairs of all variants in use: first those of generated kernels, then those that
+    cannot be fused alone, because a kernel runs between them, then those of library calls. In each,
+    those are first of which one kernel would save most.
     """
     used = in_use(reader)
     pairs = _pairs(reader)
@@ -79,6 +88,7 @@ def unfused_pairs(reader: SessionReader) -> list[Unfused]:
         pairs,
         key=lambda pair: (
             pair.is_of_library,
+            pair.has_one_between,
             -pair.saved_s,
             -pair.pair.saved_bytes,
             pair.pair.id,
@@ -99,6 +109,7 @@ def _pairs(reader: SessionReader) -> list[Unfused]:
         return []
     calls = _calls(reader, rows)
     reductions = _reductions(reader, calls.values())
+    between = _Dependencies(rows)
     gpu = card(reader)
     bytes_per_s = 0.0 if gpu else measured_bandwidth(reader)
     time_from = TIME_FROM_DATA_SHEET
@@ -111,11 +122,58 @@ def _pairs(reader: SessionReader) -> list[Unfused]:
             continue
         is_split = bool(reductions.intersection(first.nodes, second.nodes))
         cause = cause_of(row, first.kernel, second.kernel, is_split=is_split)
+        if cause.text.startswith(ANOTHER_KERNEL):
+            cause = _with_number(cause, [calls[call] for call in between.calls(row)])
         saved_s = _saved_s(gpu, row, first.kernel, second.kernel)
         if bytes_per_s:
             saved_s = max(0, row.saved_bytes) / bytes_per_s
         pairs.append(Unfused(row, first, second, cause, saved_s, time_from if saved_s else ""))
     return pairs
+
+
+class _Dependencies:
+    """Which call reads what another one writes, as far as the pairs say it."""
+
+    def __init__(self, rows: Iterable[model.UnfusedPair]) -> None:
+        self._readers: dict[int, list[int]] = {}
+        self._writers: dict[int, list[int]] = {}
+        for row in rows:
+            if row.is_dependent:
+                self._readers.setdefault(row.first, []).append(row.second)
+                self._writers.setdefault(row.second, []).append(row.first)
+
+    def calls(self, row: model.UnfusedPair) -> list[int]:
+        """Return the calls that need the first of a pair, and that the second needs."""
+        after = _reached(self._readers, row.first, until=row.second)
+        before = _reached(self._writers, row.second, until=row.first)
+        return sorted(after & before)
+
+
+def _reached(edges: Mapping[int, Iterable[int]], start: int, *, until: int) -> set[int]:
+    """Return the calls that are reached from ``start``, without it and without ``until``."""
+    reached: set[int] = set()
+    open_calls = [start]
+    while open_calls:
+        for call in edges.get(open_calls.pop(), ()):
+            if call not in reached and call not in (start, until):
+                reached.add(call)
+                open_calls.append(call)
+    return reached
+
+
+def _with_number(cause: Cause, calls: Sequence[CallOfKernel]) -> Cause:
+    """Return the cause with the number of the kernel between; as it is where none is known."""
+    numbers = [f"#{number}" for number in dict.fromkeys(call.kernel.id for call in calls)]
+    if not numbers:
+        return cause
+    if len(numbers) == 1:
+        text = cause.text.replace(ANOTHER_KERNEL, numbers[0])
+    else:
+        text = (
+            f"{listed(numbers, 3)} run between them: they need the first, and the second needs "
+            "them. So these two alone cannot be one kernel."
+        )
+    return replace(cause, text=text)
 
 
 def pairs_of_kernel(reader: SessionReader, kernel: int) -> list[Unfused]:

@@ -65,5 +65,5 @@ def explain_nests(reader: SessionReader, pair: NestPair) -> list[str]:
     if row.state == "outer loop":
         sentences.append(f"Inductor's check {row.check} lets it fuse their outer loops alone.")
     else:
-        sentences.append(known_from(row))
+        sentences.append(known_from(row, (pair.first.name, pair.second.name)))
     return sentences

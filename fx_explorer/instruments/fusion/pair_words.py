@@ -12,15 +12,15 @@ def shared_buffers(row: model.UnfusedPair) -> str:
     return f"both access {names}{more}"
 
 
-def known_from(row: model.UnfusedPair) -> str:
-    """Return a sentence on who refused to fuse a pair."""
+def known_from(row: model.UnfusedPair, names: tuple[str, str]) -> str:
+    """Return a sentence on who refused to fuse a pair, which is called by ``names``."""
     if row.state == "not asked":
         return "Inductor does not try to fuse them."
     if row.state == "allowed":
         return "Inductor tried to fuse them, and no check said no."
     sentence = f"Inductor's check {row.check} says no, without a reason."
     if row.reason:
-        sentence = f"Inductor says of {' and '.join(row.names)}: “{row.reason}” ({row.check})."
+        sentence = f"Inductor says of {' and '.join(names)}: “{row.reason}” ({row.check})."
     if not row.is_exact:
         sentence += " It was asked about parts of them, before those were fused with others."
     return sentence

@@ -29,6 +29,14 @@ class Cause:
     """Options of torch's that would let Inductor fuse them, for a trial."""
 
 
+ONE_BETWEEN = "one between"
+"""Kind of the causes for which two kernels cannot be fused alone: a kernel between needs one of
+them and is needed by the other.
+"""
+
+ANOTHER_KERNEL = "Another kernel"
+"""Stands for the kernel between in the sentence, until its number is known."""
+
 _SAME_ORDER = (
     "Let both go through the tensor in the same order: no transpose, slice or shift between them, "
     "or the same memory layout on both sides."
@@ -64,14 +72,15 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
     (
         "intermediate nodes between",
         Cause(
-            "one between",
-            "Another kernel runs between them: it needs the first, and the second needs it.",
+            ONE_BETWEEN,
+            f"{ANOTHER_KERNEL} runs between them: it needs the first, and the second needs it. So "
+            "these two alone cannot be one kernel.",
         ),
     ),
     (
         "will create cycle",
         Cause(
-            "one between",
+            ONE_BETWEEN,
             "One kernel for both would wait for a kernel that waits for it.",
         ),
     ),

@@ -15,7 +15,7 @@ from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.client.capture import Capture
 from fx_explorer.instruments.fusion.asked import GATE, AskedFusion, changes_for
-from fx_explorer.instruments.fusion.tried import why_still_apart
+from fx_explorer.instruments.fusion.tried import are_same_reason, why_still_apart
 from fx_explorer.model import (
     CaptureRequest,
     Changes,
@@ -195,10 +195,26 @@ def why_not_as_asked(
     if variant.status != "ok":
         return f"Compiling it again failed: {variant.error}"
     if asked.kind == "together":
-        return why_still_apart(reader, variant, changes)
+        refused = why_still_apart(reader, variant, changes)
+        as_before = why_still_apart(reader, original, changes)
+        # The original's kernels are on screen, with their numbers.
+        return as_before if are_same_reason(refused, as_before) else refused
     direction = asked.first.direction
     before, after = _side(reader, original, direction), _side(reader, variant, direction)
     return "" if len(after.kernels) > len(before.kernels) else _NOTHING_APART
+
+
+def has_same_kernels(
+    reader: SessionReader,
+    original: model.Compilation,
+    variant: model.Compilation,
+    direction: model.Direction,
+) -> bool:
+    """Return whether a variant has the kernels of the original, so that there is nothing to
+    compare.
+    """
+    before, after = _side(reader, original, direction), _side(reader, variant, direction)
+    return variant.status != "ok" or before.kernels == after.kernels
 
 
 _NOTHING_APART = (

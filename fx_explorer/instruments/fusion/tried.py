@@ -4,6 +4,7 @@ kernels were to be one, whether Inductor fused them, and why it did not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from fx_explorer import model
@@ -40,9 +41,18 @@ def _describe_outcome(
     reason = why_still_apart(reader, variant, [change])
     if not reason:
         return f"{tried} Inductor made one kernel of them."
-    if reason == pair.cause.text:
+    if are_same_reason(reason, pair.cause.text):
         return f"{tried} Inductor refused, for this reason."
-    return f"{tried} Inductor refused. {reason}"
+    return f"{tried} Inductor refused: {reason}"
+
+
+def are_same_reason(reason: str, other: str) -> bool:
+    """Return whether two reasons are the same but for the numbers of the kernels."""
+    return _NUMBER.sub("#", reason) == _NUMBER.sub("#", other)
+
+
+_NUMBER = re.compile(r"#\d+")
+"""Matches the number of a kernel, which a variant has numbers of its own for."""
 
 
 @answered_once

@@ -177,9 +177,10 @@ def _name(call: CallOfKernel) -> str:
 
 def _row(reader: SessionReader, pair: Unfused, count: int, *, has_times: bool) -> TableRow:
     lines = [in_file(*call.line) for call in (pair.first, pair.second) if call.line]
+    tried = " · tried" if describe_tried(reader, pair) else ""
     cells = [
         size(pair.pair.saved_bytes),
-        pair.cause.kind,
+        f"{pair.cause.kind}{tried}",
         _name(pair.first),
         _name(pair.second),
         " · ".join(dict.fromkeys(lines)),
@@ -219,7 +220,8 @@ def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[s
     if pair.saved_s and pair.time_from != TIME_FROM_DATA_SHEET:
         sentences.append(LESS_FROM_CACHE)
     sentences.append(describe_tried(reader, pair) or "Not tried.")
-    sentences.append(known_from(row))
+    numbers = (f"#{pair.first.kernel.id}", f"#{pair.second.kernel.id}")
+    sentences.append(known_from(row, numbers))
     if count > 1:
         sentences.append(f"It occurs {counted(count, 'time')}, in repeated parts of the program.")
     return sentences

@@ -52,6 +52,8 @@ NOTHING_TO_FUSE = (
     "accesses the same memory."
 )
 
+KEPT_IN_VIEW = "The view of kernels that were not fused (v y) keeps this answer."
+
 
 def _only(title: str, waiting: Waiting) -> str:
     if waiting.compilation:
@@ -285,7 +287,7 @@ class Variants:
         """
         # not for the first paint
         from fx_explorer.instruments.fusion.asked import GATE, changes_for, offered_fusions
-        from fx_explorer.instruments.fusion.trial import why_not_as_asked
+        from fx_explorer.instruments.fusion.trial import has_same_kernels, why_not_as_asked
 
         waiting, explorer = self._stepping.at_rest(), self._services.explorer
         reader = self._services.stepped_session
@@ -314,14 +316,16 @@ class Variants:
             changes=Changes(fusions=changes),
         )
 
-        def say_refused(reader: SessionReader, original: Compilation, variant: Compilation) -> None:
+        def say_refused(reader: SessionReader, original: Compilation, variant: Compilation) -> bool:
             refused = why_not_as_asked(reader, original, variant, asked, changes)
-            if refused:
-                self._services.notify(
-                    refused, title="Inductor did not do it", severity="warning", timeout=20
-                )
+            if not refused:
+                return False
+            title = f"Inductor did not do it, as [{variant.name}]"
+            text = f"{refused} {KEPT_IN_VIEW}" if asked.kind == "together" else refused
+            self._services.notify(text, title=title, severity="warning", timeout=20)
+            return has_same_kernels(reader, original, variant, asked.first.direction)
 
-        self._send_and_compare(command, f"compiling: {chosen.words}", say_more=say_refused)
+        self._send_and_compare(command, f"compiling: {chosen.words}", refuse=say_refused)
 
     def _compile_and_compare(self, without: Without) -> None:
         """Compile the variant, and show it beside the compilation from which it begins."""
@@ -339,12 +343,12 @@ class Variants:
         command: Command,
         doing: str,
         left_had: Mapping[str, object] | None = None,
-        say_more: Callable[[SessionReader, Compilation, Compilation], None] | None = None,
+        refuse: Callable[[SessionReader, Compilation, Compilation], bool] | None = None,
         begins_at: Stage | None = None,
     ) -> None:
         """Have a variant compiled, and show it beside the one that it begins from, which had other
         values of the options in ``left_had``. The comparison ``begins_at`` the document of a stage.
-        Then ``say_more`` is called with both.
+        ``refuse`` is called with both before, and returns whether there is nothing to compare.
         """
 
         async def compare() -> None:
@@ -360,12 +364,12 @@ class Variants:
             if reader and new:
                 keymap = self._services.explorer.keymap
                 original, variant = rows[command.compilation], rows[new[-1]]
+                if refuse and refuse(reader, original, variant):
+                    return
                 screen = CompareScreen(
                     reader, original, variant, keymap, left_had=left_had, begins_at=begins_at
                 )
                 await self.app.push_screen(screen)
-                if say_more:
-                    say_more(reader, original, variant)
 
         reader = self._services.stepped_session
         if reader:

@@ -99,6 +99,7 @@ KINDS: Mapping[str, Look] = {
     "link": Look("text-primary", 100, "underline"),
     "good": Look("text-success"),
     "warning": Look("text-warning"),
+    "differs": Look("text-warning", 100, "bold underline"),
     "bad": Look("text-error", 100, "bold"),
     # Regions, told apart by colour beside their name (drawing/colours.py).
     "region-0": Look("text-secondary"),

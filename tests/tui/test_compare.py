@@ -5,12 +5,21 @@ below and tests/sessions.py.
 from dataclasses import replace
 from pathlib import Path
 
+from textual.app import App, ComposeResult
+
 from fx_explorer import model
+from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
 from fx_explorer.instruments.diff.compare import DocumentPair, figures
-from fx_explorer.instruments.diff.screen import CompareScreen, first_to_compare
+from fx_explorer.instruments.diff.screen import (
+    DIFF_COLUMNS,
+    CompareScreen,
+    diff_rows,
+    first_to_compare,
+)
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.widgets.row_list import DIFFERS, RowList, Rows
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 
@@ -77,6 +86,29 @@ async def test_the_keys_of_the_comparison_can_be_remapped_and_its_last_line_says
         await driver.until(lambda: difference.marks)  # type: ignore[attr-defined]
         await driver.press("ctrl+n")
         assert difference.cursor == sorted(difference.marks)[1]  # type: ignore[attr-defined]
+
+
+def test_of_a_changed_line_the_words_that_differ_are_marked_on_both_sides() -> None:
+    before, after = "for(x=0L; x<16L; x+=4L)", "for(x=0L; x<128L; x+=4L)"
+    (row,) = diff_rows([DiffRow("~", before, after)])
+    start, end = ("for(x=0L; x<", "warning"), ("; x+=4L)", "warning")
+    assert row[1:] == ([start, ("16L", DIFFERS), end], [start, ("128L", DIFFERS), end])
+
+
+async def test_a_line_that_does_not_fit_is_shown_from_shortly_before_what_differs() -> None:
+    head = 2 * "for(int64_t x1=static_cast<int64_t>(0LL); "
+    rows = diff_rows([DiffRow("~", f"{head}x1<16L; x1+=4L)", f"{head}x1<128L; x1+=4L)")])
+
+    class OneList(App[None]):
+        def compose(self) -> ComposeResult:
+            yield RowList(DIFF_COLUMNS, Rows(rows), header=False)
+
+    async with OneList().run_test(size=(80, 10)) as pilot:
+        shown = pilot.app.query_one(RowList)
+        texts = "".join(text for text, _ in shown.line_tokens(0))
+        assert "x1<16L" in texts
+        assert "x1<128L" in texts
+        assert texts.count("…") >= 2
 
 
 def variant(name: str, origin: str) -> model.Compilation:

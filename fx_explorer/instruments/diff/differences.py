@@ -5,15 +5,16 @@ them, and ``rows_behind`` has the list or text for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fx_explorer.analysis.alignment_words import NO_DIFFERENCE
 from fx_explorer.analysis.measured_times import ComparedFigure, text_figure
-from fx_explorer.analysis.words import counted
-from fx_explorer.instruments.diff.graph_pairs import GraphPair, graph_pairs
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.instruments.diff.graph_pairs import GraphPair, graph_pairs, sizes_of_pairs
 from fx_explorer.instruments.diff.kernel_pairs import (
     IN_WORDS,
     Difference,
@@ -31,7 +32,9 @@ from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
 
-Aspect = Literal["source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"]
+Aspect = Literal[
+    "summary", "source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"
+]
 """The subject of a line on the card. Each subject has its rows among the differences."""
 
 
@@ -150,7 +153,40 @@ def differences(before: SessionReader, after: SessionReader, extent: Extent = "a
     rows += [_graph_row(pair) for pair in graphs if pair.difference != NO_DIFFERENCE]
     rows += [_fact_row(fact) for fact in facts if extent == "all" or fact.kind in _EARLY]
     rows += [_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE]
-    return Differences(tuple(rows), tuple(pairs), tuple(graphs))
+    return Differences((*_summary(rows, graphs), *rows), tuple(pairs), tuple(graphs))
+
+
+def _summary(rows: Sequence[Row], graphs: Sequence[GraphPair]) -> list[Row]:
+    """Return a first row that says what differs: sizes, and how many rows of each kind; no row
+    where nothing does but times.
+    """
+    kinds = Counter(_kind_of(row) for row in rows if row.figure.differs)
+    kinds.pop("", None)
+    sizes = list(sizes_of_pairs(graphs))
+    if not kinds and not sizes:
+        return []
+    left = listed([str(size) for size, _ in sizes], MOST_SIZES)
+    right = listed([str(size) for _, size in sizes], MOST_SIZES)
+    counts = listed([counted(count, kind) for kind, count in kinds.items()], len(kinds))
+    what = "what differs: sizes" if sizes else "what differs"
+    return [Row("summary", ComparedFigure(what, left, right, counts or "sizes only", "other"))]
+
+
+def _kind_of(row: Row) -> str:
+    """Return what the summary calls a row; empty for one that differs between any two captures."""
+    if row.pair:
+        return "kernel"
+    if row.graph:
+        return "" if row.graph.is_same else "graph"
+    if row.source:
+        return "file"
+    if row.aspect == "time":
+        return ""
+    return "figure" if row.aspect != "others" else "other fact"
+
+
+MOST_SIZES = 4
+"""Maximum number of sizes that the summary lists."""
 
 
 def differences_of_files(before: Path, after: SessionReader) -> Differences:

@@ -28,6 +28,8 @@ def rows_behind(
     before: SessionReader, after: SessionReader, all_of_it: Differences, row: Row
 ) -> list[DiffRow[str]]:
     """Return, line by line, the list or text of both captures behind a figure."""
+    if row.aspect == "summary":
+        return [_row_of_summary(other) for other in all_of_it.rows if _is_listed(other)]
     if row.source:
         return text_diff(row.source.before.splitlines(), row.source.after.splitlines())
     if row.graph:
@@ -57,6 +59,19 @@ def rows_behind(
 def _sides(row: Row) -> list[DiffRow[str]]:
     sign: Sign = "~" if row.figure.differs else " "
     return [DiffRow(sign, row.figure.left, row.figure.right)]
+
+
+def _is_listed(row: Row) -> bool:
+    return row.figure.differs and row.aspect != "summary"
+
+
+def _row_of_summary(row: Row) -> DiffRow[str]:
+    """Return a row that differs, with what it is about on both sides."""
+    what = row.figure.what.strip().removeprefix("→ ")
+    right = f"{what}: {row.figure.right}"
+    if row.figure.change:
+        right += f" · {row.figure.change}"
+    return DiffRow("~", f"{what}: {row.figure.left}", right)
 
 
 def _first_what_differs(rows: list[DiffRow[str]]) -> list[DiffRow[str]]:

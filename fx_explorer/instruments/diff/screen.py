@@ -34,7 +34,7 @@ from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import DIFFERS, Cell, ListColumn, Row, RowList, Rows
 
 SHOW_DELAY_S = 0.08
 """Seconds for which the cursor must rest on a pair before it is compared, so that moving fast over
@@ -74,6 +74,8 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
         self._difference = RowList(
             DIFF_COLUMNS, header=False, id="difference", placeholder=placeholder
         )
+        for rows in (self._list, self._difference):
+            rows.is_hollow_without_focus = True
         self._title = OneLine(id="title")
         self._hint = OneLine()
 
@@ -194,21 +196,52 @@ def _noun(document: Document) -> str:
 
 
 def diff_rows(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]]) -> list[Row]:
-    return [
-        ((row.sign, SIGN_KINDS[row.sign]), _side(row, row.before), _side(row, row.after))
-        for row in rows
-    ]
+    """Return the rows of a comparison. In a changed row the part that differs is marked on both
+    sides, and stays in sight where the line does not fit.
+    """
+    shown: list[Row] = []
+    for row in rows:
+        kind = "text" if row.sign == " " else SIGN_KINDS[row.sign]
+        before, after = _text_of(row.before), _text_of(row.after)
+        sides: tuple[Cell, Cell] = ((before, kind), (after, kind))
+        if row.sign in ("~", "≈"):
+            sides = _marked(before, after, kind)
+        shown.append(((row.sign, SIGN_KINDS[row.sign]), *sides))
+    return shown
 
 
-def _side(
-    row: DiffRow[model.Node] | DiffRow[str], item: model.Node | str | None
-) -> tuple[str, str]:
-    kind = "text" if row.sign == " " else SIGN_KINDS[row.sign]
+def _text_of(item: model.Node | str | None) -> str:
     if item is None:
-        return "", kind
-    if isinstance(item, str):
-        return item, kind
-    return format_node(item), kind
+        return ""
+    return item if isinstance(item, str) else format_node(item)
+
+
+def _marked(before: str, after: str, kind: str) -> tuple[Cell, Cell]:
+    """Return both texts with the words marked that lie between their common ends."""
+    start = _common_start(before, after)
+    rest = min(len(before), len(after)) - start
+    end = min(rest, _common_start(before[::-1], after[::-1]))
+    while start and _is_of_word(before[start - 1]):
+        start -= 1
+    while end and _is_of_word(before[len(before) - end]):
+        end -= 1
+    sides: list[Cell] = []
+    for text in (before, after):
+        stop = len(text) - end
+        sides.append([(text[:start], kind), (text[start:stop], DIFFERS), (text[stop:], kind)])
+    return sides[0], sides[1]
+
+
+def _common_start(text: str, other: str) -> int:
+    """Return how many characters both texts begin with."""
+    for position, (character, of_other) in enumerate(zip(text, other, strict=False)):
+        if character != of_other:
+            return position
+    return min(len(text), len(other))
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 class CompareScreen(DifferenceScreen):

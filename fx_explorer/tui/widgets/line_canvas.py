@@ -36,6 +36,10 @@ class LineCanvas(TellsUnreadable, ScrollView):
     """
 
     ALLOW_SELECT = False
+    is_hollow_without_focus = False
+    """Whether the pointer is ``▹`` while another view has the focus, so that two lists of one
+    screen can be told apart without colour.
+    """
     shows_cuts: ClassVar[bool] = False
     """Whether ``…`` marks a line that continues beyond the right edge. It is off for code, where it
     could be read as code.

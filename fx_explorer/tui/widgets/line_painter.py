@@ -179,7 +179,10 @@ class LinePainter:
 
     def _pointer(self, state: int) -> Segment:
         if state & CURSOR:
-            glyph = "▶" if state & MARKED else "▸"
+            if self._view.is_hollow_without_focus and not self._view.has_focus:
+                glyph = "▷" if state & MARKED else "▹"
+            else:
+                glyph = "▶" if state & MARKED else "▸"
             return Segment(glyph, self._style("pointer", state))
         if state & MARKED:
             return Segment("▌", self._style("mark-glyph", state))

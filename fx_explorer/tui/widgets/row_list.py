@@ -26,6 +26,11 @@ Cell = str | Piece | list[Piece]
 Row = Sequence[Cell]
 """One cell per column; missing cells at the end are empty."""
 
+DIFFERS = "differs"
+"""Kind of the piece in which a cell differs from the one beside it. Where the cell does not fit, it
+is shown from shortly before this piece on.
+"""
+
 PAGE_ROWS = 32
 """Rows read at once. It is less than a screen, so that each page-down reads about as many rows as
 it shows, instead of none and then four times as many.
@@ -428,7 +433,9 @@ def _fit(
     if cells > width and column.omits:
         pieces = _without_prefix(pieces, column.omits)
         cells = sum(cell_count(text) for text, _ in pieces)
-    if cells > width and not (is_last and keeps == "start"):
+    if cells > width and any(kind == DIFFERS for _, kind in pieces):
+        pieces, cells = _around_difference(pieces, width), width
+    elif cells > width and not (is_last and keeps == "start"):
         pieces, cells = _cut(pieces, width, keeps), width
     after = "" if is_last else " " * gap
     padding = " " * max(0, width - cells)
@@ -466,6 +473,31 @@ def _cut(pieces: list[Piece], width: int, keeps: Keeps) -> list[Piece]:
     end = _end_of(pieces, end_width)
     start, _ = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
     return [*((text, kind) for text, kind, _ in start), end]
+
+
+def _around_difference(pieces: list[Piece], width: int) -> list[Piece]:
+    """Return the part of a cell around the piece that differs. The text before it is the same in
+    the cell beside, so that both show the same part.
+    """
+    before = 0
+    for text, kind in pieces:
+        if kind == DIFFERS:
+            break
+        before += cell_count(text)
+    whole = sum(cell_count(text) for text, _ in pieces)
+    skipped = min(before - width // 3, whole - width + 1)
+    if skipped <= 1:
+        return _shorten(pieces, width)
+    shown: list[Piece] = [("…", "muted")]
+    for text, kind in pieces:
+        cells = cell_count(text)
+        if skipped < cells:
+            shown.append((cut_cells(text, max(0, skipped), cells), kind))
+        skipped -= cells
+    if sum(cell_count(text) for text, _ in shown) > width:
+        return _shorten(shown, width)
+    rest = width - sum(cell_count(text) for text, _ in shown)
+    return [*shown, (" " * rest, "text")]
 
 
 def _end_of(pieces: list[Piece], width: int) -> Piece:

@@ -113,7 +113,7 @@ async def test_the_card_is_the_first_that_is_said_and_its_lines_lead_to_their_di
         await driver.until(lambda: "graph breaks: 1 entry removed" in driver.screen)
         assert "−1 (−100 %), better" in driver.screen
         await driver.press("escape", "o", "d")
-        await driver.until(lambda: "backend: no difference" in driver.screen)
+        await driver.until(lambda: "what differs: " in driver.screen)
 
 
 async def test_the_sessions_are_compared_beside_the_screen(
@@ -131,7 +131,7 @@ async def test_the_sessions_are_compared_beside_the_screen(
         await captured_twice(driver, program)
         await driver.until(lambda: card(driver))
         await driver.press("o", "d")
-        await driver.until(lambda: "backend: no difference" in driver.screen)
+        await driver.until(lambda: "what differs: " in driver.screen)
     assert len(threads) == 2
     assert threading.main_thread() not in threads
 

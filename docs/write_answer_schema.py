@@ -240,7 +240,8 @@ ROWS: dict[str, Json] = {
     },
     "line": {
         "what": described(
-            TEXT, "graph break, recompile, kernel, tensor saved for the backward, guard or nodes"
+            TEXT,
+            "graph break, recompile, kernel, tensor saved for the backward, guard, pass or nodes",
         ),
         "text": TEXT,
         "name": TEXT,
@@ -256,6 +257,8 @@ ROWS: dict[str, Json] = {
         "needed_by": TEXTS,
         "read_by": described(OBJECTS, "kernels of the backward that read a saved tensor"),
         "fails_when": TEXT,
+        "graph": described(TEXT, "that the pass changed"),
+        "changes": described(TEXTS, "what the pass did with nodes: removed full"),
         "number": described(COUNT, "of the graph"),
         "count": COUNT,
         "nodes": TEXTS,
@@ -419,6 +422,7 @@ ROWS: dict[str, Json] = {
         "after": TEXT,
         "replaced": described(TEXTS, "made: in whose place; removed: what is used in its place"),
         "in_graph": described(FLAG, "whether the graph after all passes has the node"),
+        "lines": described(TEXTS, "file:line of the node and of those it replaced"),
     },
     "patterns": {
         "patterns": described(TEXTS, "names of those that failed for this reason"),
@@ -655,6 +659,8 @@ def _rows(name: str, report: Json) -> Json:
             row["properties"]["torch_named"] = described(
                 TEXTS, "torch's own list for the call: version and guard, the newest version first"
             )
+        if name == "memory":
+            row["properties"]["code"] = described(TEXT, "the text of the line")
         if name == "breaks":
             row["properties"]["callers"] = described(
                 TEXTS, "file:line in function, the nearest first; in torch or a library, too"

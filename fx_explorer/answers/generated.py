@@ -92,7 +92,7 @@ def of_passes(reader: SessionReader) -> Answer:
         rows=rows,
         known_from="the nodes of the graph before and after each pass, compared by identity while "
         "it compiled; replaced: what FX was told",
-        fields=("graph", "pass", "did", "node", "before", "after", "replaced"),
+        fields=("graph", "pass", "did", "node", "before", "after", "replaced", "lines"),
         figures={"passes_with_effect": steps, "passes_without_effect": idle},
         next=[f"node {rows[0]['node']}"] if rows else ["stages"],
     )

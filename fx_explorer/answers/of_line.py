@@ -25,6 +25,7 @@ from fx_explorer.instruments.guards.guard_tree import CHANCE_WORDS, explained_ch
 from fx_explorer.instruments.kernels.costs import source_heat
 from fx_explorer.instruments.kernels.counts import describe_kind
 from fx_explorer.instruments.memory.report import saved_tensors
+from fx_explorer.instruments.passes.report import changes_of_report
 from fx_explorer.overview.own_file import line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -47,6 +48,7 @@ def of_line(reader: SessionReader, where: str) -> Answer:
     rows += kernels
     rows += _saved_on_line(reader, path, number)
     rows += _guards_of_line(reader, path, number)
+    rows += _passes_of_line(reader, path, number)
     rows += nodes
     name = f"{place.document.title}:{number}"
     return Answer(
@@ -167,6 +169,22 @@ def _guards_of_line(reader: SessionReader, path: str, number: int) -> Iterator[J
             "text": explained.asks,
             "fails_when": CHANCE_WORDS.get(explained.chance, explained.chance),
         }
+
+
+def _passes_of_line(reader: SessionReader, path: str, number: int) -> Iterator[Json]:
+    """Yield each pass that made, changed or removed nodes of the line, with their names."""
+    by_pass: dict[tuple[str, str], list[str]] = {}
+    for row in changes_of_report(reader):
+        lines = row["lines"]
+        if isinstance(lines, list) and f"{path}:{number}" in lines:
+            nodes = by_pass.setdefault((str(row["graph"]), str(row["pass"])), [])
+            nodes.append(f"{row['did']} {row['node']}")
+    for (graph, name), nodes in by_pass.items():
+        yield {"what": "pass", "text": name, "graph": graph, "changes": nodes[:MOST_CHANGES]}
+
+
+MOST_CHANGES = 12
+"""Maximum number of nodes that are named of a pass."""
 
 
 def _nodes_of_line(reader: SessionReader, place: Place) -> list[Json]:

@@ -75,6 +75,11 @@ def _of_function(reader: SessionReader, name: str) -> list[Row]:
     others = [file for file in sources(reader) if file not in own]
     rows = _functions_in(reader, own, name) or _functions_in(reader, others, name)
     if rows:
+        # Dynamo may have met one of several functions of a name.
+        runs = {(path, line.statement.function.name): False for path, line in rows}
+        for path, line in rows:
+            runs[path, line.statement.function.name] |= line.runs not in ("", "not traced")
+        rows.sort(key=lambda row: not runs[row[0], row[1].statement.function.name])
         return rows
     files = ", ".join(file.title for file in own[:SUGGESTED])
     functions = [function.name for file in own for function in functions_of(reader, file)]

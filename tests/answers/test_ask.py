@@ -21,6 +21,7 @@ from fx_explorer.answers.answer import AS_BEFORE, Answer, Pages, RowSelection, a
 from fx_explorer.answers.others import of_failures
 from fx_explorer.answers.questions import QUESTIONS
 from fx_explorer.cli import main
+from fx_explorer.instruments.passes.report import changes_of_report
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import ROOT, Captured
@@ -658,16 +659,30 @@ def test_a_folder_with_several_logs_names_them_and_what_compares_them(
 
 def test_the_bytes_saved_in_a_compilation_are_those_of_all_kinds(session: Path, ask: Ask) -> None:
     answer = ask(session, "memory", "--limit", "500")
-    of_compilation: dict[str, dict[str, int]] = {}
+    in_use = re.findall(r"Saved in (\S+):", answer["answer"])
+    assert in_use
     with SessionReader(session) as reader:
         names = {row.id: row.name for row in reader.rows(model.Compilation)}
-        for row in reader.rows(model.SavedTensor):
-            storages = of_compilation.setdefault(names[row.compilation], {})
-            storages[row.storage or row.name] = row.size_bytes
-    for name, storages in of_compilation.items():
+        saved = reader.rows(model.SavedTensor)
+    for name in in_use:
+        rows = [row for row in saved if names[row.compilation] == name]
+        storages = {row.storage or row.name: row.size_bytes for row in rows}
         assert f"Saved in {name}: {sum(storages.values()):,} bytes" in answer["answer"]
 
 
 def test_a_dtype_matches_by_its_name_in_torch(session: Path, ask: Ask) -> None:
     by_name = ask(session, "memory", "--match", "float32")
     assert by_name["count"] == ask(session, "memory", "--match", '"f32"')["count"] > 0
+
+
+def test_passes_are_found_by_the_line_that_they_changed(captured: Captured, ask: Ask) -> None:
+    session = captured("transformer")
+    with SessionReader(session) as reader:
+        changes = changes_of_report(reader)
+    line = next(row["lines"][0] for row in changes if row["lines"])
+    matching = ask(session, "passes", "--match", line, "--limit", "500")
+    assert 0 < matching["count"] <= len(changes)
+    named = [row for row in ask(session, "line", line)["rows"] if row["what"] == "pass"]
+    assert named
+    of_line = {row["pass"] for row in changes if line in row["lines"]}
+    assert {row["text"] for row in named} <= of_line

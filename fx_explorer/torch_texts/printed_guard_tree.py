@@ -46,6 +46,9 @@ _PLACE = re.compile(r"(?:^|[\s(])(?P<file>[^\s#()]+\.py):(?P<line>\d{1,9}) in \S
 ``get_verbose_code_part``). One on sizes may have several (symbolic_shapes.py).
 """
 
+_NO_REMARK = re.compile(r"^\(unknown (?:var|source) [^\n]{1,400}, please file a bug\)$")
+"""Matches what torch prints where it has no remark on a size (symbolic_shapes.py)."""
+
 _LATENCY = re.compile(r"^Guard latency = (?P<microseconds>[\d.]+) us", re.M)
 
 _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
@@ -107,7 +110,7 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
             looked_at,
             of_type,
             code.strip(),
-            note.strip(),
+            _NO_REMARK.sub("", note.strip()),
             is_of_sizes=kind == "SYMBOLIC_SHAPE_GUARD" or depth == 0,
         )
 

@@ -4,6 +4,8 @@ and the guards it causes.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
@@ -111,6 +113,8 @@ def _explained(
     file, line = _user_line(reader, row.stack)
     place = place_of_path(reader, file, line)
     specialized = [event for event in events_of_symbol if event.kind == "specialized"]
+    if not row.final_range:
+        row = replace(row, final_range=guarded_range(guards, sources))
     if specialized and not row.became:  # a log has the event alone
         row = replace(row, became=specialized[0].expression)
     fixed = next((event.stack for event in specialized), 0)
@@ -132,6 +136,23 @@ def _explained(
         compilation,
         stack,
     )
+
+
+_RANGE = re.compile(
+    r"(?:(?P<lower>-?\d{1,19}) <= )?(?P<source>[^<>=\s]{1,400})(?: <= (?P<upper>-?\d{1,19}))?"
+)
+"""Matches a printed guard on the range of one size: ``2 <= L['x'].size()[1] <= 4096``."""
+
+
+def guarded_range(guards: Sequence[model.GuardCheck], sources: Sequence[str]) -> str:
+    """Return ``[2, 4096]`` from the printed guard on a size, for a log without the range at the
+    end; empty where no guard has both ends or the upper one.
+    """
+    for guard in guards:
+        bounds = _RANGE.fullmatch(guard.code.strip())
+        if bounds and bounds["source"] in sources and bounds["upper"]:
+            return f"[{bounds['lower'] or '-int_oo'}, {bounds['upper']}]"
+    return ""
 
 
 def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:

@@ -8,8 +8,11 @@ import pytest
 
 from fx_explorer.answers.answer import Json
 from fx_explorer.answers.compiled import of_sizes
+from fx_explorer.instruments.guards.symbols import guarded_range
+from fx_explorer.model import GuardCheck
 from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts.printed_guard_tree import read_checks
 
 HEAD = "I1130 19:03:05.{}000 30248 torch/fx/experimental/symbolic_shapes.py:{}] [0/0] "
 
@@ -93,3 +96,12 @@ def test_a_number_that_became_a_symbol_is_read(tmp_path: Path) -> None:
     (row,) = rows_of(text, tmp_path)
     assert (row["name"], row["hint"], row["range"]) == ("zf8", "0.0005", "[-oo, oo]")
     assert (row["file"], row["line"]) == ("optim/adam.py", 229)
+
+
+def test_a_size_has_the_upper_bound_that_its_guard_prints() -> None:
+    code = "2 <= L['x'].size()[1] <= 4096"
+    check = next(read_checks(f"+- LAMBDA_GUARD: {code}  # (unknown var s2, please file a bug)"))
+    assert (check.code, check.note) == (code, "")
+    guard = GuardCheck(0, 1, 0, 0, check.kind, "", "shapes", check.code)
+    assert guarded_range([guard], ["L['x'].size()[1]"]) == "[2, 4096]"
+    assert guarded_range([guard], ["L['y'].size()[1]"]) == ""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.naming import RESUME, is_method
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.nodes import (
     InModule,
     first_in_module,
@@ -133,6 +134,35 @@ def break_paths(
     for cause, of_cause in hits.items():
         paths[cause] = around(path for path in of_cause if path[:1] == of_cause[0][:1])
     return paths
+
+
+class CompiledAlone(NamedTuple):
+    """A module that a graph break made a root of its own."""
+
+    module: ModulePath
+    """The module as the function before the break calls it."""
+    root: ModulePath
+    """The root that its own compilation made."""
+    where: str
+    """File and line of the break."""
+
+
+def compiled_alone(
+    reader: SessionReader, known: Mapping[int, Root] | None = None
+) -> list[CompiledAlone]:
+    """Return the modules that were compiled alone after a graph break: the same break was hit below
+    the function that calls them, and in a compilation of their own.
+    """
+    known = roots(reader) if known is None else known
+    first: dict[tuple[str, int, str], ModulePath] = {}
+    alone: dict[ModulePath, CompiledAlone] = {}
+    for row in reader.rows(model.GraphBreak):
+        root = known.get(row.compilation, UNKNOWN)
+        path = root.path(row.module, "", is_of_user=True)
+        module = first.setdefault(row.cause, path)
+        if len(module) > 1 and len(path) == 1 and path != module[:1] and path not in alone:
+            alone[path] = CompiledAlone(module, path, in_file(row.file, row.line))
+    return list(alone.values())
 
 
 _KEY = "module of "

@@ -435,9 +435,13 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     if not variants:
         return
     saved = sum(variant.variant.saved_s for variant in variants)
-    verb = "was" if len(variants) == 1 else "were"
-    text = f"{counted(len(variants), 'other variant')} {verb} tried from a pause"
-    text += f", which saved {seconds(saved)} of compiling again." if saved else "."
+    if len(variants) == 1:
+        verb, them = "was", "it"
+    else:
+        verb, them = "were", "them"
+    text = f"{counted(len(variants), 'other variant')} {verb} compiled from a pause."
+    if saved:
+        text += f" The stages before {them} ({seconds(saved)}) did not run again."
     parts = []
     for variant in variants:
         changes = listed(variant.changes) or "as before"

@@ -147,7 +147,7 @@ async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(
         await driver.press("r")
         await driver.until(lambda: "✓ good: 1 break → 0; equal in 7 calls" in driver.screen)
         assert (
-            "breaks 1 → 0 · graphs 2 → 1 · compiling 1.00 s → 0.50 s · tried in 3 s"
+            "breaks 1 → 0 · graphs 2 → 1 · tried in 3 s · compiling 1.00 s → 0.50 s, one timing each"
             in driver.screen
         )
         await driver.press("s", "n")

@@ -79,7 +79,7 @@ def test_checks_cost_no_more_than_the_tree_that_they_are_in(session: Path) -> No
         table = guards_table(reader)
         costs = [row.cells[4] for row in table.rows if row.cells[1].startswith("▾")]
     assert costs == ["not measured", "30 ns", "150 ns"]
-    assert table.notice.startswith("3 guards, 180 ns a call: ")
+    assert table.notice.startswith("3 checks for the 1 guard that Dynamo made, 180 ns a call.")
     assert ". Most expensive: settings of torch (150 ns)" in table.notice
 
 
@@ -96,7 +96,7 @@ def test_checks_stand_below_what_they_look_at(session: Path) -> None:
             "setting",
         ]
         assert table.notice == (
-            "3 guards, 1.5 µs a call: torch's checks of 1 guard that Dynamo asked for. Most expensive: "
+            "3 checks for the 1 guard that Dynamo made, 1.5 µs a call. Most expensive: "
             "settings of torch (300 ns) and argument x (60 ns)."
         )
 

@@ -5,6 +5,13 @@ everything comes back.
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.analysis.module_paths import CompiledAlone
+from fx_explorer.instruments.modules.tree import (
+    NOTHING,
+    ModuleRow,
+    explained,
+    with_roots_of_breaks,
+)
 from tests.conftest import Captured
 from tests.tui.conftest import OpenApp
 
@@ -50,3 +57,16 @@ async def test_the_bar_of_the_sorted_column_is_seen_at_80_columns(
             assert f"of {column}" not in driver.screen
             await driver.press("v", "o", *column, "enter")
             assert f"of {column}" in driver.screen
+
+
+def test_a_module_that_a_break_made_a_root_names_the_break_and_the_root() -> None:
+    gate = ModuleRow(("Net", "gate"), 1, "gate", "", NOTHING, NOTHING)
+    root = ModuleRow(("Gate",), 0, "Gate", "", NOTHING, NOTHING)
+    other = ModuleRow(("Net", "head"), 1, "head", "Head", NOTHING, NOTHING)
+    alone = CompiledAlone(gate.path, root.path, "a.py:25")
+    of_net, of_root, same = with_roots_of_breaks([gate, root, other], [alone])
+    assert of_net.title == "gate (see Gate)"
+    assert of_root.title == "Gate (Net.gate)"
+    assert "compiled alone after the break at a.py:25" in explained(of_net)[-1]
+    assert "compiled alone after the break at a.py:25" in explained(of_root)[-1]
+    assert same == other

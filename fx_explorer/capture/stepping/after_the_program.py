@@ -159,8 +159,8 @@ def _obey(stepper: Stepper, command: Command) -> str:
     if variant.row.status == "left":
         return f"[{variant.row.name}] was left: {variant.row.error}"
     took = (
-        f"[{variant.row.name}] took {variant.row.duration_s:.2f} s; {variant.row.saved_s:.2f} "
-        "s were not spent again"
+        f"[{variant.row.name}] was compiled in {variant.row.duration_s:.2f} s; the stages before "
+        f"it ({variant.row.saved_s:.2f} s) did not run again"
     )
     return "; ".join((took, *cut_of(stepper.kept_of(variant.row.name), variant, command)))
 

@@ -119,10 +119,10 @@ def measured(trial: Trial) -> str:
     before, after = trial.before, trial.after
     if after is None:
         return took
-    compiling = f"compiling {before.compile_s:.2f} s → {after.compile_s:.2f} s"
+    compiling = f"compiling {before.compile_s:.2f} s → {after.compile_s:.2f} s, one timing each"
     return (
         f"breaks {before.graph_breaks} → {after.graph_breaks} · graphs {before.graphs} → "
-        f"{after.graphs} · {compiling} · {took}"
+        f"{after.graphs} · {took} · {compiling}"
     )
 
 

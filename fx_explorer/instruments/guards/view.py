@@ -334,10 +334,11 @@ def _notice(reader: SessionReader, search: str) -> str:
     owner = slowest.compilation if slowest else None
     groups = guard_groups(reader, owner)
     expensive = most_expensive(check for group in groups for check in group.checks)
-    made = f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}"
+    made = counted(guards, "guard")
     asked = asked_count(reader)
     if asked != guards:
-        made += f": torch's checks of {counted(asked, 'guard')} that Dynamo asked for"
+        made = f"{counted(guards, 'check')} for the {counted(asked, 'guard')} that Dynamo made"
+    made += _tree_cost(reader, slowest)
     sentences = [f"{made}.", dropped]
     if expensive:
         sentences.append(f"Most expensive: {expensive}.")
@@ -377,7 +378,7 @@ def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
         return ""
     name = compilation_names(reader).get(slowest.compilation, "")
     several = reader.count(model.Metric, name="guard_check_ns") > 1
-    up_to, where = ("up to ", f" ([{name}])") if several else ("", "")
+    up_to, where = ("up to ", f" in [{name}]") if several else ("", "")
     cost = format_check_cost(_nanoseconds(slowest))
     if not any(check.cost_ns >= 0 for check in reader.rows(model.GuardCheck)):
         return f"; torch measured {up_to}{cost} for a first check of them{where}"

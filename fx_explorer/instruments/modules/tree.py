@@ -14,18 +14,20 @@ views:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.module_paths import (
     NO_MODULE,
     UNKNOWN,
+    CompiledAlone,
     ModulePath,
     Root,
     around,
     break_paths,
+    compiled_alone,
     describe_module_path,
     roots,
 )
@@ -102,6 +104,10 @@ class ModuleRow:
     """Number of modules that the row stands for; if several, they are the rows below it."""
     difference: str = ""
     """How the several modules differ; empty where they are alike."""
+    aside: str = ""
+    """What stands beside the name, where a graph break made the module a root; empty for most."""
+    note: str = ""
+    """A sentence on the same; empty for most."""
 
     @property
     def is_fold(self) -> bool:
@@ -112,7 +118,7 @@ class ModuleRow:
     def title(self) -> str:
         """Return the name; for several modules with their number: ``0 … 11 ×12, alike``."""
         if not self.is_fold:
-            return self.name
+            return f"{self.name} ({self.aside})" if self.aside else self.name
         alike = "" if self.difference else ", alike"
         return f"{self.name} ×{self.count}{alike}"
 
@@ -150,8 +156,31 @@ def module_tree(reader: SessionReader) -> ModuleTree:
     rows = [row for child in top.children.values() for row in _rows(child, 0)]
     if top.own != NOTHING:
         rows.append(ModuleRow(NO_MODULE, 0, IN_NO_MODULE, "", top.own, top.own))
+    rows = with_roots_of_breaks(rows, compiled_alone(reader))
     count = sum(not row.is_fold and bool(row.path) for row in rows)
     return ModuleTree(rows, top.figures, count, known.time_kinds)
+
+
+def with_roots_of_breaks(
+    rows: Sequence[ModuleRow], alone: Iterable[CompiledAlone]
+) -> list[ModuleRow]:
+    """Return the rows; those of a module that a graph break made a root name each other."""
+    asides: dict[ModulePath, tuple[str, str]] = {}
+    for each in alone:
+        after = f"compiled alone after the break at {each.where}"
+        root, module = describe_module_path(each.root), describe_module_path(each.module)
+        asides[each.module] = (f"see {root}", f"It was {after}: its figures are in {root}.")
+        asides[each.root] = (
+            f"{each.module[0]}.{module}",
+            f"This is {module} of {each.module[0]}, {after}.",
+        )
+    noted = []
+    for row in rows:
+        aside, note = asides.get(row.path, ("", ""))
+        if not row.is_fold and aside:
+            row = replace(row, aside=aside, note=note)
+        noted.append(row)
+    return noted
 
 
 IN_NO_MODULE = "in no module"
@@ -255,19 +284,22 @@ def explained(row: ModuleRow) -> list[str]:
     if not row.path:
         return [
             (
-                "What was compiled outside of every module: code of the function, its "
-                "inputs, and what torch added."
+                "What was compiled outside of every module: code of the function, and what torch "
+                "added. What is saved here are inputs of the compiled functions, which no module "
+                "of theirs computed: inputs of the program, and tensors that crossed a graph break."
             )
         ]
     what = describe_module_path(row.path)
     if row.type:
         what += f", a {row.type}"
+    notes = [row.note] if row.note else []
     if row.own == row.figures:
-        return [f"{what}: there is no module in it."]
+        return notes or [f"{what}: there is no module in it."]
     texts = _describe_own(row.own)
     if not texts:
-        return [f"{what}: everything here belongs to the modules in it."]
-    return [f"{what}: {listed(texts, limit=4)} belong to no single module in it, the rest does."]
+        return [f"{what}: everything here belongs to the modules in it.", *notes]
+    own = listed(texts, limit=4)
+    return [f"{what}: {own} belong to no single module in it, the rest does.", *notes]
 
 
 def _describe_own(own: ModuleFigures) -> list[str]:

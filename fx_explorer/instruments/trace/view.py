@@ -107,7 +107,8 @@ def _answer(reader: SessionReader, traced: Sequence[TracedCompilation]) -> str:
     )
     checks = check_count(reader)
     if guards and checks:
-        text += f"; it asked for {counted(guards, 'guard')}, which torch checks as {checks:,} (5)"
+        made = counted(guards, "guard")
+        text += f"; torch runs {counted(checks, 'check')} for the {made} it made (5)"
     if again:
         return f"{text}; it started over {counted(again, 'time')}."
     return f"{text}."

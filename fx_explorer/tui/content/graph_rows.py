@@ -21,6 +21,7 @@ from fx_explorer.analysis.input_names import (
     input_kind,
     tangent_name,
 )
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.stage_data import Fate, StageWork
 from fx_explorer.analysis.words import counted, listed, operation, value_text
 from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_numbers
@@ -149,6 +150,31 @@ def columns_of(
     return tuple(numbered)
 
 
+def kernels_in_use_of_each(
+    reader: SessionReader, nodes: Iterable[int], graph: model.Graph
+) -> dict[int, list[int]]:
+    """Return node → the kernels that compute it, without those of other variants: of a graph of a
+    variant its own, of a graph that several variants share those in use.
+    """
+    kernels = kernels_of_each(reader, nodes)
+    used = in_use(reader)
+    if used is None:
+        return kernels
+    ids = {kernel for of_node in kernels.values() for kernel in of_node}
+    own = {
+        row.id for row in reader.by_ids(model.Kernel, ids) if row.compilation == graph.compilation
+    }
+    shown: dict[int, list[int]] = {}
+    for node, of_node in kernels.items():
+        of_graph = [kernel for kernel in of_node if kernel in own]
+        of_use = [kernel for kernel in of_node if kernel in used.kernels]
+        if graph.id in used.graphs:
+            shown[node] = of_use or of_graph or of_node
+        else:
+            shown[node] = of_graph or of_use or of_node
+    return shown
+
+
 FALLS_BACK_SIGN = "↩"
 """Marks an operator that a backend leaves to PyTorch."""
 
@@ -250,7 +276,7 @@ class GraphRows:
             ]
         if not self._marks_kernels:
             return rows
-        kernels = kernels_of_each(self._reader, (node.id for node in nodes))
+        kernels = kernels_in_use_of_each(self._reader, (node.id for node in nodes), self._graph)
         return [
             (kernel_numbers(kernels.get(node.id, ())), *row)
             for row, node in zip(rows, nodes, strict=True)

@@ -101,7 +101,8 @@ class Trials:
 
         explorer = self._services.explorer
         place = explorer.cursor.place_of_shown_break
-        if explorer.view != "breaks":
+        view = explorer.view
+        if view != "breaks":
             await explorer.action_show_view("breaks")
         breaks = subjects(explorer.reader) if explorer.reader else []
         at_place = [subject for subject in breaks if place and subject.place == place]
@@ -131,6 +132,8 @@ class Trials:
             if captures_again:
                 await explorer.action_show_view("overview")  # where it will say the result
                 self._capturing.restart(pauses=False)
+            elif view == "overview":
+                await explorer.action_show_view(view)
         else:
             self._services.notify(offer.why_none, title="no fix", timeout=15)
 

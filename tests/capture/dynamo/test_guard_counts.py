@@ -56,7 +56,7 @@ def test_the_number_of_guards_is_that_of_torchs_tree_in_every_place(tmp_path: Pa
     assert count < reader.count(model.Guard)  # what Dynamo asked for, of which some has no check
     (said,) = (fact.text for fact in overview(reader) if "its guards hold" in fact.text)
     assert f"hold: {count}" in said
-    assert guards_table(reader).notice.startswith(f"{count} guards,")
+    assert guards_table(reader).notice.startswith(f"{count} checks for the ")
     (told,) = json_report(reader)["compilations"]  # type: ignore[misc]
     assert told["guards"] == count
     assert {f.left for f in figures_of_both(reader, reader) if f.what == "guards"} == {str(count)}
@@ -102,7 +102,7 @@ def test_what_torch_evaluates_twice_counts_twice_in_every_place(tmp_path: Path) 
     table = guards_table(reader)
     checks = [row for row in table.rows if not row.cells[1].startswith("▾")]
     assert check_count(reader) == len(checks)
-    assert table.notice.startswith(f"{len(checks)} guards,")
+    assert table.notice.startswith(f"{len(checks)} checks for the ")
 
 
 def test_the_views_of_guards_and_of_the_trace_say_what_each_counts(tmp_path: Path) -> None:
@@ -112,10 +112,10 @@ def test_the_views_of_guards_and_of_the_trace_say_what_each_counts(tmp_path: Pat
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     checks, asked = check_count(reader), reader.count(model.Guard)
     assert checks != asked
-    words = f"torch's checks of {asked} guards that Dynamo asked for."
+    words = f" checks for the {asked} guards that Dynamo made"
     assert words in guards_table(reader).notice
     assert (
-        f"asked for {asked} guards, which torch checks as {checks} (5)"
+        f"torch runs {checks} checks for the {asked} guards it made (5)"
         in trace_table(reader).answer
     )
 

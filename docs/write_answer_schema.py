@@ -662,6 +662,9 @@ def _rows(name: str, report: Json) -> Json:
         if name == "memory":
             row["properties"]["code"] = described(TEXT, "the text of the line")
         if name == "breaks":
+            row["properties"]["order"] = described(
+                COUNT, "from 1, in which Dynamo first met them; rows are the costliest first"
+            )
             row["properties"]["callers"] = described(
                 TEXTS, "file:line in function, the nearest first; in torch or a library, too"
             )

@@ -134,10 +134,10 @@ def of_breaks(reader: SessionReader) -> Answer:
         text = "No graph break was recorded."
     return Answer(
         text=text,
-        rows=[_break_row(reader, distinct) for distinct in breaks],
+        rows=_in_order_of_hits(reader, breaks),
         known_from="Dynamo's own records of graph breaks",
         fields=(
-            "reason", "file", "line", "code", "callers", "count", "explanation", "hints",
+            "order", "reason", "file", "line", "code", "callers", "count", "explanation", "hints",
             "torch_hints", "id", "compilations", "goes_on_in", "eager_rests",
             "not_resumed",
         ),
@@ -157,6 +157,21 @@ def _compiled_graphs(reader: SessionReader) -> str:
         what = "graph" if captured == 1 else f"{captured:,} graphs"
         return f"no graph runs compiled, although Dynamo captured {'a ' * (captured == 1)}{what}"
     return f"{counted(count, 'graph')} {'was' if count == 1 else 'were'} compiled"
+
+
+def _in_order_of_hits(reader: SessionReader, breaks: Sequence[DistinctBreak]) -> list[Json]:
+    """Return the rows of breaks, the costliest first, each with its place in the order in which
+    Dynamo met them.
+    """
+    causes = dict.fromkeys(hit.cause for hit in reader.rows(model.GraphBreak))
+    order = {cause: number for number, cause in enumerate(causes, 1)}
+    rows = []
+    for distinct in breaks:
+        row = _break_row(reader, distinct)
+        cause = (distinct.file, distinct.line, distinct.registry_id or distinct.reason)
+        row["order"] = order[cause]
+        rows.append(row)
+    return rows
 
 
 def _break_row(reader: SessionReader, distinct: DistinctBreak) -> Json:

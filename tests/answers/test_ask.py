@@ -686,3 +686,12 @@ def test_passes_are_found_by_the_line_that_they_changed(captured: Captured, ask:
     assert named
     of_line = {row["pass"] for row in changes if line in row["lines"]}
     assert {row["text"] for row in named} <= of_line
+
+
+def test_breaks_have_the_order_in_which_dynamo_met_them(session: Path, ask: Ask) -> None:
+    rows = ask(session, "breaks")["rows"]
+    met = [(row["file"], row["line"]) for row in sorted(rows, key=lambda row: row["order"])]
+    with SessionReader(session) as reader:
+        hits = [(hit.file, hit.line) for hit in reader.rows(model.GraphBreak)]
+    assert met
+    assert met == list(dict.fromkeys(hits))

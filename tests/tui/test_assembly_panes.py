@@ -15,6 +15,8 @@ from fx_explorer.instruments.kernels.live_registers import control_words, live_r
 from fx_explorer.tui.content import inspect
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.panes.assembly import columns_of
+from fx_explorer.tui.screens.inspector import Inspector
+from fx_explorer.tui.widgets.row_list import RowList
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import NAMES, sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED
@@ -210,4 +212,10 @@ async def test_the_instruction_under_the_cursor_is_explained(
         assert "sets barrier" in line
         await driver.press("i")
         assert "opcode" in driver.screen
+        assert "control " in driver.screen
+        inspector = driver.app.screen
+        assert isinstance(inspector, Inspector)
+        shown = inspector.query_one(RowList)
+        at = next(row for row in range(shown.line_count) if shown.row(row)[0] == "control")
+        await driver.press(*["down"] * at)
         assert "read off bits 105 to 125" in driver.screen

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
@@ -50,7 +50,7 @@ class Navigation:
 
     def _focus_neighbour(self, step: int) -> None:
         """Focus the next of outline and panes, from left to right, and after the last the first
-        again. A pane behind a tab is passed over while one that is shown comes after it.
+        again. Panes that are shown come before those behind tabs.
         """
         explorer = self._explorer
         stops: list[Pane | None] = [None] if explorer.outline.display else []
@@ -60,11 +60,7 @@ class Navigation:
             return
         stops += panes
         at = 0 if explorer.outline.has_focus else stops.index(explorer.linked.active)
-        following = stops[(at + step) % len(stops)]
-        beyond = stops[at + 1 :] if step > 0 else stops[:at][::-1]
-        shown = [pane for pane in beyond if pane is None or pane.display]
-        if shown:
-            following = shown[0]
+        following = _following(stops, at, step)
         if following is None:
             explorer.set_focus(explorer.outline, scroll_visible=False)
         else:
@@ -261,3 +257,20 @@ def open_in_editor(app: App[int], path: str, line: int) -> None:
         raise UsageError(
             f"this terminal cannot step aside for {command[0]}; set EDITOR to one with a window"
         ) from error
+
+
+def _following(stops: Sequence[Pane | None], at: int, step: int) -> Pane | None:
+    """Return the stop after the one at a position: the next one that is shown, and after the last
+    of those the first that is behind a tab.
+    """
+    if step > 0:
+        beyond, around = stops[at + 1 :], stops[:at]
+    else:
+        beyond, around = stops[:at][::-1], stops[at + 1 :][::-1]
+    for stop in beyond:
+        if stop is None or stop.display:
+            return stop
+    for stop in (*beyond, *around):
+        if stop is None or not stop.display:
+            return stop
+    return stops[(at + step) % len(stops)]

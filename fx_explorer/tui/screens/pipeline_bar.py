@@ -83,8 +83,6 @@ class StepState:
     """
     took: str = ""
     """``0.43 s``; empty if the time is not known."""
-    brief: str = ""
-    """The first figure where there is little room; empty for the figure itself."""
 
 
 def pipeline(
@@ -129,9 +127,9 @@ def pipeline(
             words = figures[step.name]
         else:
             words = ()
-        words = words or _word(state, why)
-        brief = _brief_aot_figure(words) if step.name == "AOTAutograd" else ""
-        states.append(StepState(step.name, state, words, took.get(step.name, ""), brief))
+        states.append(
+            StepState(step.name, state, words or _word(state, why), took.get(step.name, ""))
+        )
     return states
 
 
@@ -252,17 +250,11 @@ def _aot_figures(reader: SessionReader) -> tuple[str, ...]:
         ("inference", "inference"),
     )
     counts = [(short, operations.get(direction, 0)) for direction, short in names]
-    counted_nodes = [f"{short} {count:,}" for short, count in counts if count]
-    figures = [" · ".join(counted_nodes)] if counted_nodes else []
+    figures = [f"{short} {count:,}" for short, count in counts if count]
     saved = saved_total(reader)
     if saved.size_bytes:
         figures.append(f"saves {size(saved.size_bytes)}")
     return tuple(figures)
-
-
-def _brief_aot_figure(figures: tuple[str, ...]) -> str:
-    """Return ``fwd 428`` for ``fwd 428 · bwd 640``."""
-    return figures[0].partition(" · ")[0] if figures else ""
 
 
 def _fused(reader: SessionReader) -> str:
@@ -300,10 +292,9 @@ def bar_for(states: Sequence[StepState], room: int) -> Bar:
         texts = []
         for state in states:
             parts = of_dynamo if state.name == "Dynamo" else of_others
-            text = _shortened(state, parts)
-            if is_brief and parts and state.brief:
-                text = state.brief
-            texts.append(f"{text} {state.took * has_took}".strip())
+            if state.name == "AOTAutograd" and parts == 1 and not is_brief:
+                parts = 2  # the forward alone reads as if there were no backward
+            texts.append(f"{_shortened(state, parts)} {state.took * has_took}".strip())
         bar = Bar(tuple(texts), separator)
         if _width(states, bar) <= room:
             break
@@ -332,7 +323,7 @@ _LEVELS = (
     (0, 0, False, True, " ━━ "),
 )
 """Forms of the bar, widest first: number of Dynamo's counts, number of the other steps' counts,
-whether there are times, whether figures are brief, and the separator.
+whether there are times, whether the forward of AOTAutograd stands alone, and the separator.
 """
 
 

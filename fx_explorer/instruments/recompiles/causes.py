@@ -255,29 +255,20 @@ def _with_cause(
     values = [_value(recompile, recompile.change.new) for recompile in group]
     seen |= {_value(recompile, recompile.change.old) for recompile in group}
     differing = session.differing_from_nearest(group[0].compilation)
-    nearest = session.nearest_name(group[0].compilation)
-    cause = next((i for i, row in enumerate(group) if _version(row) == nearest), -1)
-    if cause < 0 or _is_of_an_expression(group[cause]):
-        # Its guard failed in other versions, too, or says nothing of the program's values.
-        cause = next((i for i, row in enumerate(group) if row.change.source in differing), cause)
+    cause = next((i for i, row in enumerate(group) if _subject(row) in differing), -1)
+    if cause < 0:
+        nearest = session.nearest_name(group[0].compilation)
+        cause = next((i for i, row in enumerate(group) if row.of == nearest), -1)
     if cause < 0:
         cause = next((i for i, value in enumerate(values) if value not in seen), 0)
     seen |= set(values)
     return [replace(recompile, is_cause=i == cause) for i, recompile in enumerate(group)]
 
 
-def _is_of_an_expression(recompile: ExplainedRecompile) -> bool:
-    """Return whether a guard compares what torch computed of a value with a constant, and there are
-    no plain words for it (torch/fx/passes/_tensorify_python_scalars.py).
-    """
-    return "_tensorify_python_scalars.py" in recompile.guard
-
-
-def _version(recompile: ExplainedRecompile) -> str:
-    """Return the name of the version that torch's reason is about, ``0/2``, where the guard failed
-    in that version alone; otherwise an empty name.
-    """
-    return recompile.of if recompile.times == 1 else ""
+def _subject(recompile: ExplainedRecompile) -> str:
+    """Return torch's name of the value that a guard is about: ``G['xs']`` of ``len(G['xs'])``."""
+    source = recompile.change.source
+    return source.removeprefix("len(").removesuffix(")") if source.startswith("len(") else source
 
 
 def _value(recompile: ExplainedRecompile, value: str) -> tuple[object, ...]:
@@ -480,7 +471,7 @@ def _explained(
             change = change_of(
                 row.guard or row.reason, row.source, change.old, new, before or function
             )
-    change = with_arguments(reader, change, row.reason, function)
+    change = with_arguments(reader, _of_a_length(change), row.reason, function)
     if row.line:
         file, line = (row.file, row.line)
     else:
@@ -521,6 +512,22 @@ def _explained(
         times=row.times,
         is_another_object=is_another_object,
     )
+
+
+_CONTAINER = re.compile(r"(?:list|tuple|dict|set|deque|OrderedDict|defaultdict) of (?P<length>\d+)")
+"""Matches how a container is described (capture/recording/described.py)."""
+
+
+def _of_a_length(change: GuardChange) -> GuardChange:
+    """Return the change of a container that was empty as one of its length: torch's guard on an
+    empty one is ``not``, on another one ``len``.
+    """
+    container = _CONTAINER.fullmatch(change.new)
+    if change.kind != "value" or change.old or container is None:
+        return change
+    length = container["length"]
+    words = f"the length of {change.name} was 0 and now is {length}"
+    return replace(change, kind="length", old="0", new=length, words=words)
 
 
 def _are_of_two_objects(

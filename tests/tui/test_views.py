@@ -95,8 +95,13 @@ def test_the_console_reads_only_the_page_it_shows(tmp_path: Path) -> None:
 
 
 def test_times_of_the_stages_add_up(step: SessionReader) -> None:
-    rows = [row for row in TABLES["time"](step).rows if row.cells[0] == "all"]
-    assert sum(float(row.cells[2].split()[0]) for row in rows) == pytest.approx(2.0)
+    table = TABLES["time"](step)
+    assert table.tree is not None
+    by_function = [row.cells[0] for row in table.rows].index("by function")
+    stages = range(1, by_function)
+    assert {table.tree.depths[at] for at in stages} == {1}
+    seconds = [float(table.rows[at].cells[1].split()[0]) for at in stages]
+    assert sum(seconds) == pytest.approx(2.0)
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:

@@ -164,10 +164,11 @@ def test_breaks_are_the_last_of_the_lesser_counts_to_go() -> None:
         assert "1 break, hit 2 times" in bar_for(steps, room).texts[0]
     assert bar_for(steps, 118).texts == (
         "4 graphs · 1 break, hit 2 times",
-        "fwd 59",
+        "fwd 59 · bwd 74",
         "98 ops",
         "24",
     )
+    assert bar_for(steps, 100).texts[1] == "fwd 59"
     assert bar_for(steps, 97).texts == ("4 graphs", "fwd 59", "98 ops", "24")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from fx_explorer.client import session_files
-from fx_explorer.client.capture import Capture
 from fx_explorer.client.forked_workers import fork_server
 from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.command_line.capture_options import request_from
@@ -20,10 +20,10 @@ from fx_explorer.command_line.narrated_capture import (
     narrate_live,
     narrated,
     narrated_history,
+    new_capture,
     unless_compiled,
 )
 from fx_explorer.command_line.narration import CaptureNarration
-from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
 
@@ -41,20 +41,11 @@ async def capture_first(
     """
     progress = CaptureNarration(sys.stderr, pass_through=False)
     request = request_from(arguments)
+    server = fork_server() if _will_try(arguments) else None
     history = narrated_history(progress)
-
-    def prepared(request: CaptureRequest) -> Capture:
-        return Capture(
-            request,
-            arguments.python,
-            arguments.timeout,
-            output,
-            on_output=progress.program_output,
-            force=getattr(arguments, "force", False),
-            fork_server=fork_server() if _will_try(arguments) else None,
-            history=history,
-        )
-
+    prepared = partial(
+        new_capture, arguments, output, progress=progress, history=history, server=server
+    )
     capture = prepared(request)
     keep = False
     try:

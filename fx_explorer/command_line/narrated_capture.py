@@ -24,6 +24,7 @@ from fx_explorer.analysis.naming import function_of, resumed_at
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture
+from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.client.history import History, history_to_keep
 from fx_explorer.client.interrupted import news_of_leftovers
 from fx_explorer.client.process_outcomes import exit_code
@@ -238,17 +239,7 @@ async def _follow(
     """
     progress = CaptureNarration(sys.stderr, pass_through=pass_through)
     history = narrated_history(progress)
-
-    def prepared(request: CaptureRequest) -> Capture:
-        return Capture(
-            request,
-            arguments.python,
-            arguments.timeout,
-            output,
-            on_output=progress.program_output,
-            force=arguments.force,
-            history=history,
-        )
+    prepared = partial(new_capture, arguments, output, progress=progress, history=history)
 
     capture = prepared(request)
     outcome = await narrated(capture, progress)
@@ -286,6 +277,28 @@ def narrated_history(progress: CaptureNarration) -> History | None:
     for problem in history.settings.problems if history else ():
         progress.print_message(problem)
     return history
+
+
+def new_capture(
+    arguments: argparse.Namespace,
+    output: Path | None,
+    request: CaptureRequest,
+    *,
+    progress: CaptureNarration,
+    history: History | None,
+    server: ForkServer | None = None,
+) -> Capture:
+    """Return a capture as the arguments of a command ask for it, not begun yet."""
+    return Capture(
+        request,
+        arguments.python,
+        arguments.timeout,
+        output,
+        on_output=progress.program_output,
+        force=getattr(arguments, "force", False),
+        fork_server=server,
+        history=history,
+    )
 
 
 def narrate_history(capture: Capture, history: History | None, progress: CaptureNarration) -> None:

@@ -16,8 +16,6 @@ from fx_explorer.instruments.recompiles.causes import ExplainedRecompile
 _LENGTH = re.compile(r"^(?:(?:list|dict|set|deque|OrderedDict|defaultdict) of )?(?P<length>\d+)$")
 """Matches how a container is described (capture/recording/described.py), and a bare length."""
 
-_EMPTY = ("empty or false", "")
-
 _FILLING = ("append", "appendleft", "extend", "insert", "add", "update", "setdefault")
 """Methods of containers that make them longer."""
 
@@ -54,8 +52,6 @@ def _has_grown(group: Sequence[ExplainedRecompile]) -> bool:
     begins = _LENGTH.match(group[0].change.old)
     if begins:
         lengths.insert(0, int(begins["length"]))
-    elif group[0].change.old in _EMPTY:
-        lengths.insert(0, 0)
     pairs = itertools.pairwise(lengths)
     return len(lengths) > 1 and all(later > earlier for earlier, later in pairs)
 

@@ -16,7 +16,8 @@ from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTa
 from fx_explorer.instruments.backends.view import backend_table, support_table
 from fx_explorer.instruments.bench.view import bench_table
 from fx_explorer.instruments.breaks.view import breaks_table
-from fx_explorer.instruments.compile_time.view import flame_table, time_table
+from fx_explorer.instruments.compile_time.flame_view import flame_table
+from fx_explorer.instruments.compile_time.view import time_table
 from fx_explorer.instruments.decisions.view import decisions_table
 from fx_explorer.instruments.fusion.view import fusion_table
 from fx_explorer.instruments.guards.view import guards_table

@@ -129,6 +129,16 @@ def compiled_again(path: Path) -> None:
         writer.add_graph(model.Graph(0, variant, "post_grad", "forward", call_count=1), nodes, [])
 
 
+async def type_budget(driver: Driver, hands: Hands) -> None:
+    """Find the memory budget among the options, and type another value of it."""
+    await hands.press("c", "o")
+    await driver.until(lambda: "Options: what they do" in driver.screen)
+    await hands.type("memory budget")
+    await driver.until(lambda: f"▸{BUDGET}" in driver.screen)
+    await hands.press("enter")
+    await hands.type("0.3")
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
@@ -144,12 +154,7 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         await driver.until(lambda: "⏎ links" in driver.screen)
         assert "c o options" in driver.screen
         hands = Hands(driver)
-        await hands.press("c", "o")
-        await driver.until(lambda: "Options: what they do" in driver.screen)
-        await hands.type("memory budget")
-        await driver.until(lambda: f"▸{BUDGET}" in driver.screen)
-        await hands.press("enter")
-        await hands.type("0.3")
+        await type_budget(driver, hands)
         await hands.press("enter", "enter")
         assert capture.sent == [Command("set", changes=Changes({BUDGET: 0.3}))]
         capture.say(Notice("done", text="set"))
@@ -195,12 +200,7 @@ async def test_an_option_changed_at_the_end_compiles_a_variant_and_opens_its_com
         capture.say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
         hands = Hands(driver)
-        await hands.press("c", "o")
-        await driver.until(lambda: "Options: what they do" in driver.screen)
-        await hands.type("memory budget")
-        await driver.until(lambda: f"▸{BUDGET}" in driver.screen)
-        await hands.press("enter")
-        await hands.type("0.3")
+        await type_budget(driver, hands)
         await hands.press("enter")
         assert "⏎ continue with" not in driver.screen
         assert "▸⏎ compile again with 1 change" in driver.screen

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypeVar
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import describe_graphs
@@ -24,12 +21,12 @@ from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.instruments.recompiles.guard_changes import GuardChange, change_of
+from fx_explorer.instruments.recompiles.nearest_versions import FunctionVersions
 from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, remedy, remedy_of_objects
 from fx_explorer.model.rows.observation import INSTANCES
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import checked_values
 from fx_explorer.session.reader import answered_once
 from fx_explorer.torch_texts import bounded
 
@@ -110,9 +107,6 @@ def _is_of(given: str, compiled: str) -> bool:
     """
     name, _, inner = compiled.partition(" (")
     return given in (name, name.rpartition(".")[0], inner.rstrip(")"))
-
-
-KeyT = TypeVar("KeyT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +197,7 @@ class LimitHit:
 @answered_once
 def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
     """Return one entry per failed guard, in the order of the session."""
-    session = _Compilations(reader)
+    session = FunctionVersions(reader)
     by_compilation: dict[str, list[ExplainedRecompile]] = {}
     for row in reader.rows(model.Recompile):
         recompile = _explained(reader, session, row)
@@ -227,7 +221,7 @@ def cause_of(reader: SessionReader, compilation: model.Compilation) -> Explained
     rows = reader.rows(model.Recompile, compilation=compilation.id)
     if not rows:
         return None
-    session = _Compilations(reader)
+    session = FunctionVersions(reader)
     explained = [_explained(reader, session, row) for row in rows]
     group = _with_cause(session, explained, set())
     return next(recompile for recompile in group if recompile.is_cause)
@@ -241,7 +235,7 @@ def reached_limit(compilation: model.Compilation) -> bool:
 
 
 def _with_cause(
-    session: _Compilations,
+    session: FunctionVersions,
     group: list[ExplainedRecompile],
     seen: set[tuple[object, ...]],
 ) -> list[ExplainedRecompile]:
@@ -254,11 +248,12 @@ def _with_cause(
     """
     values = [_value(recompile, recompile.change.new) for recompile in group]
     seen |= {_value(recompile, recompile.change.old) for recompile in group}
-    differing = session.differing_from_nearest(group[0].compilation)
+    compilation = session.named(group[0].compilation)
+    nearest = session.nearest(compilation)
+    differing = session.differing(nearest, compilation)
     cause = next((i for i, row in enumerate(group) if _subject(row) in differing), -1)
-    if cause < 0:
-        nearest = session.nearest_name(group[0].compilation)
-        cause = next((i for i, row in enumerate(group) if row.of == nearest), -1)
+    if cause < 0 and nearest:
+        cause = next((i for i, row in enumerate(group) if row.of == nearest.name), -1)
     if cause < 0:
         cause = next((i for i, value in enumerate(values) if value not in seen), 0)
     seen |= set(values)
@@ -278,7 +273,7 @@ def _value(recompile: ExplainedRecompile, value: str) -> tuple[object, ...]:
 @answered_once
 def limit_hits(reader: SessionReader) -> list[LimitHit]:
     """Return where torch gave up recompiling, one entry per function."""
-    session = _Compilations(reader)
+    session = FunctionVersions(reader)
     refused = [row for row in session.rows if reached_limit(row)]
     # Reversed twice: of each function the first one stays, and the order is that of the session.
     first = {session.siblings(compilation)[0].id: compilation for compilation in reversed(refused)}
@@ -293,136 +288,6 @@ _LIMIT = re.compile(
 """Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile, and the first line of its
 warning. The exception is raised with ``fullgraph=True``.
 """
-
-
-class _Compilations:
-    """Finds the compilations of a session by torch's names, which torch uses again after
-    ``torch._dynamo.reset()``.
-    """
-
-    def __init__(self, reader: SessionReader) -> None:
-        self._reader = reader
-
-    @cached_property
-    def rows(self) -> list[model.Compilation]:
-        rows = self._reader.rows(model.Compilation, variant_of="")
-        return [row for row in rows if row.status != "restarted"]
-
-    @cached_property
-    def _by_id(self) -> dict[int, model.Compilation]:
-        return {row.id: row for row in self.rows}
-
-    @cached_property
-    def _by_name(self) -> dict[str, list[model.Compilation]]:
-        return _grouped(self.rows, lambda row: row.name.partition("#")[0])
-
-    @cached_property
-    def _by_frame(self) -> dict[int, list[model.Compilation]]:
-        return _grouped(self.rows, lambda row: row.frame)
-
-    def of_recompile(self, row: model.Recompile) -> model.Compilation | None:
-        return self._by_id.get(row.compilation)
-
-    def before(self, row: model.Recompile) -> model.Compilation | None:
-        """Return the compilation whose guard failed: the latest earlier one of that name."""
-        of_name = self._by_name.get(row.of, ())
-        earlier = [compilation for compilation in of_name if compilation.id < row.compilation]
-        return earlier[-1] if earlier else None
-
-    def nearest(self, compilation: model.Compilation | None) -> model.Compilation | None:
-        """Return the earlier version of the same function from which the call of this one differs
-        in the fewest values, the latest of several; None where the values are not known.
-        """
-        if compilation is None:
-            return None
-        now = checked_values(self._reader, compilation.id)
-        earlier = self.siblings(compilation)[:-1]
-        known = [row for row in earlier if checked_values(self._reader, row.id)]
-        if not now or not known:
-            return None
-        return min(
-            reversed(known),
-            key=lambda row: len(self._differing_from(row, now)),
-        )
-
-    def nearest_name(self, name: str) -> str | None:
-        """Return the name of the version that is nearest to a compilation; None where it is not
-        known.
-        """
-        nearest = self.nearest(next((row for row in self.rows if row.name == name), None))
-        return nearest.name if nearest else None
-
-    def _differing_from(self, version: model.Compilation, now: dict[str, str]) -> set[str]:
-        """Return the names of the values that differ from those that a version was compiled for,
-        without sizes that are dynamic in it.
-        """
-        names = _differing(checked_values(self._reader, version.id), now)
-        dynamic: dict[str, set[int]] = {}
-        for symbol in self._reader.rows(model.Symbol, compilation=version.id):
-            size = _DYNAMIC_SIZE.fullmatch(symbol.source)
-            if size and not symbol.became:
-                dynamic.setdefault(size["tensor"], set()).add(int(size["index"]))
-        before = checked_values(self._reader, version.id)
-        for tensor, sizes in dynamic.items():
-            if _without(before.get(tensor, ""), sizes) == _without(now.get(tensor, ""), sizes):
-                names.discard(tensor)
-        return names
-
-    def differing_from_nearest(self, name: str) -> set[str]:
-        """Return torch's names of the values in which the call of a compilation differs from its
-        nearest earlier version; empty where they are not known.
-        """
-        compilation = next((row for row in self.rows if row.name == name), None)
-        nearest = self.nearest(compilation)
-        if compilation is None or nearest is None:
-            return set()
-        return self._differing_from(nearest, checked_values(self._reader, compilation.id))
-
-    def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
-        """Return all compilations of the same function up to this one, since the last reset."""
-        same = [
-            earlier for earlier in self._by_frame[compilation.frame] if earlier.id <= compilation.id
-        ]
-        first = max(
-            (i for i, compilation in enumerate(same) if compilation.recompile == 0), default=0
-        )
-        return same[first:]
-
-    def function(self, compilation: model.Compilation | None) -> model.Compilation | None:
-        """Return the row that knows the function. A compilation that was refused at the recompile
-        limit has no name in torch's records.
-        """
-        if compilation is None or compilation.function:
-            return compilation
-        return next(
-            (sibling for sibling in self.siblings(compilation) if sibling.function), compilation
-        )
-
-
-_DYNAMIC_SIZE = re.compile(r"(?P<tensor>.*)\.size\(\)\[(?P<index>\d+)\]")
-
-
-def _without(tensor: str, sizes: set[int]) -> list[str]:
-    """Return a tensor's dtype and sizes, ``f32`` and ``4``, ``6`` of ``f32[4, 6]``, without these
-    sizes.
-    """
-    dtype, _, shape = tensor.rstrip("]").partition("[")
-    kept = [size for index, size in enumerate(shape.split(", ")) if index not in sizes]
-    return [dtype, *kept]
-
-
-def _differing(before: dict[str, str], now: dict[str, str]) -> set[str]:
-    """Return the names in both whose values differ."""
-    return {name for name, value in before.items() if now.get(name, value) != value}
-
-
-def _grouped(
-    rows: list[model.Compilation], key: Callable[[model.Compilation], KeyT]
-) -> dict[KeyT, list[model.Compilation]]:
-    groups: dict[KeyT, list[model.Compilation]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 _EQUAL_TO = re.compile(r" == (?P<value>[^=]+)$")
@@ -446,7 +311,7 @@ def _value_compiled_for(
 
 
 def _explained(
-    reader: SessionReader, session: _Compilations, row: model.Recompile
+    reader: SessionReader, session: FunctionVersions, row: model.Recompile
 ) -> ExplainedRecompile:
     """Explain one recompile: its function, the change, the line, the caller, and how to avoid
     it.
@@ -620,7 +485,7 @@ def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tup
 
 
 def _limit_hit(
-    reader: SessionReader, session: _Compilations, refused: model.Compilation
+    reader: SessionReader, session: FunctionVersions, refused: model.Compilation
 ) -> LimitHit:
     """Describe a compilation that torch refused because its function had been compiled too
     often.

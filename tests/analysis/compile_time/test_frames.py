@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import model
+from fx_explorer.instruments.compile_time.flame_view import SVG_COLOURS, TONES, compile_svg
 from fx_explorer.instruments.compile_time.timing import CompileTime, compile_time
-from fx_explorer.instruments.compile_time.view import SVG_COLOURS, TONES, compile_svg
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import compile_seconds
 from tests.conftest import Captured, OpenedReader

@@ -13,11 +13,8 @@ from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.known_errors import as_remedy, known_error
 from fx_explorer.findings.skipped_functions import functions_left_out
-from fx_explorer.instruments.breaks.grouped import (
-    BreakInTorch,
-    DistinctBreak,
-    what_the_backend_raised,
-)
+from fx_explorer.instruments.breaks.break_owners import BreakInTorch
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, what_the_backend_raised
 from fx_explorer.instruments.breaks.not_resumed import together
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -16,7 +16,8 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
-from fx_explorer.instruments.breaks.grouped import BreakInLibrary, distinct_breaks
+from fx_explorer.instruments.breaks.break_owners import BreakInLibrary
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -38,13 +38,12 @@ from fx_explorer.findings.transformers_breaks import (
     remedies_in_transformers,
 )
 from fx_explorer.instruments.breaks.break_cost import NO_COST
-from fx_explorer.instruments.breaks.grouped import (
+from fx_explorer.instruments.breaks.break_owners import (
     NOTHING_INSIDE,
     BreakInLibrary,
     BreakInWrapper,
-    DistinctBreak,
-    distinct_breaks,
 )
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.breaks.hints import first_hint
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

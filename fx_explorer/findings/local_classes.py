@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from fx_explorer.findings.finding import Finding
 from fx_explorer.findings.source_lines import SourceLines
-from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak
+from fx_explorer.instruments.breaks.break_owners import BreakInLibrary
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
 
 CLASS_DEFINED = ("GB0075", "GB8977")
 """torch's ids of a break at the definition of a class."""

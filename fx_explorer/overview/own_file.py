@@ -15,7 +15,8 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, place_of_path, place_of_source
 from fx_explorer.analysis.words import first_line
-from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.break_owners import BreakInLibrary
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.kernels.line_heat import LineHeat, SourceHeat
 from fx_explorer.instruments.recompiles.causes import recompiles
 from fx_explorer.session import SessionReader, answered_once

@@ -64,7 +64,7 @@ def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
 
 def test_a_folder_of_the_users_that_is_called_torch_is_not_torch(tmp_path: Path) -> None:
     from fx_explorer import model
-    from fx_explorer.instruments.breaks.grouped import break_in_torch
+    from fx_explorer.instruments.breaks.break_owners import break_in_torch
     from fx_explorer.session import SessionReader, SessionWriter
 
     path = str(tmp_path / "torch" / "mine.py")

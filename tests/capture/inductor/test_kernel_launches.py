@@ -17,13 +17,8 @@ pytest.importorskip("triton", reason="there is no autotuner without triton")
 
 from fx_explorer.capture.inductor import kernel_launches
 from fx_explorer.capture.inductor.built_texts import spilled_bytes
-from fx_explorer.capture.inductor.kernel_launches import (
-    LEFT_OUT,
-    KernelNotes,
-    add_launch_rows,
-    launch_hook,
-    noting_launches,
-)
+from fx_explorer.capture.inductor.kernel_launches import KernelNotes, launch_hook, noting_launches
+from fx_explorer.capture.inductor.launch_rows import LEFT_OUT, add_launch_rows
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import WorkerError
 from fx_explorer.instruments.kernels.builder_pool import disassembled, with_sass

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from fx_explorer.capture.inductor.autotuner_choices import NOT_RUN, choices_for, noting_choices
-from fx_explorer.capture.inductor.kernel_launches import (
+from fx_explorer.capture.inductor.launch_rows import (
     NotedBuild,
     NotedKernel,
     NotedLaunch,

@@ -5,8 +5,9 @@ user's line where it failed.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fx_explorer import model
@@ -165,8 +166,7 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
             yield Fact("run", "problem", CUT, view="time")
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))
-    for explained_failure in failures(reader):
-        yield from _failure_facts(reader, explained_failure)
+    yield from _facts_of_failures(reader)
     is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
     if (
         outcome is not None
@@ -180,6 +180,19 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         text = f"Your program printed {lines} {IN_EAGER_MODE}."
         yield Fact("run", "good", text, view="console")
     yield from _differences_from_users_run(reader)
+
+
+def _facts_of_failures(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what could not be recorded or measured: the same of several compilations once, with how
+    often it was.
+    """
+    facts = Counter(
+        fact for failure in failures(reader) for fact in _failure_facts(reader, failure)
+    )
+    for fact, times in facts.items():
+        if times > 1:
+            fact = replace(fact, text=f"{fact.text} ({times:,} times)")
+        yield fact
 
 
 def _failure_facts(reader: SessionReader, explained_failure: ExplainedFailure) -> Iterator[Fact]:

@@ -18,6 +18,7 @@ from fx_explorer.overview.ending import (
     IN_EAGER_MODE,
     OTHER_RANDOM_NUMBERS,
     has_other_random_numbers,
+    run_facts,
 )
 from fx_explorer.overview.overview import overview
 from fx_explorer.overview.result_facts import plain_library
@@ -411,3 +412,14 @@ def test_an_inspection_of_a_program_with_dropout_says_that_it_drew_other_numbers
     details = [fact.detail for fact in overview(reader(captured(script))) if fact.topic == "run"]
     assert any("nothing was built" in fact.text for fact in overview(reader(captured(script))))
     assert any(OTHER_RANDOM_NUMBERS in detail for detail in details) == differs
+
+
+def test_what_could_not_be_recorded_in_several_compilations_is_one_fact(tmp_path: Path) -> None:
+    path = tmp_path / "s.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("outcome", model.Outcome("finished").to_json())
+        for _ in range(3):
+            writer.add(model.Failure(0, 0, "recorder", "dynamo", "KeyError", "no x", 0))
+    with SessionReader(path) as reader:
+        texts = [fact.text for fact in run_facts(reader)]
+    assert "One view could not be recorded (dynamo): no x (3 times)" in texts

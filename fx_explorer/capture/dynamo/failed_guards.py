@@ -48,9 +48,10 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
             with recording.noting_guards("what changed before a recompile", "dynamo"):
                 name = recording.compilation_name()
                 if name:  # none: a stance asks, under which nothing is compiled
-                    recording.recompiles.functions[name] = code
-                    receiver = recording.live_guards.receiver(code, f_locals)
-                    recording.recompiles.receivers[name] = receiver
+                    if code is not None:  # None: torch has thrown that version away
+                        recording.recompiles.functions[name] = code
+                        receiver = recording.live_guards.receiver(code, f_locals)
+                        recording.recompiles.receivers[name] = receiver
                     failed = recording.recompiles.failed_guards.setdefault(name, {})
                     count_failed(failed, str(reason), lambda: guarded_value(manager, f_locals))
             return reason

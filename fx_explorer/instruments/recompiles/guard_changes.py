@@ -198,7 +198,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "gone",
         rf"Cache line invalidated because {_SOURCE} got deallocated",
-        "{name} of the compiled code was freed, and its code with it",
+        "{name} was freed, and the code compiled for it with it",
     ),
     ("grad_mode", r"GLOBAL_STATE changed:.*\bgrad_mode\b", _GRAD_MODE),
     (

@@ -319,6 +319,18 @@ def _of_keys(change: GuardChange) -> str:
     )
 
 
+def _of_gone(change: GuardChange) -> str:
+    if "___stack" in change.source:
+        return (
+            "The code before a graph break hands this value to the rest of the function, a new "
+            "object in each call. Avoid the break: without it there is no such guard."
+        )
+    return (
+        "Keep what is passed alive between the calls: a function or object that is created for "
+        "each is another one."
+    )
+
+
 _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "rank": lambda change: (
         f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, "
@@ -339,10 +351,7 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "function": lambda change: (
         f"{BOTH_STAY} With many functions, each is compiled: let one function decide what to do."
     ),
-    "gone": lambda _: (
-        "Keep what is passed alive between the calls: a function or object that is "
-        "created for each is another one."
-    ),
+    "gone": _of_gone,
     "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
     "keys": _of_keys,
     "contains": lambda change: (

@@ -393,6 +393,30 @@ def test_other_keyword_arguments_of_a_wrapper_are_named(
     assert failures(reader) == []
 
 
+def test_code_that_torch_threw_away_with_a_value_is_told(tmp_path: Path) -> None:
+    """A number that ``item()`` takes out is handed to the resume function and freed after the call;
+    torch then throws the version away, and asks why it does not fit without its code.
+    """
+
+    def program(compile_: Compile) -> None:
+        means = []
+
+        def noted(x: torch.Tensor) -> torch.Tensor:
+            means.append(x.mean().item())
+            return x * 2
+
+        compiled = compile_(noted)
+        for number in range(3):
+            compiled(X + number)
+
+    reader = record(tmp_path / "s.fxs", program, backend="eager")
+    assert failures(reader) == []
+    gone = [cause for cause in causes(reader) if cause.change.kind == "gone"]
+    assert len(gone) == 2
+    assert "was freed, and the code compiled for it with it" in gone[0].description
+    assert "Avoid the break" in gone[0].remedy
+
+
 def test_which_keys_are_new_is_not_told_where_the_old_ones_are_not_known() -> None:
     guards = ["len(L['kwargs']) == 2", "check_tensor(L['kwargs']['a'], Tensor)"]
     found = keys_change("L['kwargs']", {"a": 1, "b": 2, "c": 3}, guards, described)

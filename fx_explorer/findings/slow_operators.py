@@ -25,7 +25,7 @@ operator (torch/_inductor/ir.py, FallbackKernel). Its own library calls are ``ex
 
 BETTER_CALLED = (
     "scaled_dot_product", "attention", "convolution", "conv_", "mm", "bmm", "mkldnn", "onednn",
-    "quantized", "higher_order", "rnn", "lstm", "gru", "embedding_bag",
+    "quantized", "rnn", "lstm", "gru", "embedding_bag",
     "_linear", "rand", "bernoulli", "linalg", "fft", "set_", "resize", "manual_seed",
     "device_put", "copy_", "record_stream", "wait_tensor", "sparse",
 )  # fmt: skip
@@ -97,12 +97,12 @@ def _fallbacks(reader: SessionReader) -> dict[tuple[str, tuple[int, int]], _Fall
     calls: dict[tuple[str, tuple[int, int]], _Fallbacks] = {}
     for kernel in rows:
         of_kernel = nodes.get(kernel.id, [])
-        lines = lines_of_nodes(reader, _own_nodes(reader, kernel, of_kernel))
-        lines = lines or lines_of_nodes(reader, of_kernel)
+        own = _own_nodes(reader, kernel, of_kernel) or of_kernel
+        lines = lines_of_nodes(reader, own) or lines_of_nodes(reader, of_kernel)
         if not lines:
             continue
         known = calls.setdefault((_operator(kernel.name), next(iter(lines.values()))), _Fallbacks())
-        known.nodes.update(of_kernel)
+        known.nodes.update(own)
         known.is_custom = _namespace(kernel.name) not in _PYTORCHS
         if kernel.direction == "backward":
             known.backward += 1
@@ -120,10 +120,16 @@ def _own_nodes(reader: SessionReader, kernel: model.Kernel, nodes: list[int]) ->
 
 
 def _is_better(name: str) -> bool:
-    operator = _operator(name)
-    of_collectives = _namespace(name).endswith(_COLLECTIVES)
-    return of_collectives or any(part in operator for part in BETTER_CALLED)
+    operator, namespace = _operator(name), _namespace(name)
+    if namespace.endswith(_COLLECTIVES) or namespace == _OF_GRAPHS:
+        return True
+    return any(part in operator for part in BETTER_CALLED)
 
+
+_OF_GRAPHS = "higher_order"
+"""The namespace of operators that run a graph or another operator, as checkpointing does with
+``run_and_save_rng_state``.
+"""
 
 _COLLECTIVES = ("c10d_functional", "c10d", "symm_mem", "dtensor")
 """Ends of the namespaces of collectives: they send to other ranks, and compute nothing."""

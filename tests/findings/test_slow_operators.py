@@ -46,6 +46,32 @@ def test_a_warning_that_torch_printed(
     assert len(warned) == number
 
 
+CHECKPOINTED = """
+import torch
+from torch.utils.checkpoint import checkpoint
+
+attention = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+
+def block(x):
+    return x + attention(x, x, x, need_weights=False)[0]
+
+@torch.compile
+def loss(x):
+    return checkpoint(block, x, use_reentrant=False).sum()
+
+loss(torch.randn(2, 4, 16, requires_grad=True)).backward()
+"""
+
+
+def test_what_checkpointing_calls_is_no_slow_operator(tmp_path: Path, captured, reader) -> None:
+    file = tmp_path / "checkpointed.py"
+    file.write_text(CHECKPOINTED)
+    session = reader(captured(file))
+    names = [row.name for row in session.rows(model.Kernel, language="extern")]
+    assert any("run_and_save_rng_state" in name for name in names)
+    assert not [row.text for row in findings(session)]
+
+
 PARALLEL = """
 import torch
 import torch.distributed as dist

@@ -135,7 +135,11 @@ class _Processes:
             self._end(forked)
 
     def _fork(self, connection: socket.socket) -> None:
-        message, descriptors, _, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
+        message, descriptors = b"", []
+        with contextlib.suppress(ConnectionError):
+            message, descriptors, _, _ = socket.recv_fds(
+                connection, LONGEST_MESSAGE, MOST_DESCRIPTORS
+            )
         if not message:  # whoever asked is gone already
             connection.close()
             return
@@ -148,8 +152,7 @@ class _Processes:
             os.close(descriptor)
         forked = _Forked(pid, os.pidfd_open(pid), connection)
         self._running[forked.ended] = self._running[connection] = forked
-        with contextlib.suppress(BrokenPipeError):
-            connection.send(str(pid).encode())
+        _tell(connection, pid)
 
     def _forget_all(self) -> None:
         """Close what belongs to the server, in a forked process."""
@@ -164,9 +167,14 @@ class _Processes:
             with contextlib.suppress(ProcessLookupError):
                 kill(forked.pid, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(forked.pid, 0)[1])
-        with contextlib.suppress(BrokenPipeError):
-            forked.connection.send(str(status).encode())
+        _tell(forked.connection, status)
         forked.close()
+
+
+def _tell(connection: socket.socket, number: int) -> None:
+    """Whoever asked may be gone, with what was sent before unread or read."""
+    with contextlib.suppress(ConnectionError):
+        connection.send(str(number).encode())
 
 
 def _import_commands() -> None:

@@ -60,13 +60,24 @@ def _started(
     os.mkfifo(alive)
     both_ends = os.open(alive, os.O_RDWR)  # or the server would find nobody there
     try:
-        server = stack.enter_context(
-            subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        errors = alive.with_name("errors")
+        with errors.open("wb") as stderr:
+            server = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
             )
-        )
+        stack.callback(_ended_well, server, errors)
+        stack.enter_context(server)
         assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
+        assert server.stdout.readline() == b"ready\n", errors.read_text()
         return os.open(alive, os.O_WRONLY)
     finally:
         os.close(both_ends)
+
+
+def _ended_well(server: subprocess.Popen[bytes], errors: Path) -> None:
+    """A server that dies fails every test that needs it: here is why."""
+    assert server.returncode == 0, f"{server.args} ended early:\n{errors.read_text()}"

@@ -494,8 +494,8 @@ async def bench_rows(
     name: str, mode: str, device: str, backends: Sequence[str], budget_s: float
 ) -> list[dict[str, Any]]:
     """Return what ``fx-explorer bench`` says of each contender."""
+    from fx_explorer.instruments.bench.bench_run import Bench
     from fx_explorer.instruments.bench.cells import bench_figures
-    from fx_explorer.instruments.bench.driving import Bench
     from fx_explorer.instruments.bench.plan import BenchPlan, begin_session, end_session
     from fx_explorer.instruments.bench.verdict import difference, verdict
     from fx_explorer.model import CaptureRequest

@@ -23,7 +23,7 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.client.capture import temporary_capture
 from fx_explorer.client.forked_workers import ForkServer, fork_server
-from fx_explorer.instruments.bench.driving import Bench
+from fx_explorer.instruments.bench.bench_run import Bench
 from fx_explorer.instruments.bench.plan import BenchPlan, begin_session
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.fixes.fix import Fix

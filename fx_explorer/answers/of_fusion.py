@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import place_text
+from fx_explorer.answers.references import place_text
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.fusion.figures import unfused_pairs
-from fx_explorer.instruments.fusion.loop_nests import (
+from fx_explorer.instruments.fusion.loop_nest_reasons import (
     describe_nests,
     nests_by_kernel,
     unmerged_pairs,
 )
-from fx_explorer.instruments.fusion.printed import PrintedFusion, printed_fusion
+from fx_explorer.instruments.fusion.printed_reasons import PrintedFusion, printed_fusion
 from fx_explorer.instruments.fusion.report import (
     nest_pairs_of_report,
     pairs_of_report,

@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.words import counted, share, value_text
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import (
+from fx_explorer.answers.references import (
     PLACE,
     SUGGESTED,
     is_file,

@@ -12,8 +12,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import PLACE, SUGGESTED, is_file
 from fx_explorer.answers.of_line import sources
+from fx_explorer.answers.references import PLACE, SUGGESTED, is_file
 from fx_explorer.errors import UsageError
 from fx_explorer.overview.compiled_lines import CompiledLine, compiled_lines, functions_of
 from fx_explorer.session import SessionReader

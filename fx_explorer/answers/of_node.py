@@ -21,7 +21,7 @@ from fx_explorer.analysis.nested_regions import (
 from fx_explorer.analysis.node_meta import SHOWN_AS, meta_of_node, requires_grad
 from fx_explorer.analysis.words import counted, listed, value_text
 from fx_explorer.answers.answer import Answer, Json, Pages
-from fx_explorer.answers.naming import (
+from fx_explorer.answers.references import (
     SUGGESTED,
     documents_called,
     graph_documents,

@@ -6,7 +6,7 @@ from fx_explorer import model
 from fx_explorer.analysis.words import counted
 from fx_explorer.answers.answer import Answer
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.passes.near_matches import (
+from fx_explorer.instruments.passes.near_match_reasons import (
     NOT_RECORDED,
     Near,
     all_near,

@@ -20,8 +20,9 @@ from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json, Pages
-from fx_explorer.answers.generated import kernel_row, of_kernels
-from fx_explorer.answers.naming import (
+from fx_explorer.answers.graphs_and_kernels import kernel_row, of_kernels
+from fx_explorer.answers.others import of_documents
+from fx_explorer.answers.references import (
     PLACE,
     SUGGESTED,
     documents_called,
@@ -29,12 +30,11 @@ from fx_explorer.answers.naming import (
     place_text,
     text_number,
 )
-from fx_explorer.answers.others import of_documents
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import decisions_of_kernel
 from fx_explorer.instruments.decisions.report import timed_choices_of_report
 from fx_explorer.instruments.fusion.figures import pairs_of_kernel
-from fx_explorer.instruments.fusion.loop_nests import nests_by_kernel, pairs_in_kernel
+from fx_explorer.instruments.fusion.loop_nest_reasons import nests_by_kernel, pairs_in_kernel
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.saved_readers import saved_read_by
 from fx_explorer.overview.find import find

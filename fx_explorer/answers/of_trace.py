@@ -6,8 +6,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import texts_titled
 from fx_explorer.analysis.words import counted, how_often, listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import code_questions
 from fx_explorer.answers.of_line import source_place
+from fx_explorer.answers.references import code_questions
 from fx_explorer.instruments.trace.report import line_json, trace_json
 from fx_explorer.instruments.trace.view import missing_hook
 from fx_explorer.report.sections import section_of

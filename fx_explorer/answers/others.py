@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import cuda_graphs
+from fx_explorer.analysis.cuda_graph_states import cuda_graphs
 from fx_explorer.analysis.documents import (
     ARTIFACT_TITLES,
     Document,
@@ -19,7 +19,7 @@ from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import end_of_log, is_log
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import code_questions, place_text, text_number
+from fx_explorer.answers.references import code_questions, place_text, text_number
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.compile_time.cache_report import bypass_sentences, caches_of_report
 from fx_explorer.instruments.compile_time.caches import cache_answers

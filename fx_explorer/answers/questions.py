@@ -130,7 +130,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
     if about and not question.takes:
         raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
     from fx_explorer.answers import (
-        generated,
+        graphs_and_kernels,
         of_fusion,
         of_graph,
         of_line,
@@ -144,7 +144,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
     )
 
     if name == "diff":
-        from fx_explorer.answers.differences import of_difference
+        from fx_explorer.answers.changes import of_difference
 
         with open_other(about) as other:
             return of_difference(reader, other)
@@ -159,10 +159,10 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
         "code": of_text.of_code,
         "find": of_text.of_search,
         "fusion": of_fusion.of_fusion,
-        "memory": generated.of_saved_tensors,
+        "memory": graphs_and_kernels.of_saved_tensors,
         "phases": of_phases.of_phases,
         "trace": of_trace.of_trace,
-        "why": generated.of_decisions,
+        "why": graphs_and_kernels.of_decisions,
         "patterns": of_patterns.of_patterns,
     }
     if name in one_thing:
@@ -172,23 +172,23 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
 
 def ask_whole(reader: SessionReader, name: str) -> Answer:
     """Return the answer to a question that takes nothing after its name."""
-    from fx_explorer.answers import compiled, generated, of_numerics, others
+    from fx_explorer.answers import compilations, graphs_and_kernels, of_numerics, others
 
     whole: dict[str, Callable[[SessionReader], Answer]] = {
-        "overview": compiled.of_overview,
-        "findings": compiled.of_findings,
-        "breaks": compiled.of_breaks,
-        "eager": compiled.of_eager_functions,
-        "calls": compiled.of_calls,
-        "compilations": compiled.of_compilations,
-        "recompiles": compiled.of_recompiles,
-        "guards": compiled.of_guards,
-        "sizes": compiled.of_sizes,
-        "graphs": generated.of_graphs,
-        "kernels": generated.of_kernels,
-        "stages": generated.of_stages,
-        "passes": generated.of_passes,
-        "step_memory": generated.of_step_memory,
+        "overview": compilations.of_overview,
+        "findings": compilations.of_findings,
+        "breaks": compilations.of_breaks,
+        "eager": compilations.of_eager_functions,
+        "calls": compilations.of_calls,
+        "compilations": compilations.of_compilations,
+        "recompiles": compilations.of_recompiles,
+        "guards": compilations.of_guards,
+        "sizes": compilations.of_sizes,
+        "graphs": graphs_and_kernels.of_graphs,
+        "kernels": graphs_and_kernels.of_kernels,
+        "stages": graphs_and_kernels.of_stages,
+        "passes": graphs_and_kernels.of_passes,
+        "step_memory": graphs_and_kernels.of_step_memory,
         "caches": others.of_caches,
         "cuda_graphs": others.of_cuda_graphs,
         "options": others.of_options,

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.bisection.facts import CaptureFacts, ChangedFact, guard_parts
+from fx_explorer.bisection.changed_facts import CaptureFacts, ChangedFact, guard_parts
 from fx_explorer.bisection.search import Verdict
 from fx_explorer.client.forked_workers import ForkServer
 from fx_explorer.command_line.capture_options import add_capture_arguments

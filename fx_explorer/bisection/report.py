@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fx_explorer import __version__
 from fx_explorer.analysis.words import counted, first_line
-from fx_explorer.bisection.driving import Bisect, SearchStep
-from fx_explorer.bisection.facts import PARTS_SHOWN, ChangedFact, Part
+from fx_explorer.bisection.bisect_run import Bisect, SearchStep
+from fx_explorer.bisection.changed_facts import PARTS_SHOWN, ChangedFact, Part
 from fx_explorer.bisection.repository import Commit, Hunk
 from fx_explorer.output.terminal import Hanging, Line
 

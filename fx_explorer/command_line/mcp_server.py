@@ -23,8 +23,8 @@ from pydantic import Field
 
 from fx_explorer import __version__
 from fx_explorer.answers.answer import LEAST_CHARACTERS, MOST_CHARACTERS, RowSelection, answer_text
-from fx_explorer.answers.naming import describe_session
 from fx_explorer.answers.questions import QUESTIONS, ask
+from fx_explorer.answers.references import describe_session
 from fx_explorer.command_line.given_files import open_session
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.folders import temporary_folder

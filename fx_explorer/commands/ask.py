@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     selection = selection_of(arguments)
 
     def answer(reader: SessionReader) -> None:
-        from fx_explorer.answers.naming import describe_session  # not needed for --help
+        from fx_explorer.answers.references import describe_session  # not needed for --help
 
         given = ask(reader, question.name, about, open_session)
         words = " ".join(filter(None, (question.name, about)))

@@ -8,8 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from fx_explorer.bisection.bisect_run import bisect_commits, bisect_interpreters
 from fx_explorer.bisection.condition import Condition
-from fx_explorer.bisection.driving import bisect_commits, bisect_interpreters
 from fx_explorer.bisection.report import bisect_lines, bisect_report
 from fx_explorer.errors import UsageError
 from fx_explorer.output.formats import json_text

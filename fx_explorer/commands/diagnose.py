@@ -22,8 +22,8 @@ from fx_explorer.command_line.given_session import (
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.errors import UsageError
 from fx_explorer.findings.diagnosis import Diagnosis
+from fx_explorer.findings.remedy_trials import BUDGET_S, why_not_tried
 from fx_explorer.findings.report import finding_lines, finding_object
-from fx_explorer.findings.trials import BUDGET_S, why_not_tried
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
 from fx_explorer.overview.ending import OF_EAGER_GRAPHS

@@ -127,7 +127,7 @@ def _answer(
         sys.stdout.write(graph_table_text(reader, graph, document.title, width))
         return
     if arguments.format == PICTURE:
-        from fx_explorer.report.graph_picture import graph_svg  # not needed for other forms
+        from fx_explorer.report.graph_svg import graph_svg  # not needed for other forms
 
         text = graph_svg(reader, graph, describe_origin(reader, graph, document.title))
     else:

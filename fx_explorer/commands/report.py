@@ -258,8 +258,8 @@ def _check_plugin_section(name: str) -> None:
 def _section_as_json(reader: SessionReader, session: str, name: str, limit: int) -> str:
     """Return a section as ``fx-explorer ask`` answers it, with all fields and however long."""
     from fx_explorer.answers.answer import ALL_FIELDS, RowSelection, answer_text
-    from fx_explorer.answers.naming import describe_session
     from fx_explorer.answers.questions import ask_whole
+    from fx_explorer.answers.references import describe_session
 
     selection = RowSelection(limit=limit, fields=[ALL_FIELDS], characters=sys.maxsize)
     about = describe_session(reader, session)
@@ -327,14 +327,14 @@ def _stacks_writer(section: str) -> Writer:
 
 
 def _picture_writer(section: str) -> Writer:
-    from fx_explorer.report import pictures
+    from fx_explorer.report import view_pictures
 
     if not section:
         raise UsageError(
-            f"--format svg draws one section: --section {', '.join(pictures.SECTIONS)}"
+            f"--format svg draws one section: --section {', '.join(view_pictures.SECTIONS)}"
         )
-    _check_section(section, pictures.SECTIONS, "svg")
-    return lambda reader, output: _write(pictures.picture_text(reader, section), output)
+    _check_section(section, view_pictures.SECTIONS, "svg")
+    return lambda reader, output: _write(view_pictures.picture_text(reader, section), output)
 
 
 def _check_section(section: str, sections: Collection[str], format_: str) -> None:

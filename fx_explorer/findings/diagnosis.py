@@ -24,16 +24,16 @@ from fx_explorer.findings.compiled_results import (
     has_low_precision,
     writes_into_views,
 )
-from fx_explorer.findings.eager_calls import (
+from fx_explorer.findings.every_kind import FindingSearch, findings, search, worst_first
+from fx_explorer.findings.finding import Finding
+from fx_explorer.findings.kept_trials import add_to_kept
+from fx_explorer.findings.modules_in_eager_mode import (
     CompileEdits,
     EagerModule,
     eager_call_findings,
     find_eager_calls,
 )
-from fx_explorer.findings.every_kind import FindingSearch, findings, search, worst_first
-from fx_explorer.findings.finding import Finding
-from fx_explorer.findings.kept_trials import add_to_kept
-from fx_explorer.findings.trials import Before, before_trials, to_try, try_all, with_trials
+from fx_explorer.findings.remedy_trials import Before, before_trials, to_try, try_all, with_trials
 from fx_explorer.findings.without_compile import (
     AskedLine,
     CompileCall,

@@ -11,13 +11,13 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.findings.cache_faults import find_cache_faults
 from fx_explorer.findings.checkpoints import find_checkpoints
 from fx_explorer.findings.compiler_errors import find_compiler_errors
-from fx_explorer.findings.cuda_graphs import find_cuda_graphs
 from fx_explorer.findings.environment import find_missing_tools
 from fx_explorer.findings.finding import URGENCIES, Finding, FindingKind
 from fx_explorer.findings.framework_hooks import find_framework_hooks
 from fx_explorer.findings.graph_breaks import find_graph_breaks
 from fx_explorer.findings.kept_trials import kept_trials
 from fx_explorer.findings.layout_copies import find_layout_copies
+from fx_explorer.findings.lost_cuda_graphs import find_cuda_graphs
 from fx_explorer.findings.missed_fusions import find_missed_fusions
 from fx_explorer.findings.never_called import find_never_called, find_nothing_compiled
 from fx_explorer.findings.overwritten_outputs import find_overwritten_outputs
@@ -27,12 +27,12 @@ from fx_explorer.findings.precision_casts import find_precision_casts
 from fx_explorer.findings.program_errors import find_program_errors
 from fx_explorer.findings.recompile_limits import find_limits
 from fx_explorer.findings.recompiles import find_recompiles
+from fx_explorer.findings.remedy_trials import before_trials, with_own_settings, with_trials
 from fx_explorer.findings.repeated_blocks import find_repeated_blocks
 from fx_explorer.findings.settings_without_effect import find_settings_without_effect
 from fx_explorer.findings.slow_operators import find_slow_operators
 from fx_explorer.findings.tiny_graphs import find_tiny_graphs
 from fx_explorer.findings.torch_warnings import find_torch_warnings
-from fx_explorer.findings.trials import before_trials, with_own_settings, with_trials
 from fx_explorer.findings.unfinished import find_unfinished
 from fx_explorer.findings.unrolled_loops import find_unrolled_loops
 from fx_explorer.findings.waited_for_collectives import find_waited_for_collectives

@@ -22,7 +22,7 @@ from fx_explorer.findings.recompiles import (
 )
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits
-from fx_explorer.instruments.recompiles.remedies import NO_REMEDY
+from fx_explorer.instruments.recompiles.recompile_remedies import NO_REMEDY
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 

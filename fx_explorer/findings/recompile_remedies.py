@@ -13,7 +13,7 @@ from fx_explorer.findings.growing_containers import fill_outside, is_filled_insi
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.unrolled_loops import unrolled_loops
 from fx_explorer.instruments.recompiles.causes import SHARED, ExplainedRecompile
-from fx_explorer.instruments.recompiles.remedies import (
+from fx_explorer.instruments.recompiles.recompile_remedies import (
     BOTH_STAY,
     NO_MORE,
     NO_REMEDY,

@@ -34,7 +34,7 @@ from fx_explorer.instruments.recompiles.causes import (
     limit_hits,
     reached_limit,
 )
-from fx_explorer.instruments.recompiles.remedies import BOTH_STAY, NO_MORE
+from fx_explorer.instruments.recompiles.recompile_remedies import BOTH_STAY, NO_MORE
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_ids, compile_seconds

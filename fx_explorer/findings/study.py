@@ -17,9 +17,9 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.findings.diagnosis import Diagnosis
 from fx_explorer.findings.kept_trials import TriedFix, add_to_kept
-from fx_explorer.findings.trials import to_try, why_not_tried
+from fx_explorer.findings.remedy_trials import to_try, why_not_tried
+from fx_explorer.instruments.bench.bench_run import Bench, BenchProgress
 from fx_explorer.instruments.bench.cells import bench_figures
-from fx_explorer.instruments.bench.driving import Bench, BenchProgress
 from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.instruments.bench.verdict import verdict as bench_verdict
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks

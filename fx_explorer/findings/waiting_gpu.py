@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from statistics import median
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import cuda_graphs
+from fx_explorer.analysis.cuda_graph_states import cuda_graphs
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share, counted, listed
 from fx_explorer.findings.finding import Finding, Remedy

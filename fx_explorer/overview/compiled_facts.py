@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import (
+from fx_explorer.analysis.cuda_graph_states import (
     CudaGraphs,
     cuda_graphs,
 )

@@ -24,7 +24,7 @@ from fx_explorer.analysis.assigned_values import (
     Reader,
     assigned_to,
 )
-from fx_explorer.analysis.cuda_graphs import cuda_graphs
+from fx_explorer.analysis.cuda_graph_states import cuda_graphs
 from fx_explorer.analysis.device_copies import DeviceCopy, Input, device_copies, input_of
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.facts import Fact, Severity

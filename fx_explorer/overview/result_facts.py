@@ -353,7 +353,7 @@ def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _front_end_fact(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
-    from fx_explorer.instruments.front_ends.differences import (  # likewise
+    from fx_explorer.instruments.front_ends.scope_differences import (  # likewise
         compare_with_dynamo,
         differences,
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 
 from fx_explorer.precompile.api import Precompile
-from fx_explorer.precompile.compiled import CompiledFunction, Guards
+from fx_explorer.precompile.compiled_function import CompiledFunction, Guards
 from fx_explorer.precompile.errors import (
     CompilerError,
     GraphBreakError,

@@ -21,7 +21,7 @@ from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.torch_compat.private_names import functorch_config, get_traced_fn
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.precompile import phases, saving
-from fx_explorer.precompile.compiled import Captured, CompiledFunction, Guards
+from fx_explorer.precompile.compiled_function import Captured, CompiledFunction, Guards
 from fx_explorer.precompile.errors import GraphBreakError, PrecompileError, PrecompileWarning
 from fx_explorer.precompile.phases import captured_or_broken
 from fx_explorer.precompile.states import without_inference_tensors

@@ -35,7 +35,7 @@ from fx_explorer.capture.torch_compat.versions import (
     runtime_env,
 )
 from fx_explorer.precompile import phases
-from fx_explorer.precompile.compiled import CompiledFunction, as_arguments, bound
+from fx_explorer.precompile.compiled_function import CompiledFunction, as_arguments, bound
 from fx_explorer.precompile.errors import GuardError, PrecompileError, SaveError
 from fx_explorer.precompile.phases import captured_or_broken
 from fx_explorer.precompile.states import States, without_inference_tensors

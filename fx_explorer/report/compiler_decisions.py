@@ -16,7 +16,7 @@ from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.instruments.decisions.figures import explained_decisions
 from fx_explorer.instruments.decisions.report import decisions_of_report
 from fx_explorer.instruments.fusion.figures import distinct_pairs, unfused_pairs
-from fx_explorer.instruments.fusion.loop_nests import unmerged_pairs
+from fx_explorer.instruments.fusion.loop_nest_reasons import unmerged_pairs
 from fx_explorer.instruments.fusion.report import nest_pairs_of_report, pairs_of_report
 from fx_explorer.instruments.passes.figures import GraphPasses, PassStep, passes_by_graph
 from fx_explorer.instruments.side_effects import side_effect_json

@@ -13,7 +13,7 @@ from fx_explorer.instruments.breaks.call_tree import DistinctFallback, FunctionC
 from fx_explorer.instruments.breaks.cut_tensors import KeptAcross, Tensors
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.front_ends.answers import LineOfBoth, Seen, refusal, seen_by_dynamo
-from fx_explorer.instruments.front_ends.differences import compare_with_dynamo, differences
+from fx_explorer.instruments.front_ends.scope_differences import compare_with_dynamo, differences
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, LimitHit
 from fx_explorer.instruments.recompiles.guard_changes import GuardChange
 from fx_explorer.session import SessionReader

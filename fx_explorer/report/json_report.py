@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import regions
-from fx_explorer.analysis.cuda_graphs import CudaGraph, CudaGraphReason, cuda_graphs
+from fx_explorer.analysis.cuda_graph_states import CudaGraph, CudaGraphReason, cuda_graphs
 from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.link_explanations import LinkCoverage, link_coverage
 from fx_explorer.analysis.measured_times import call_time

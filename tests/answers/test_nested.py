@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.compiler import nested_compile_region
 
-from fx_explorer.answers.generated import of_kernels
+from fx_explorer.answers.graphs_and_kernels import of_kernels
 from fx_explorer.answers.of_nested import of_nested
 from fx_explorer.answers.of_text import of_search
 from fx_explorer.errors import UsageError

@@ -21,9 +21,9 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.bench import driving
+from fx_explorer.instruments.bench import bench_run
+from fx_explorer.instruments.bench.bench_run import Bench, BenchProgress
 from fx_explorer.instruments.bench.cells import bench_figures
-from fx_explorer.instruments.bench.driving import Bench, BenchProgress
 from fx_explorer.instruments.bench.plan import typed_plan
 from fx_explorer.model import BenchCell, BenchRound, BenchTask, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
@@ -59,8 +59,8 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_few_rounds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(driving, "MAX_ROUNDS", driving.MIN_ROUNDS)
-    patch.setattr(driving, "BenchTask", partial(BenchTask, round_s=0.02))
+    patch.setattr(bench_run, "MAX_ROUNDS", bench_run.MIN_ROUNDS)
+    patch.setattr(bench_run, "BenchTask", partial(BenchTask, round_s=0.02))
 
 
 BUDGET = ("--budget", "100", "--threads", "1")
@@ -449,7 +449,7 @@ def test_ctrl_c_tells_what_was_measured_and_leaves_no_process(
         return tell_and_stop
 
     monkeypatch.setattr(Bench, "_telling", telling)
-    monkeypatch.setattr(driving, "MAX_ROUNDS", 30)  # or it might end before it is stopped
+    monkeypatch.setattr(bench_run, "MAX_ROUNDS", 30)  # or it might end before it is stopped
     monkeypatch.setenv("STOPPED_BENCH", "1")
     session = tmp_path / "bench.fxs"
     assert bench(file_of(tmp_path), "--backends", "aot_eager", "-o", session) == 130

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.instruments.bench.driving import (
+from fx_explorer.instruments.bench.bench_run import (
     MIN_ROUNDS,
     _BudgetedTime,
     _SizeOfBench,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.instruments.bench import driving
+from fx_explorer.instruments.bench import bench_run
 from fx_explorer.instruments.bench.cells import BenchFigures, bench_figures
 from fx_explorer.instruments.bench.machine import FORGOTTEN_AFTER_S, LeastSharing
 from fx_explorer.instruments.bench.measure import call_timing
@@ -188,13 +188,13 @@ def test_what_was_measured_on_a_gpu_or_by_an_older_release_is_never_disturbed(
 
 def test_rounds_go_on_until_enough_were_not_disturbed() -> None:
     def cell(rounds: int, how: float) -> Any:
-        started = driving._StartedCell(UNCOMPILED, None)  # type: ignore[arg-type]
+        started = bench_run._StartedCell(UNCOMPILED, None)  # type: ignore[arg-type]
         started.rounds = [BenchRound(0, 0, i, 1e-3, 10, QUIET) for i in range(5)]
         started.rounds += [BenchRound(0, 0, i, 1e-3, 10, how) for i in range(5, rounds)]
         return started
 
-    assert not driving._is_steady([cell(20, SLOW)])
-    assert driving._is_steady([cell(6, QUIET)])
+    assert not bench_run._is_steady([cell(20, SLOW)])
+    assert bench_run._is_steady([cell(6, QUIET)])
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from fx_explorer import model
-from fx_explorer.answers.generated import of_decisions
+from fx_explorer.answers.graphs_and_kernels import of_decisions
 from fx_explorer.answers.of_node import of_nodes
 from fx_explorer.overview.ending import failures
 from fx_explorer.session import SessionReader

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.answers.generated import of_decisions
+from fx_explorer.answers.graphs_and_kernels import of_decisions
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.decisions.figures import Explained, explained_decisions
 from tests.capture.recorded import record

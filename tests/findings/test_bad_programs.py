@@ -12,7 +12,13 @@ import pytest
 
 from fx_explorer.findings.every_kind import findings
 from fx_explorer.findings.finding import Finding, Remedy
-from fx_explorer.findings.trials import UNCHANGED, before_trials, to_try, try_all, with_trials
+from fx_explorer.findings.remedy_trials import (
+    UNCHANGED,
+    before_trials,
+    to_try,
+    try_all,
+    with_trials,
+)
 from fx_explorer.model import RemedyTrial
 from fx_explorer.trials import TrialWorker
 from tests.conftest import Captured, OpenedReader

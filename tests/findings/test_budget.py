@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fx_explorer.findings import trials
+from fx_explorer.findings import remedy_trials
 from fx_explorer.findings.finding import Remedy
 from fx_explorer.model import CaptureRequest, RemedyTrial
 
@@ -25,11 +25,11 @@ def test_a_trial_that_takes_longer_than_the_budget_is_none(
             raise
         raise AssertionError
 
-    monkeypatch.setattr(trials, "try_remedy", try_remedy)
+    monkeypatch.setattr(remedy_trials, "try_remedy", try_remedy)
     kept: list[RemedyTrial] = []
     remedies = [Remedy("first", changes={"settings": {"a": 1}}), Remedy("second")]
     request = CaptureRequest("train.py", "", as_script=True)
     began = time.monotonic()
-    tried = asyncio.run(trials.try_all(request, remedies, kept.append, budget_s=0.05))
+    tried = asyncio.run(remedy_trials.try_all(request, remedies, kept.append, budget_s=0.05))
     assert (tried, kept, cancelled) == (0, [], [True])
     assert time.monotonic() - began < 30

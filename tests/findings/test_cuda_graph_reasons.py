@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.findings.cuda_graphs import REASONS
+from fx_explorer.findings.lost_cuda_graphs import REASONS
 
 RELEASE = tuple(int(number) for number in torch.__version__.split(".")[:2])
 

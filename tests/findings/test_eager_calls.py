@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.findings.eager_calls import (
+from fx_explorer.findings.modules_in_eager_mode import (
     CompileEdits,
     EagerModule,
     eager_call_findings,

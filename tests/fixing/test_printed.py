@@ -11,7 +11,7 @@ import pytest
 
 HEARD = """
 import json, logging, sys
-from fx_explorer.instruments.fixes.measure.printed import PrintedLines, printed
+from fx_explorer.instruments.fixes.measure.printed_output import PrintedLines, printed
 written = PrintedLines()
 log = logging.getLogger("train")
 with printed(written):

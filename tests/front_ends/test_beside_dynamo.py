@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of, documents
 from fx_explorer.analysis.linked_lines import linked_places
 from fx_explorer.cli import main
-from fx_explorer.instruments.front_ends.differences import compare_with_dynamo, differences
+from fx_explorer.instruments.front_ends.scope_differences import compare_with_dynamo, differences
 from fx_explorer.overview.outline import outline
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader

@@ -25,7 +25,7 @@ from fx_explorer.instruments.fusion.asked import (
 )
 from fx_explorer.instruments.fusion.figures import Unfused, unfused_in, unfused_pairs
 from fx_explorer.instruments.fusion.trial import FusionTrial, try_fusion
-from fx_explorer.instruments.fusion.tried import describe_tried
+from fx_explorer.instruments.fusion.tried_fusions import describe_tried
 from fx_explorer.model import Changes, Command, FusionChange, FusionKind, Notice, Outcome
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker, recapture, straight_through

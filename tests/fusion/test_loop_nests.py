@@ -16,12 +16,12 @@ import torch
 from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.instruments.fusion.figures import unfused_pairs
-from fx_explorer.instruments.fusion.loop_nests import (
+from fx_explorer.instruments.fusion.loop_nest_reasons import (
     describe_nests,
     nests_by_kernel,
     unmerged_pairs,
 )
-from fx_explorer.instruments.fusion.printed import printed_fusion
+from fx_explorer.instruments.fusion.printed_reasons import printed_fusion
 from fx_explorer.instruments.fusion.view import NO_PAIR, fusion_table
 from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.session import SessionReader

@@ -13,7 +13,7 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.instruments.fusion.figures import Unfused, distinct_pairs, unfused_pairs
-from fx_explorer.instruments.fusion.reasons import cause_of
+from fx_explorer.instruments.fusion.unfused_reasons import cause_of
 from fx_explorer.instruments.fusion.view import NOT_IN_LOG, explain_pair, fusion_table
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fusion.test_log import PLANTED

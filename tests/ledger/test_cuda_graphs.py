@@ -16,8 +16,8 @@ import pytest
 from torch._inductor import cudagraph_utils, output_code
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import CudaGraph, CudaGraphReason, cuda_graphs
-from fx_explorer.findings.cuda_graphs import find_cuda_graphs
+from fx_explorer.analysis.cuda_graph_states import CudaGraph, CudaGraphReason, cuda_graphs
+from fx_explorer.findings.lost_cuda_graphs import find_cuda_graphs
 from fx_explorer.overview.compiled_facts import cuda_graph_facts
 from fx_explorer.report.json_report import cuda_graphs_of_report
 from fx_explorer.session import SessionReader, SessionWriter

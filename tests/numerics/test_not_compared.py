@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from fx_explorer.instruments.numerics.measure.decompositions import DecompositionInterpreter
+from fx_explorer.instruments.numerics.measure.compared_decompositions import (
+    DecompositionInterpreter,
+)
 from fx_explorer.instruments.numerics.measure.interpreting import eager_values, wide_values
 
 

@@ -19,7 +19,7 @@ from fx_explorer import cli, model
 from fx_explorer.capture.inductor import near_match_rows
 from fx_explorer.capture.inductor import near_matches as capturing
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.passes.near_matches import (
+from fx_explorer.instruments.passes.near_match_reasons import (
     NOT_RECORDED,
     Near,
     all_near,

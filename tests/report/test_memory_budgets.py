@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.memory.tried import (
+from fx_explorer.instruments.memory.tried_budgets import (
     BudgetPoint,
     BudgetTrial,
     BudgetTrials,

@@ -21,7 +21,7 @@ from fx_explorer.cli import main
 from fx_explorer.instruments.ledger.flame_chart import flame
 from fx_explorer.instruments.ledger.report import ledger_object
 from fx_explorer.overview.view_tables import TABLES
-from fx_explorer.report import pictures
+from fx_explorer.report import view_pictures
 from fx_explorer.report.collapsed_stacks import collapsed_stacks
 from fx_explorer.report.trace_events import CALL, COMPILING, LINES, MEMORY, events_of_call
 from fx_explorer.session import SessionReader
@@ -273,7 +273,7 @@ def test_every_view_of_the_app_with_a_picture_is_a_section_with_one(session: Pat
         drawn = {
             name for name, table in TABLES.items() if (make := table(reader)).svg and make.rows
         }
-    assert {"flame", "step_memory"} <= drawn <= set(pictures.SECTIONS) <= set(TABLES)
+    assert {"flame", "step_memory"} <= drawn <= set(view_pictures.SECTIONS) <= set(TABLES)
 
 
 def test_the_picture_is_that_of_the_view_and_is_replaced(session: Path, tmp_path: Path) -> None:

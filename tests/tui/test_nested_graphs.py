@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fx_explorer.analysis.documents import place_of_node
 from fx_explorer.instruments.front_ends.answers import LineOfBoth
-from fx_explorer.instruments.front_ends.differences import FrontEndDifference, _unseen_lines
+from fx_explorer.instruments.front_ends.scope_differences import FrontEndDifference, _unseen_lines
 from fx_explorer.model import Graph, Node
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content import inspect

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fx_explorer.errors import WorkerError
-from fx_explorer.instruments.bench.driving import BenchProgress
+from fx_explorer.instruments.bench.bench_run import BenchProgress
 from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.findings.finding import Remedy
-from fx_explorer.findings.trials import key_of
+from fx_explorer.findings.remedy_trials import key_of
 from fx_explorer.model import CaptureRequest, Outcome, RemedyTrial
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import remember_session

@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import CallMethodKey, DivideByKey
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_node
 from fx_explorer.analysis.node_meta import meta_of_node
-from fx_explorer.capture.recording.node_meta import meta_text
+from fx_explorer.capture.recording.meta_texts import meta_text
 from fx_explorer.capture.torch_compat.private_names import functorch_aot_autograd
 from fx_explorer.instruments.values.figures import values_of_graphs
 from fx_explorer.instruments.values.report import values_json

@@ -42,7 +42,7 @@ from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.bench.driving import BenchProgress
+    from fx_explorer.instruments.bench.bench_run import BenchProgress
     from fx_explorer.instruments.bench.plan import BenchPlan
 
 MAX_WIDTH, PLOT_HEIGHT = 120, 24
@@ -158,7 +158,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
     are printed.
     """
     from fx_explorer.client.forked_workers import fork_server
-    from fx_explorer.instruments.bench.driving import Bench
+    from fx_explorer.instruments.bench.bench_run import Bench
 
     plan = _plan(arguments)
     output = session_output(arguments)

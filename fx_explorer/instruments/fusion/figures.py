@@ -16,7 +16,12 @@ from dataclasses import dataclass, replace
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.words import listed
-from fx_explorer.instruments.fusion.reasons import ANOTHER_KERNEL, ONE_BETWEEN, Cause, cause_of
+from fx_explorer.instruments.fusion.unfused_reasons import (
+    ANOTHER_KERNEL,
+    ONE_BETWEEN,
+    Cause,
+    cause_of,
+)
 from fx_explorer.instruments.kernels.gpu_limits import card, measured_bandwidth, roofline
 from fx_explorer.model import Gpu
 from fx_explorer.session import SessionReader

@@ -9,7 +9,7 @@ from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.words import size
 from fx_explorer.drawing.view_table import Detail, TableRow, shown_name
-from fx_explorer.instruments.fusion.loop_nests import (
+from fx_explorer.instruments.fusion.loop_nest_reasons import (
     NestPair,
     describe_nests,
     nests_by_kernel,

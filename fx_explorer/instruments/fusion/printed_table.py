@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.fusion.printed import PrintedFusion, PrintedPair, describe_printed
+from fx_explorer.instruments.fusion.printed_reasons import (
+    PrintedFusion,
+    PrintedPair,
+    describe_printed,
+)
 from fx_explorer.session.file_names import in_file
 
 COLUMNS = (

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.fusion.figures import CallOfKernel, Unfused, distinct_pairs
-from fx_explorer.instruments.fusion.loop_nests import NestPair
-from fx_explorer.instruments.fusion.printed import PrintedPair
-from fx_explorer.instruments.fusion.tried import describe_tried
+from fx_explorer.instruments.fusion.loop_nest_reasons import NestPair
+from fx_explorer.instruments.fusion.printed_reasons import PrintedPair
+from fx_explorer.instruments.fusion.tried_fusions import describe_tried
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.output.table import Column, Table
 from fx_explorer.session import SessionReader

@@ -15,7 +15,7 @@ from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.client.capture import Capture
 from fx_explorer.instruments.fusion.asked import GATE, AskedFusion, changes_for
-from fx_explorer.instruments.fusion.tried import are_same_reason, why_still_apart
+from fx_explorer.instruments.fusion.tried_fusions import are_same_reason, why_still_apart
 from fx_explorer.model import (
     CaptureRequest,
     Changes,

@@ -19,7 +19,7 @@ from fx_explorer.instruments.fusion.figures import (
     distinct_pairs,
     unfused_pairs,
 )
-from fx_explorer.instruments.fusion.loop_nests import (
+from fx_explorer.instruments.fusion.loop_nest_reasons import (
     NestPair,
     describe_nests,
     nests_by_kernel,
@@ -27,9 +27,9 @@ from fx_explorer.instruments.fusion.loop_nests import (
 )
 from fx_explorer.instruments.fusion.nest_rows import nest_row
 from fx_explorer.instruments.fusion.pair_words import known_from, row_key, shared_buffers
-from fx_explorer.instruments.fusion.printed import PRINTED, printed_fusion
+from fx_explorer.instruments.fusion.printed_reasons import PRINTED, printed_fusion
 from fx_explorer.instruments.fusion.printed_table import printed_table
-from fx_explorer.instruments.fusion.tried import describe_tried
+from fx_explorer.instruments.fusion.tried_fusions import describe_tried
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.gpu_limits import NO_BANDWIDTH, card, microseconds
 from fx_explorer.session import SessionReader

@@ -230,8 +230,8 @@ def _can_encode(signs: str) -> bool:
 async def _try(remedies: list[LedgerRemedy], arguments: argparse.Namespace) -> int:
     """Measure the program with and without each remedy, and print the table."""
     from fx_explorer.client.forked_workers import fork_server
+    from fx_explorer.instruments.bench.bench_run import Bench
     from fx_explorer.instruments.bench.cells import bench_figures
-    from fx_explorer.instruments.bench.driving import Bench
     from fx_explorer.instruments.bench.plan import BenchPlan, Contender, begin_session, end_session
     from fx_explorer.instruments.bench.report import FORMATS, bench_text
     from fx_explorer.instruments.bench.verdict import problems

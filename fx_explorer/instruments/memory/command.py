@@ -29,7 +29,7 @@ from fx_explorer.output.terminal import width_for
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.memory.tried import BudgetTrials
+    from fx_explorer.instruments.memory.tried_budgets import BudgetTrials
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
@@ -181,7 +181,7 @@ def _print_memory(reader: SessionReader, format_: str, optimizer: str) -> bool:
 async def _try(arguments: argparse.Namespace) -> int:
     """Predict and measure the step under each budget, and print a row for each."""
     from fx_explorer.instruments.bench.view import check_libraries
-    from fx_explorer.instruments.memory.tried import trials_json, trials_text, try_budgets
+    from fx_explorer.instruments.memory.tried_budgets import trials_json, trials_text, try_budgets
     from fx_explorer.trials import forking_worker
 
     svg = _picture(arguments)
@@ -243,7 +243,7 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
 
 
 def _draw(trials: BudgetTrials, svg: OutputFile, target: str) -> None:
-    from fx_explorer.instruments.memory.tried import BudgetPoint, budgets_svg
+    from fx_explorer.instruments.memory.tried_budgets import BudgetPoint, budgets_svg
 
     steps = [*(trial.measured for trial in trials.trials), trials.uncompiled]
     points = [

@@ -24,7 +24,7 @@ from fx_explorer.command_line.given_session import is_session, refuse_options_of
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, add_format_argument, session_output
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
-from fx_explorer.instruments.numerics.driving import DEFAULT_BUDGET_S
+from fx_explorer.instruments.numerics.comparison_runs import DEFAULT_BUDGET_S
 from fx_explorer.model import CaptureRequest
 from fx_explorer.output.terminal import width_for
 from fx_explorer.session import SessionReader, SessionWriter
@@ -154,7 +154,11 @@ def _print(numerics: Numerics, arguments: argparse.Namespace) -> int:
 async def _measure(arguments: argparse.Namespace) -> int:
     """Compare, keep the session where it is asked for, print, and return the exit code."""
     from fx_explorer.client.forked_workers import fork_server
-    from fx_explorer.instruments.numerics.driving import EagerFailed, NumericsDriver, NumericsPlan
+    from fx_explorer.instruments.numerics.comparison_runs import (
+        EagerFailed,
+        NumericsDriver,
+        NumericsPlan,
+    )
     from fx_explorer.instruments.numerics.figures import add_numerics, begin_session
 
     output = session_output(arguments)

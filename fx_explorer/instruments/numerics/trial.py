@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.numerics.driving import (
+from fx_explorer.instruments.numerics.comparison_runs import (
     DEFAULT_BUDGET_S,
     EagerFailed,
     NumericsDriver,

@@ -25,7 +25,7 @@ from fx_explorer.instruments.passes.figures import (
     passes_by_graph,
     replaced_nodes,
 )
-from fx_explorer.instruments.passes.near_matches import (
+from fx_explorer.instruments.passes.near_match_reasons import (
     Near,
     describe_check,
     describe_near,

@@ -294,7 +294,7 @@ class RemedyTrial:
 
     id: int
     changes: str
-    """Key of what was changed (findings/trials.py)."""
+    """Key of what was changed (findings/remedy_trials.py)."""
     outcome: str
     """How the program ended, as ``Outcome.kind``: ``finished``, ``raised``, ``timed_out`` …"""
     message: str

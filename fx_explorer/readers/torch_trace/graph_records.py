@@ -22,9 +22,9 @@ from fx_explorer.model import (
 from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
+from fx_explorer.readers.torch_trace.printed_saved_tensors import AotGraph, saved_tensors
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.readers.torch_trace.replaced_nodes import replaced_nodes
-from fx_explorer.readers.torch_trace.saved_tensors import AotGraph, saved_tensors
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
 from fx_explorer.torch_texts.torch_names import computes_nothing

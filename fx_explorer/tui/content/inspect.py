@@ -36,7 +36,7 @@ from fx_explorer.analysis.words import annotation_text, counted, listed, size, v
 from fx_explorer.findings.every_kind import needs_of, search
 from fx_explorer.instruments.memory.saved_readers import describe_saved_node, saved_read_by
 from fx_explorer.instruments.passes.figures import history_of_node
-from fx_explorer.instruments.passes.near_matches import describe_near, near_at
+from fx_explorer.instruments.passes.near_match_reasons import describe_near, near_at
 from fx_explorer.instruments.passes.view import keys_of_change, keys_of_near
 from fx_explorer.instruments.values.collectives import (
     collectives,

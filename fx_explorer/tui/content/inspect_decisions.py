@@ -16,9 +16,9 @@ from fx_explorer.instruments.decisions.figures import (
     decisions_of_node,
 )
 from fx_explorer.instruments.fusion.figures import distinct_pairs_of_kernel
-from fx_explorer.instruments.fusion.loop_nests import pairs_in_kernel
+from fx_explorer.instruments.fusion.loop_nest_reasons import pairs_in_kernel
 from fx_explorer.instruments.fusion.pair_words import row_key
-from fx_explorer.instruments.fusion.reasons import Cause
+from fx_explorer.instruments.fusion.unfused_reasons import Cause
 from fx_explorer.instruments.fusion.view import describe_missed, describe_missed_nests
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_called_on_line

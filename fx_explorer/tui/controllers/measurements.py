@@ -30,7 +30,7 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.dialog import Ask, Consent
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.bench.driving import BenchProgress
+    from fx_explorer.instruments.bench.bench_run import BenchProgress
     from fx_explorer.instruments.bench.plan import BenchPlan
     from fx_explorer.instruments.ledger.trial import Ledger
     from fx_explorer.model import CaptureRequest
@@ -80,7 +80,7 @@ async def run_real_bench(
 ) -> None:
     # Not needed for the first paint.
     from fx_explorer.client.forked_workers import fork_server
-    from fx_explorer.instruments.bench.driving import Bench
+    from fx_explorer.instruments.bench.bench_run import Bench
 
     await Bench(plan, writer, python, tell, fork_server()).run()
 
@@ -102,7 +102,7 @@ class Measurements:
     """A replacement for the worker that runs the program again; None uses a worker."""
 
     try_all: Callable[..., Awaitable[int]] | None = None
-    """A replacement for ``findings.trials.try_all``; None uses workers."""
+    """A replacement for ``findings.remedy_trials.try_all``; None uses workers."""
 
     compare: Measure[model.Numerics] | None = None
     """A replacement for the workers that compare results; None uses workers."""
@@ -297,7 +297,7 @@ class Measurements:
         """Capture the program once more for each remedy that is not tried, and show the results
         with the findings.
         """
-        from fx_explorer.findings import every_kind, trials  # not for the first paint
+        from fx_explorer.findings import every_kind, remedy_trials  # not for the first paint
         from fx_explorer.session.ownership import RUNS
         from fx_explorer.tui.dialogs.running import OF_REMEDIES, MeasuringScreen
 
@@ -306,7 +306,7 @@ class Measurements:
         if reader is None or request is None:
             self._notify_not_measured(NO_REQUEST, READ_LONG_S)
             return
-        remedies = trials.to_try(every_kind.findings(reader))
+        remedies = remedy_trials.to_try(every_kind.findings(reader))
         if not remedies:
             self._services.notify(NO_REMEDY)
             return
@@ -321,7 +321,7 @@ class Measurements:
                 writer.add(trial)
 
         async def measure(request: CaptureRequest, tell: Progress) -> int:
-            try_all = self.try_all or trials.try_all
+            try_all = self.try_all or remedy_trials.try_all
             return await try_all(request, remedies, keep, tell, self._services.worker_of_trials)
 
         await self._services.explorer.action_show_view("overview")

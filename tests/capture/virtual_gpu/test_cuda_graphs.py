@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.cuda_graphs import cuda_graphs
+from fx_explorer.analysis.cuda_graph_states import cuda_graphs
 from fx_explorer.analysis.device_copies import device_copies
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.overview.device_facts import made_on_the_cpu

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.answers.generated import of_decisions
+from fx_explorer.answers.graphs_and_kernels import of_decisions
 from fx_explorer.instruments.decisions.view import decisions_table
 from fx_explorer.instruments.kernels.candidates_view import candidates_table
 from fx_explorer.instruments.kernels.launched import describe_configuration, measured_choices

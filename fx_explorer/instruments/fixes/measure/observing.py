@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
-from fx_explorer.instruments.fixes.measure.printed import PrintedLines, printed
+from fx_explorer.instruments.fixes.measure.printed_output import PrintedLines, printed
 from fx_explorer.instruments.fixes.measure.process_state import ProcessState
 from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk, ReachedValues
 from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name

@@ -78,7 +78,7 @@ _NOTHING = object()
 
 _OURS = frozenset(["tempdir", "showwarning"])
 """Names of ``tempfile`` and ``warnings`` that we change ourselves to read what a program writes
-(printed.py).
+(printed_output.py).
 """
 
 

@@ -24,7 +24,7 @@ from fx_explorer.instruments.fixes.measure.outside import (
     take_free_places,
     unwatched,
 )
-from fx_explorer.instruments.fixes.measure.printed import PrintedLines, printed
+from fx_explorer.instruments.fixes.measure.printed_output import PrintedLines, printed
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import loading, process_ending
 from fx_explorer.program.on_import import after_import

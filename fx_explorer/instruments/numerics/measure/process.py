@@ -166,7 +166,7 @@ def _locate(task: NumericsTask, say: Say) -> dict[str, Any]:
 
 
 def _decompositions(task: NumericsTask, say: Say) -> dict[str, Any]:
-    from fx_explorer.instruments.numerics.measure.decompositions import wrong_decomposition
+    from fx_explorer.instruments.numerics.measure.compared_decompositions import wrong_decomposition
 
     _, plain, state = _program(task, say)
     say("comparing each operator with its decomposition")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.instruments.fusion.reasons import Cause, cause_of
+from fx_explorer.instruments.fusion.unfused_reasons import Cause, cause_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.cuda_graphs import CudaGraph, CudaGraphReason, cuda_graphs, skip_reason
+from fx_explorer.analysis.cuda_graph_states import (
+    CudaGraph,
+    CudaGraphReason,
+    cuda_graphs,
+    skip_reason,
+)
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.words import listed

@@ -20,8 +20,8 @@ from fx_explorer.analysis.naming import function_of, plain_function
 from fx_explorer.analysis.whole_session import compiled_graphs, not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import place_text
 from fx_explorer.answers.others import continues_after_errors, of_section
+from fx_explorer.answers.references import place_text
 from fx_explorer.findings.every_kind import findings, search
 from fx_explorer.findings.report import finding_object
 from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, distinct_fallbacks

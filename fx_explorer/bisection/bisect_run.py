@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.bisection.changed_facts import ChangedFact, changed_facts
 from fx_explorer.bisection.condition import Condition, StepOutcome, narration
-from fx_explorer.bisection.facts import ChangedFact, changed_facts
 from fx_explorer.bisection.repository import (
     CannotCheckOut,
     Commit,

@@ -10,8 +10,8 @@ from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.words import listed
 from fx_explorer.answers.answer import Answer, Json
-from fx_explorer.answers.naming import graph_documents
 from fx_explorer.answers.others import of_section
+from fx_explorer.answers.references import graph_documents
 from fx_explorer.errors import UsageError
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.instruments.decisions.figures import (

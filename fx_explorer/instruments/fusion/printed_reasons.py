@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fx_explorer.analysis.documents import Place, lines_of, texts_titled
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.instruments.fusion.reasons import Cause, cause_of_words
+from fx_explorer.instruments.fusion.unfused_reasons import Cause, cause_of_words
 from fx_explorer.session import SessionReader
 from fx_explorer.session.reader import answered_once
 from fx_explorer.torch_texts import bounded

@@ -144,7 +144,7 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
     )
 
     if name == "diff":
-        from fx_explorer.answers.changes import of_difference
+        from fx_explorer.answers.compared_sessions import of_difference
 
         with open_other(about) as other:
             return of_difference(reader, other)
@@ -172,18 +172,18 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
 
 def ask_whole(reader: SessionReader, name: str) -> Answer:
     """Return the answer to a question that takes nothing after its name."""
-    from fx_explorer.answers import compilations, graphs_and_kernels, of_numerics, others
+    from fx_explorer.answers import graphs_and_kernels, of_numerics, others, what_was_compiled
 
     whole: dict[str, Callable[[SessionReader], Answer]] = {
-        "overview": compilations.of_overview,
-        "findings": compilations.of_findings,
-        "breaks": compilations.of_breaks,
-        "eager": compilations.of_eager_functions,
-        "calls": compilations.of_calls,
-        "compilations": compilations.of_compilations,
-        "recompiles": compilations.of_recompiles,
-        "guards": compilations.of_guards,
-        "sizes": compilations.of_sizes,
+        "overview": what_was_compiled.of_overview,
+        "findings": what_was_compiled.of_findings,
+        "breaks": what_was_compiled.of_breaks,
+        "eager": what_was_compiled.of_eager_functions,
+        "calls": what_was_compiled.of_calls,
+        "compilations": what_was_compiled.of_compilations,
+        "recompiles": what_was_compiled.of_recompiles,
+        "guards": what_was_compiled.of_guards,
+        "sizes": what_was_compiled.of_sizes,
         "graphs": graphs_and_kernels.of_graphs,
         "kernels": graphs_and_kernels.of_kernels,
         "stages": graphs_and_kernels.of_stages,

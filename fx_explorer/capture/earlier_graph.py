@@ -19,7 +19,7 @@ import torch
 
 from fx_explorer.capture.own_kernels import is_users_kernel
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
-from fx_explorer.capture.recording.graph_rows import CALLS, node_value, subgraph_names
+from fx_explorer.capture.recording.fx_graphs import CALLS, node_value, subgraph_names
 
 Rows = tuple[int, ...]
 

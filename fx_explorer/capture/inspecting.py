@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.graph_rows import is_region_call
+from fx_explorer.capture.recording.fx_graphs import is_region_call
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.private_names import functorch_config, inductor_config
 from fx_explorer.capture.torch_compat.versions import known_options, watching_selector

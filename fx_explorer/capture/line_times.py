@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.compile_time import TracedModuleLine
-from fx_explorer.capture.recording.graph_rows import module_of, module_path
+from fx_explorer.capture.recording.fx_graphs import module_of, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Notice, Stage

@@ -22,7 +22,7 @@ import torch
 from fx_explorer.capture.earlier_graph import EarlierGraph, nested_pairs
 from fx_explorer.capture.own_kernels import is_users_kernel
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
-from fx_explorer.capture.recording.graph_rows import CALLS
+from fx_explorer.capture.recording.fx_graphs import CALLS
 from fx_explorer.model import Link
 from fx_explorer.model.rows.graph import How
 

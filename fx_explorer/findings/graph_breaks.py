@@ -19,16 +19,16 @@ from fx_explorer.findings.breaks_of_torch import (
     steps_of_optimizers,
     steps_of_schedulers,
 )
-from fx_explorer.findings.finding import Finding, Remedy, Urgency
-from fx_explorer.findings.framework_hooks import is_of_hooks
-from fx_explorer.findings.kept_trials import tried_fixes
-from fx_explorer.findings.known_errors import as_remedy, option_in
-from fx_explorer.findings.local_classes import (
+from fx_explorer.findings.classes_in_functions import (
     CLASS_DEFINED,
     BreakAndFinding,
     breaks_of_class,
     local_class_at,
 )
+from fx_explorer.findings.finding import Finding, Remedy, Urgency
+from fx_explorer.findings.framework_hooks import is_of_hooks
+from fx_explorer.findings.kept_trials import tried_fixes
+from fx_explorer.findings.known_errors import as_remedy, option_in
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.transformers_breaks import (
     ALWAYS_COMPUTED,

@@ -21,8 +21,8 @@ from fx_explorer.findings.recompiles import (
     recompile_groups,
 )
 from fx_explorer.findings.source_lines import SourceLines
+from fx_explorer.instruments.recompiles.avoided_recompiles import NO_REMEDY
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, LimitHit, limit_hits
-from fx_explorer.instruments.recompiles.recompile_remedies import NO_REMEDY
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 

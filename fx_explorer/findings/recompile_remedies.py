@@ -12,14 +12,14 @@ from fx_explorer.findings.frameworks import FrameworkCaller
 from fx_explorer.findings.growing_containers import fill_outside, is_filled_inside
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.unrolled_loops import unrolled_loops
-from fx_explorer.instruments.recompiles.causes import SHARED, ExplainedRecompile
-from fx_explorer.instruments.recompiles.recompile_remedies import (
+from fx_explorer.instruments.recompiles.avoided_recompiles import (
     BOTH_STAY,
     NO_MORE,
     NO_REMEDY,
     NOT_TRIED,
     look_up_outside,
 )
+from fx_explorer.instruments.recompiles.causes import SHARED, ExplainedRecompile
 from fx_explorer.session import SessionReader
 
 SIZES = ("size", "range", "relation")

@@ -27,6 +27,7 @@ from fx_explorer.findings.recompile_remedies import (
 )
 from fx_explorer.findings.source_lines import SourceLines
 from fx_explorer.findings.transformers_breaks import installs_hooks
+from fx_explorer.instruments.recompiles.avoided_recompiles import BOTH_STAY, NO_MORE
 from fx_explorer.instruments.recompiles.causes import (
     SHARED,
     ExplainedRecompile,
@@ -34,7 +35,6 @@ from fx_explorer.instruments.recompiles.causes import (
     limit_hits,
     reached_limit,
 )
-from fx_explorer.instruments.recompiles.recompile_remedies import BOTH_STAY, NO_MORE
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_ids, compile_seconds

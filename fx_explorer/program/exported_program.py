@@ -161,7 +161,7 @@ def _first_sentence(line: str) -> str:
 
 def _wanted(program: Any) -> str:
     """Return ``x: f32[4, 32]`` for each input that a call gives."""
-    from fx_explorer.capture.recording.graph_rows import describe_value
+    from fx_explorer.capture.recording.fx_graphs import describe_value
 
     names = set(program.graph_signature.user_inputs)
     given = [

@@ -15,9 +15,9 @@ import torch
 from fx_explorer import model
 from fx_explorer.analysis.diff import difference
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.recompiles.avoided_recompiles import remedy
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits, recompiles
 from fx_explorer.instruments.recompiles.guard_changes import GuardChange, change_of
-from fx_explorer.instruments.recompiles.recompile_remedies import remedy
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
 from tests.sessions import Written

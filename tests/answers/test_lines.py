@@ -12,8 +12,8 @@ import torch
 
 from fx_explorer.analysis.source_statements import statements
 from fx_explorer.answers.answer import Answer
-from fx_explorer.answers.compilations import of_breaks, of_eager_functions
 from fx_explorer.answers.of_lines import of_lines
+from fx_explorer.answers.what_was_compiled import of_breaks, of_eager_functions
 from fx_explorer.errors import UsageError
 from fx_explorer.overview.compiled_lines import AS_ONE_CALL
 from fx_explorer.session import SessionReader

@@ -28,7 +28,7 @@ PATCHED_IN_C = {
 IN_CHILDREN = "fx_explorer/program/recording_children.py"
 """It replaces ``torch._dynamo.optimize`` in a process that may never need the rest of ours."""
 
-NAMES_OF_NODES = "fx_explorer/capture/recording/graph_rows.py"
+NAMES_OF_NODES = "fx_explorer/capture/recording/fx_graphs.py"
 """It has another answer where torch lacks ``_get_qualified_name``."""
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from fx_explorer import model
-from fx_explorer.answers.compilations import of_findings
 from fx_explorer.answers.of_numerics import of_numerics
+from fx_explorer.answers.what_was_compiled import of_findings
 from fx_explorer.instruments.numerics.left_out_rounding import left_out_rounding
 from fx_explorer.instruments.options.explained_options import WORDS
 from fx_explorer.session import SessionReader

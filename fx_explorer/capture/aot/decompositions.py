@@ -12,7 +12,7 @@ import inspect
 from typing import Any
 
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
-from fx_explorer.capture.recording.graph_rows import CALLS, target_name
+from fx_explorer.capture.recording.fx_graphs import CALLS, target_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Decomposed
 

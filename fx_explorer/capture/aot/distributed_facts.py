@@ -21,7 +21,7 @@ import torch
 
 from fx_explorer.capture.aot.left_out import graph_being_traced, last_node, nodes_made_since
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
-from fx_explorer.capture.recording.graph_rows import (
+from fx_explorer.capture.recording.fx_graphs import (
     mesh_text,
     placement_text,
     short_dtype,

@@ -17,7 +17,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from fx_explorer.capture.recording.compilation_state import Segment
-from fx_explorer.capture.recording.graph_rows import CALLS, subgraph_names
+from fx_explorer.capture.recording.fx_graphs import CALLS, subgraph_names
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import LeftOut

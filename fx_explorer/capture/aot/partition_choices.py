@@ -22,7 +22,7 @@ import torch
 
 from fx_explorer.capture.aot.saved_tensors import known_bytes
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
-from fx_explorer.capture.recording.graph_rows import node_value
+from fx_explorer.capture.recording.fx_graphs import node_value
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
-from fx_explorer.capture.recording.graph_rows import (
+from fx_explorer.capture.recording.fx_graphs import (
     describe_value,
     is_region_call,
     node_value,

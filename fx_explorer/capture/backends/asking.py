@@ -27,7 +27,7 @@ from fx_explorer.capture.backends.users_backend import Declared, declared_by
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.graph_rows import CALLS, target_name
+from fx_explorer.capture.recording.fx_graphs import CALLS, target_name
 from fx_explorer.capture.recording.stage_events import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

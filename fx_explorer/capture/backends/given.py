@@ -19,7 +19,7 @@ import torch
 from fx_explorer.capture.earlier_graph import EarlierGraph
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.graph_rows import CALLS
+from fx_explorer.capture.recording.fx_graphs import CALLS
 from fx_explorer.highlight import printable
 from fx_explorer.model import Direction, LineNode, Link
 from fx_explorer.model.rows.graph import How

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fx_explorer.capture.recording.graph_rows import computes_nothing, node_value, target_name
+from fx_explorer.capture.recording.fx_graphs import computes_nothing, node_value, target_name
 from fx_explorer.capture.torch_compat.private_names import (
     DispatchKey,
     FakeTensorMode,

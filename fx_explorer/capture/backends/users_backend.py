@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.graph_rows import qualified_name
+from fx_explorer.capture.recording.fx_graphs import qualified_name
 from fx_explorer.capture.torch_compat.private_names import OpOverload
 from fx_explorer.highlight import printable
 

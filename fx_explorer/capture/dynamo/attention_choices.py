@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
-from fx_explorer.capture.recording.graph_rows import node_value, target_name
+from fx_explorer.capture.recording.fx_graphs import node_value, target_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.private_names import _fused_sdp_choice
 from fx_explorer.model import KernelDecision

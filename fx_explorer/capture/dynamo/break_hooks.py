@@ -22,7 +22,7 @@ import torch
 from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.dynamo.fallbacks import BreakContext, Extent, breaking
 from fx_explorer.capture.recording.dynamo_code import LocalName, ResumeCode, plain_name
-from fx_explorer.capture.recording.graph_rows import module_path
+from fx_explorer.capture.recording.fx_graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import (

@@ -28,7 +28,7 @@ from typing import Any
 from fx_explorer.capture.dynamo.symbolic_steps import Attempt, CallBeingTraced, Limit
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import qualified_name
-from fx_explorer.capture.recording.graph_rows import module_path
+from fx_explorer.capture.recording.fx_graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import CallEnd, TraceAttempt, TracedCall

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from fx_explorer.capture.inductor.lines_by_node import node_of_buffer, node_of_operation
-from fx_explorer.capture.recording.graph_rows import short_dtype
+from fx_explorer.capture.recording.fx_graphs import short_dtype
 
 LineNodes = list[tuple[int, str]]
 """(line from 1, name of a post-grad node)."""

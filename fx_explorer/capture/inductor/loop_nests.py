@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from fx_explorer.capture.inductor.kernel_text import origins
-from fx_explorer.capture.recording.graph_rows import computes_nothing, target_name
+from fx_explorer.capture.recording.fx_graphs import computes_nothing, target_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 

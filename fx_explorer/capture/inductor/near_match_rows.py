@@ -24,7 +24,7 @@ from fx_explorer.capture.inductor.pattern_entries import (
     written_at,
     written_check,
 )
-from fx_explorer.capture.recording.graph_rows import qualified_name
+from fx_explorer.capture.recording.fx_graphs import qualified_name
 from fx_explorer.model import NearMatch
 
 MOST_OF_NODE = 40

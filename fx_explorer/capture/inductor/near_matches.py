@@ -33,7 +33,7 @@ from fx_explorer.capture.inductor.pattern_entries import (
 )
 from fx_explorer.capture.inductor.patterns_without_last import without_last_operator
 from fx_explorer.capture.inductor.refused_checks import CheckTrace, explain_refusal
-from fx_explorer.capture.recording.graph_rows import qualified_name
+from fx_explorer.capture.recording.fx_graphs import qualified_name
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.private_names import inductor_patterns

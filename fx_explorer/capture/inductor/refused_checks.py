@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.graph_rows import qualified_name
+from fx_explorer.capture.recording.fx_graphs import qualified_name
 from fx_explorer.capture.torch_compat.private_names import inductor_patterns
 
 DEEPEST = 3

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.graph_rows import short_dtype
+from fx_explorer.capture.recording.fx_graphs import short_dtype
 
 LONGEST_VALUE = 60
 """Maximum number of characters of a value. A recompile shows the change, not the program's data."""

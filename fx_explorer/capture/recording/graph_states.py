@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.graph_rows import nested_graphs, qualified_name
+from fx_explorer.capture.recording.fx_graphs import nested_graphs, qualified_name
 from fx_explorer.capture.torch_compat.private_names import OpOverload
 from fx_explorer.model.rows.passes import NodeChange
 

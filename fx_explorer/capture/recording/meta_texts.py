@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.described import class_name
-from fx_explorer.capture.recording.graph_rows import describe_value, qualified_name
+from fx_explorer.capture.recording.fx_graphs import describe_value, qualified_name
 from fx_explorer.capture.torch_compat.private_names import HigherOrderOperator, OpOverload
 from fx_explorer.model import GRADIENT, NO_GRADIENT
 

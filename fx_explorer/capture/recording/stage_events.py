@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fx_explorer.capture.recording.graph_rows import computes_nothing, target_name
+from fx_explorer.capture.recording.fx_graphs import computes_nothing, target_name
 from fx_explorer.model import Stage, Status
 
 if TYPE_CHECKING:

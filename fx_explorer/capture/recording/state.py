@@ -19,7 +19,7 @@ from dataclasses import replace
 import torch
 
 from fx_explorer.capture.compile_time import Phases
-from fx_explorer.capture.recording import graph_rows
+from fx_explorer.capture.recording import fx_graphs
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import (
     CompilationState,
@@ -81,7 +81,7 @@ class Recording:
         self.request = request
         self.notify = notify
         self.sources = Sources(writer)
-        self.node_rows = graph_rows.NodeRows(self.sources, self._source_from_the_start)
+        self.node_rows = fx_graphs.NodeRows(self.sources, self._source_from_the_start)
         self.meta_texts = MetaTexts()
         self.started = time.time()
         self.waited_s = 0.0
@@ -164,7 +164,7 @@ class Recording:
         self._attempts.clear()
         self._told_unavailable.clear()
         self.sources = Sources(self.writer)
-        self.node_rows = graph_rows.NodeRows(self.sources, self._source_from_the_start)
+        self.node_rows = fx_graphs.NodeRows(self.sources, self._source_from_the_start)
         self.boundary = StraightThrough()
         self.notify = lambda notice: None
         self._broken = False
@@ -353,7 +353,7 @@ class Recording:
             self.node_rows.forget()
             self.meta_texts.forget()
         rows = [self.node_rows.of(node) for node in live]
-        calls = sum(node.op in graph_rows.CALLS for node in live)
+        calls = sum(node.op in fx_graphs.CALLS for node in live)
         if not label and self.here.segment is not None:
             label = self.here.segment.bucket
         graph = Graph(
@@ -367,17 +367,17 @@ class Recording:
             label=label,
             results=results,
         )
-        placed = self.writer.add_graph(graph, rows, graph_rows.edges(module.graph))
+        placed = self.writer.add_graph(graph, rows, fx_graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
         self._add_meta(placed, live)
-        for call, inner_name, inner in graph_rows.nested_graphs(module):
+        for call, inner_name, inner in fx_graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
             # A part of what a backend publishes is called as the whole is.
             if stage == "backend":
                 inner_label = label
             else:
-                inner_label = graph_rows.region_label(call, inner, self.sources)
+                inner_label = fx_graphs.region_label(call, inner, self.sources)
             region = self.segment().region_of(inner) if stage == "joint" else None
             if region is None:
                 inside = self.add_graph(

@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fx_explorer.capture.graph_copies import copy_attributes, snapshot
-from fx_explorer.capture.recording.graph_rows import CALLS, describe_value, node_value, target_name
+from fx_explorer.capture.recording.fx_graphs import CALLS, describe_value, node_value, target_name
 from fx_explorer.capture.torch_compat.private_names import FakeTensor, OpOverloadPacket
 from fx_explorer.errors import PassProblem
 from fx_explorer.folders import typed_path

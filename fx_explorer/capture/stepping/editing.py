@@ -19,7 +19,7 @@ from fx_explorer.capture import option_settings
 from fx_explorer.capture.aot.regional import KEY, region_name
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.node_links import copied_links
-from fx_explorer.capture.recording.graph_rows import CALLS, module_path
+from fx_explorer.capture.recording.fx_graphs import CALLS, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variant import Variant
 from fx_explorer.capture.torch_compat.private_names import inductor_config

@@ -38,7 +38,7 @@ from fx_explorer.capture.option_catalogue import (
 )
 from fx_explorer.capture.recording.boundary import Key, LoweringRequest
 from fx_explorer.capture.recording.compilation_state import Segment
-from fx_explorer.capture.recording.graph_rows import describe_value, node_value
+from fx_explorer.capture.recording.fx_graphs import describe_value, node_value
 from fx_explorer.capture.torch_compat.private_names import (
     CompileContext,
     TracingContext,

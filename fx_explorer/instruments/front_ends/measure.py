@@ -31,7 +31,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fx_explorer.capture.compiled_inside import is_compiled
-from fx_explorer.capture.recording import graph_rows
+from fx_explorer.capture.recording import fx_graphs
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Recording, unrecorded
 from fx_explorer.capture.torch_compat import private_names
@@ -202,16 +202,16 @@ def _add_graph(
     """Store a graph and those nested in it, and return its id."""
     live = list(module.graph.nodes)
     rows = [_node_row(recording, module, node) for node in live]
-    calls = sum(node.op in graph_rows.CALLS for node in live)
+    calls = sum(node.op in fx_graphs.CALLS for node in live)
     graph = Graph(0, 0, "front_end", "", name, parent, call_count=calls)
-    placed = recording.writer.add_graph(graph, rows, graph_rows.edges(module.graph))
-    for _, inner_name, inner in graph_rows.nested_graphs(module):
+    placed = recording.writer.add_graph(graph, rows, fx_graphs.edges(module.graph))
+    for _, inner_name, inner in fx_graphs.nested_graphs(module):
         _add_graph(recording, inner, f"{name}.{inner_name}", placed.id)
     return placed.id
 
 
 def _node_row(recording: Recording, module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
-    row = graph_rows.node_row(node, recording.sources)
+    row = fx_graphs.node_row(node, recording.sources)
     if node.op != "call_module" or not isinstance(node.target, str):
         return row
     with contextlib.suppress(AttributeError):

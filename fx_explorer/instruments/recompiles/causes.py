@@ -19,14 +19,14 @@ from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
-from fx_explorer.instruments.recompiles.guard_changes import GuardChange, change_of
-from fx_explorer.instruments.recompiles.nearest_versions import FunctionVersions
-from fx_explorer.instruments.recompiles.recompile_remedies import (
+from fx_explorer.instruments.recompiles.avoided_recompiles import (
     NO_REMEDY,
     remedy,
     remedy_of_objects,
 )
+from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
+from fx_explorer.instruments.recompiles.guard_changes import GuardChange, change_of
+from fx_explorer.instruments.recompiles.nearest_versions import FunctionVersions
 from fx_explorer.model.rows.observation import INSTANCES
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader

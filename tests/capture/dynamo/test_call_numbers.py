@@ -11,7 +11,7 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.compiled_calls import call_numbers
-from fx_explorer.answers.compilations import of_recompiles
+from fx_explorer.answers.what_was_compiled import of_recompiles
 from tests.capture.recorded import record
 
 Calls = dict[str, int]

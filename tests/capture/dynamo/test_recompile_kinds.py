@@ -443,8 +443,8 @@ def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_
 
 
 def test_an_honest_word_stands_where_nothing_is_known() -> None:
+    from fx_explorer.instruments.recompiles.avoided_recompiles import remedy
     from fx_explorer.instruments.recompiles.guard_changes import change_of
-    from fx_explorer.instruments.recompiles.recompile_remedies import remedy
 
     change = change_of("a guard of a release to come")
     assert (change.kind, change.words) == ("other", "a guard of a release to come")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.answers.compilations import of_eager_functions
+from fx_explorer.answers.what_was_compiled import of_eager_functions
 from fx_explorer.findings.every_kind import findings
 from fx_explorer.instruments.breaks.call_tree import call_trees
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fx_explorer.capture.recording.graph_rows import computes_nothing, target_name
+from fx_explorer.capture.recording.fx_graphs import computes_nothing, target_name
 
 
 class Computed(TorchDispatchMode):

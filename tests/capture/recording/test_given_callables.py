@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fx_explorer.capture.recording.function_names import GivenCallables, name_of, own_name
-from fx_explorer.capture.recording.graph_rows import module_path
+from fx_explorer.capture.recording.fx_graphs import module_path
 from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.instruments.recompiles.causes import SHARED, recompiles
 from fx_explorer.model import Compilation

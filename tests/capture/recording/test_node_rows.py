@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 import torch
 
-from fx_explorer.capture.recording.graph_rows import NodeRows, node_row
+from fx_explorer.capture.recording.fx_graphs import NodeRows, node_row
 from fx_explorer.capture.recording.sources import Sources, StackPlace
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.answers.answer import Json
-from fx_explorer.answers.compilations import of_sizes
+from fx_explorer.answers.what_was_compiled import of_sizes
 from fx_explorer.instruments.guards.symbols import guarded_range
 from fx_explorer.model import GuardCheck
 from fx_explorer.readers.torch_log_text import read_text

@@ -177,7 +177,6 @@ from fx_explorer.model.rows.passes import (
     NodeChange,
     PassChange,
 )
-from fx_explorer.model.rows.side_effects import SideEffect
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
@@ -203,6 +202,7 @@ from fx_explorer.model.rows.stepping import (
 from fx_explorer.model.rows.tracing import (
     AttemptEnd,
     CallEnd,
+    SideEffect,
     TraceAttempt,
     TracedCall,
     TracedNode,

@@ -6,9 +6,10 @@ needed to compile it again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import torch
@@ -26,7 +27,6 @@ from fx_explorer.capture.torch_compat.private_names import (
 )
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.errors import GuardError, PrecompileError
-from fx_explorer.precompile.notebook import notebook_bundle
 from fx_explorer.precompile.phases import Compiler, captured_or_broken, measured, name_of
 from fx_explorer.precompile.states import Mismatch, States, Trace
 
@@ -278,3 +278,13 @@ def as_arguments(example_inputs: Sequence[object] | torch.Tensor) -> tuple[objec
     if isinstance(example_inputs, torch.Tensor):
         return (example_inputs,)
     return tuple(example_inputs)
+
+
+def notebook_bundle(text: str, title: str, shown: Mapping[str, str]) -> dict[str, str]:
+    """Return ``text``, and as HTML a title with texts that open below it, by MIME type."""
+    parts = [f"<p><strong>{escape(title)}</strong></p>"]
+    for heading, content in shown.items():
+        parts.append(
+            f"<details><summary>{escape(heading)}</summary><pre>{escape(content)}</pre></details>"
+        )
+    return {"text/plain": text, "text/html": "\n".join(parts)}

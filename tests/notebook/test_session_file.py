@@ -174,7 +174,7 @@ def test_results_of_precompile_show_graph_and_guards() -> None:
 
 
 def test_texts_of_precompile_are_escaped() -> None:
-    from fx_explorer.precompile.notebook import notebook_bundle
+    from fx_explorer.precompile.compiled_function import notebook_bundle
 
     bundle = notebook_bundle("plain", MARKUP, {MARKUP: MARKUP})
     shown = Shown(bundle["text/html"])

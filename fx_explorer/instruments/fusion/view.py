@@ -4,11 +4,13 @@ kernel would save.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel, texts_titled
+from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
@@ -25,10 +27,14 @@ from fx_explorer.instruments.fusion.loop_nest_reasons import (
     nests_by_kernel,
     unmerged_pairs,
 )
-from fx_explorer.instruments.fusion.nest_rows import nest_row
 from fx_explorer.instruments.fusion.pair_words import known_from, row_key, shared_buffers
-from fx_explorer.instruments.fusion.printed_reasons import PRINTED, printed_fusion
-from fx_explorer.instruments.fusion.printed_table import printed_table
+from fx_explorer.instruments.fusion.printed_reasons import (
+    PRINTED,
+    PrintedFusion,
+    PrintedPair,
+    describe_printed,
+    printed_fusion,
+)
 from fx_explorer.instruments.fusion.tried_fusions import describe_tried
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.gpu_limits import NO_BANDWIDTH, card, microseconds
@@ -68,7 +74,7 @@ NOT_IN_LOG = (
 def fusion_table(reader: SessionReader) -> ViewTable:
     printed = printed_fusion(reader)
     if printed.pairs:
-        return printed_table(printed)
+        return _printed_table(printed)
     pairs = distinct_pairs(unfused_pairs(reader))
     has_times = any(pair.saved_s for pair, _ in pairs)
     columns = tuple(column for column in COLUMNS if has_times or column.title != "time")
@@ -80,7 +86,7 @@ def fusion_table(reader: SessionReader) -> ViewTable:
         columns=columns,
         rows=[
             *[_row(reader, pair, count, has_times=has_times) for pair, count in pairs],
-            *[nest_row(reader, pair, has_times=has_times) for pair in unmerged_pairs(reader)],
+            *[_nest_row(reader, pair, has_times=has_times) for pair in unmerged_pairs(reader)],
         ],
         empty=_why_none(reader),
         answer=_answer(pairs) or _answer_of_nests(reader),
@@ -225,3 +231,98 @@ def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[s
     if count > 1:
         sentences.append(f"It occurs {counted(count, 'time')}, in repeated parts of the program.")
     return sentences
+
+
+_UNNAMED_SIZE = re.compile(r"(?<![\w.\[/])(?:s|u|zf|zuf|zs)\d+\b(?!/)")
+"""Matches a symbol of torch's for a size that no expression of the user's is known for."""
+
+
+def _nest_row(reader: SessionReader, pair: NestPair, *, has_times: bool) -> TableRow:
+    """Return the row of two loop nests that stand in one C++ kernel and were not merged."""
+    lines = [in_file(*line) for nest in (pair.first, pair.second) for line in nest.lines]
+    cells = [
+        size(pair.pair.saved_bytes),
+        pair.cause.kind,
+        f"{pair.first.name} in #{pair.first.kernel.id} {shown_name(pair.first.kernel.name)}",
+        f"{pair.second.name} in the same kernel",
+        " · ".join(dict.fromkeys(lines)),
+        "1",
+        pair.first.kernel.direction,
+    ]
+    if has_times:
+        cells.insert(1, "")
+    return TableRow(
+        tuple(cells),
+        part=2,
+        detail=partial(_nest_detail, reader, pair),
+        values={"saves": float(pair.pair.saved_bytes), "times": 1.0},
+        find_place=partial(place_of_kernel, reader, pair.second.kernel),
+        key=row_key(pair.pair),
+    )
+
+
+def _nest_detail(reader: SessionReader, pair: NestPair) -> Detail:
+    return Detail("\n".join(_explain_nests(reader, pair)))
+
+
+def _explain_nests(reader: SessionReader, pair: NestPair) -> list[str]:
+    """Return the lines that say all about two loop nests of one kernel."""
+    row = pair.pair
+    compilation = pair.first.kernel.compilation
+    sizes = SizeNames(reader, [compilation])
+    text = sizes.in_text(compilation, pair.cause.text)
+    sentences = [_UNNAMED_SIZE.sub("a size", text)]
+    if pair.cause.change:
+        sentences.append(f"What may change it: {pair.cause.change}")
+    nests = nests_by_kernel(reader).get(pair.first.kernel.id, [])
+    sentences.append(f"Merged they would read and write {size(row.saved_bytes)} less.")
+    sentences.append(f"{pair.first.kernel.name} has {describe_nests(nests)}.")
+    sentences.append(f"torch's own names: {shared_buffers(row)}.")
+    if row.state == "outer loop":
+        sentences.append(f"Inductor's check {row.check} lets it fuse their outer loops alone.")
+    else:
+        sentences.append(known_from(row, (pair.first.name, pair.second.name)))
+    return sentences
+
+
+PRINTED_COLUMNS = (
+    TableColumn("why apart", "strong", min_width=12),
+    TableColumn("first", min_width=8),
+    TableColumn("second", min_width=8),
+    TableColumn("your lines", "link", min_width=12, max_width=30, keeps="end"),
+    TableColumn("Inductor says", "text", min_width=20, max_width=60, priority=1),
+    TableColumn("compilation", "muted", min_width=5, priority=2),
+)
+
+
+def _printed_table(printed: PrintedFusion) -> ViewTable:
+    """Return the view of a log: what TORCH_LOGS=fusion printed about nodes that were not fused."""
+    return ViewTable(
+        shows="Nodes of Inductor's scheduler that were not fused, with its reason.",
+        notice="",
+        origin="what TORCH_LOGS=fusion printed; op3 is Inductor's name of a node",
+        columns=PRINTED_COLUMNS,
+        rows=[_printed_row(pair) for pair in printed.pairs],
+        empty="",
+        answer=describe_printed(printed),
+    )
+
+
+def _printed_row(pair: PrintedPair) -> TableRow:
+    lines = [in_file(*line) for node in (pair.first, pair.second) for line in node.lines]
+    cells = (
+        pair.cause.kind,
+        pair.first.name,
+        pair.second.name,
+        " · ".join(dict.fromkeys(lines)),
+        pair.reason,
+        f"[{pair.compilation}]",
+    )
+    sentences = [pair.cause.text, f"Inductor says: “{pair.reason}”."]
+    if pair.cause.change:
+        sentences.append(f"What may change it: {pair.cause.change}")
+    nodes = (pair.first, pair.second)
+    sentences += [f"{node.name}: {node.what or 'not described'}" for node in nodes]
+    if not pair.is_exact:
+        sentences.append("It was asked about parts of them, before those were fused with others.")
+    return TableRow(cells, pair.place, lambda: Detail("\n".join(sentences)))

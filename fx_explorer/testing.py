@@ -211,7 +211,7 @@ def assert_no_graph_breaks(fn: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 def assert_no_recompiles(fn: Callable[..., Any], *calls: Sequence[Any]) -> None:
     """Compile ``fn`` and call it with each of ``calls``, tuples of arguments. Raises NotAsExpected
-    where it is compiled again.
+    where it is recompiled.
     """
     __tracebackhide__ = True
     with recorded() as what:

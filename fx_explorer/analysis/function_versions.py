@@ -1,4 +1,4 @@
-"""This module finds which compilations are versions of one function: a function is compiled again
+"""This module finds which compilations are versions of one function: a function is recompiled
 when a guard fails.
 
 Each version runs for other inputs, so a sum over several versions is not the figure of any one

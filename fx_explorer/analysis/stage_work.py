@@ -101,7 +101,7 @@ def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
         kinds = Counter(describe_kind(step.kind) for step in steps)
         amounts = [counted(number, kind) for kind, number in kinds.most_common()]
         what = f"{counted(len(steps), 'step')} ({listed(amounts, 5)})"
-    return _gathered(reader, point, into, len(steps), what)
+    return _gathered(reader, point, into, len(steps), what, "step")
 
 
 def describe_kind(kind: str) -> str:
@@ -132,41 +132,48 @@ def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
     calls = sum(kernel.language == "extern" for kernel in kernels)
     parts = [(len(kernels) - calls, "generated kernel"), (calls, "library call")]
     what = listed([counted(number, noun) for number, noun in parts if number]) or "no kernel"
-    return _gathered(reader, point, into, len(kernels), what)
+    return _gathered(reader, point, into, len(kernels), what, "kernel")
 
 
 def _gathered(
-    reader: SessionReader, point: StagePoint, into: Mapping[int, set[int]], after: int, what: str
+    reader: SessionReader,
+    point: StagePoint,
+    into: Mapping[int, set[int]],
+    after: int,
+    what: str,
+    place: str,
 ) -> StageWork:
-    """Return the StageWork for operations that go into nodes of the scheduler, or into kernels.
-    ``into`` maps an operation to these places.
+    """Return the StageWork for operations that go into nodes of the scheduler (steps), or into
+    kernels, as ``place`` says. ``into`` maps an operation to these places.
     """
     nodes = plain_operations(reader, (document.id for document in point.before))
     fates = _gathered_fates(nodes, into)
     counts = Counter(fates.values())
     sentence = f"{point.title}: {counted(len(nodes), 'operation')} became {what}"
-    amounts = _amounts(counts)
+    amounts = _amounts(counts, place)
     if amounts:
         sentence += f": {listed(amounts, len(amounts))}"
     return StageWork(point, len(nodes), after, counts, {}, f"{sentence}.", fates)
 
 
-def _amounts(counts: Counter[Fate]) -> list[str]:
-    """Return a phrase for each fate that any operation had, with the number of operations."""
+def _amounts(counts: Counter[Fate], place: str) -> list[str]:
+    """Return a phrase for each fate that any operation had, with the number of operations.
+    ``place`` is what they go into: a step or a kernel.
+    """
     amounts = []
     fused, kept, several = counts["fused"], counts["kept"], counts["several"]
     views, unknown = counts["view"], counts["removed"]
     if fused:
-        amounts.append(f"{fused:,} {_verb(fused, 'share')} one with others")
+        amounts.append(f"{fused:,} {_verb(fused, 'share')} a {place}")
     if kept:
-        have = "has one to itself" if kept == 1 else "have one to themselves"
-        amounts.append(f"{kept:,} {have}")
+        have = "has its" if kept == 1 else "have their"
+        amounts.append(f"{kept:,} {have} own {place}")
     if several:
-        amounts.append(f"{several:,} {_be(several)} computed in several")
+        amounts.append(f"{several:,} {_be(several)} computed in several {place}s")
     if views:
         amounts.append(f"{counted(views, 'view or selection')} {_verb(views, 'take')} no work")
     if unknown:
-        amounts.append(f"{unknown:,} {_be(unknown)} in none that is known")
+        amounts.append(f"{unknown:,} {_be(unknown)} in no known {place}")
     return amounts
 
 

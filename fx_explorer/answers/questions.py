@@ -36,7 +36,7 @@ QUESTIONS = (
     Question("eager", "functions that run in eager mode as a whole, and why"),
     Question("calls", "the functions torch.compile looked at, in order of calls"),
     Question("compilations", "each compilation: function, status, guards, kernels, seconds"),
-    Question("recompiles", "why code was compiled again: the guard that failed, and the remedy"),
+    Question("recompiles", "why code was recompiled: the guard that failed, and the remedy"),
     Question("guards", "what must stay true for compiled code to be used again; cost of each"),
     Question("sizes", "dynamic and specialized sizes, and which line specialized them"),
     Question("graphs", "every FX graph, with its operations"),

@@ -370,7 +370,7 @@ def of_recompiles(reader: SessionReader) -> Answer:
                 "(against the nearest earlier version), the others failed as well."
             )
     else:
-        text = "Nothing was compiled again."
+        text = "Nothing was recompiled."
     if limits:
         text += (
             f" The recompile limit was hit {counted(len(limits), 'time')}: a call that is_refused "

@@ -172,7 +172,7 @@ class BeingCompiled:
         return f"{drawn} {function} · {doing} for {self._clock() - began_s:.1f} s{so_far}{why}"
 
     def _what(self, name: str) -> tuple[str, str]:
-        """Return which function it is, and why it is compiled again; torch's name where the session
+        """Return which function it is, and why it is recompiled; torch's name where the session
         does not say.
         """
         function_and_cause = self._compilations.get(name) or self._looked_up(name)

@@ -87,7 +87,7 @@ def find_cache_faults(reader: SessionReader) -> Iterator[Finding]:
 
 
 def describe_recompiles(reader: SessionReader) -> tuple[str, ...]:
-    """Return what was compiled again and for what, a clause for each thing that varies."""
+    """Return what was recompiled and for what, a clause for each thing that varies."""
     return tuple(describe_group(group) for group in recompile_groups(reader))
 
 

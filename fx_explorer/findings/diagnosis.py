@@ -77,7 +77,7 @@ class Diagnosis:
     draws_random: bool
     """Whether compiled code draws other random numbers than eager mode."""
     recompiles: tuple[str, ...]
-    """What was compiled again and for what, as clauses."""
+    """What was recompiled and for what, as clauses."""
     is_low_precision: bool
     """Whether its graphs compute with float16 or bfloat16."""
     writes: tuple[str, ...]

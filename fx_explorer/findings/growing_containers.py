@@ -1,5 +1,5 @@
 """Lists and dictionaries that a compiled function fills, and that it has longer in each call: their
-length is compiled in, so the function is compiled again for each.
+length is compiled in, so the function is recompiled for each.
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Finding]:
         yield Finding(
             kind="CUDA graph",
             text=(
-                f"{graph.name} takes sizes that may change ({listed(graph.changing)}): torch "
+                f"{graph.name} takes dynamic sizes ({listed(graph.changing)}): torch "
                 "records a CUDA graph for each combination that comes twice."
             ),
             urgency="slow",

@@ -34,7 +34,7 @@ def group_remedies(
     reader: SessionReader, group: Sequence[ExplainedRecompile], caller: FrameworkCaller
 ) -> tuple[Remedy, ...]:
     """Return the ways to avoid the recompiles of a group. That torch made the value dynamic is no
-    way where it was compiled again after that; and a tensor that a framework makes is nothing that
+    way where it was recompiled after that; and a tensor that a framework makes is nothing that
     the user can mark.
     """
     last = group[-1]

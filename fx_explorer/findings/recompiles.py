@@ -1,4 +1,4 @@
-"""Recompiles: functions that were compiled again, one finding for each thing that varies. Those of
+"""Recompiles: functions that were recompiled, one finding for each thing that varies. Those of
 functions that reached the recompile limit are part of its finding (recompile_limits.py).
 """
 
@@ -94,7 +94,7 @@ def _of_one_call(
     groups: Sequence[list[ExplainedRecompile]],
 ) -> list[list[list[ExplainedRecompile]]]:
     """Put those groups together whose sizes took the same values one after the other: graph breaks
-    split one function into several, and each is compiled again for the one new size.
+    split one function into several, and each is recompiled for the one new size.
     """
     together: dict[_Key, list[list[ExplainedRecompile]]] = {}
     for at, group in enumerate(groups):
@@ -178,8 +178,8 @@ def describe_group(group: Sequence[ExplainedRecompile]) -> str:
         recompile = "a recompile" if len(group) == 1 else "recompiles"
         return f"torch counts {compiled} of {function} as {recompile}: {first.description}"
     if len(group) == 1:
-        return f"{function} was compiled again{on}: {first_line(first.description)}"
-    return f"{function} was compiled {len(group)} times again{on}: {_values_of(group)}"
+        return f"{function} was recompiled{on}: {first_line(first.description)}"
+    return f"{function} was recompiled {len(group)} times{on}: {_values_of(group)}"
 
 
 def group_cost_s(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> float:
@@ -197,12 +197,12 @@ def _is_harmless(group: Sequence[ExplainedRecompile]) -> bool:
 def _finding_of_pieces(
     reader: SessionReader, groups: Sequence[list[ExplainedRecompile]]
 ) -> Finding:
-    """Return one finding for several functions that were compiled again for the same new size."""
+    """Return one finding for several functions that were recompiled for the same new size."""
     first = groups[0]
     caller = group_caller(reader, first[0])
     cost_s = sum(group_cost_s(reader, group) for group in groups)
     functions = listed([plain_function(group[0].function) for group in groups], MOST_VALUES)
-    text = f"{len(groups)} functions were compiled again for one reason: {_values_of(first)}."
+    text = f"{len(groups)} functions were recompiled for one reason: {_values_of(first)}."
     evidence = [f"These are {functions}.", *(_evidence(reader, group) for group in groups)]
     return Finding(
         kind="recompile",
@@ -272,7 +272,7 @@ def _below(caller: FrameworkCaller) -> Iterator[str]:
 
 
 def _why(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> str:
-    """Return why it is compiled again, or why that may stay; empty where the remedies say it."""
+    """Return why it is recompiled, or why that may stay; empty where the remedies say it."""
     if is_filled_inside(SourceLines(reader), group):
         return GROWS
     if steers(group):

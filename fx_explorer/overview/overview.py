@@ -284,15 +284,15 @@ def _graph_fact(reader: SessionReader, figures: Totals, broken: Sequence[Distinc
     frames, after_reset = _frames_and_resets(compilations)
     reason = f"{counted(frames, 'function')} compiled"
     if figures.recompiles:
-        reason += f", {counted(figures.recompiles, 'time')} again for other inputs"
+        reason += f", recompiled {counted(figures.recompiles, 'time')} for other inputs"
     if after_reset:
-        reason += f", {counted(after_reset, 'time')} again after torch._dynamo.reset()"
+        reason += f", recompiled {counted(after_reset, 'time')} after torch._dynamo.reset()"
     text = f"The code became {graphs} ({reason}), without a graph break."
     return Fact("graphs", "good", text, _describe_names(compilations), view="graphs")
 
 
 def _frames_and_resets(compilations: Sequence[model.Compilation]) -> tuple[int, int]:
-    """Return how many functions Dynamo compiled, and how often one was compiled again because
+    """Return how many functions Dynamo compiled, and how often one was recompiled because
     ``torch._dynamo.reset()`` had dropped its code.
     """
     functions = set()
@@ -358,7 +358,7 @@ def _describe_names(compilations: Sequence[model.Compilation]) -> str:
         return ""
     return (
         "[1/0] is torch's name: function 1, compiled the first time; [1/1] is the same "
-        "function, compiled again."
+        "function, recompiled."
     )
 
 
@@ -499,7 +499,7 @@ def _saved_code(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _dynamic_sizes(reader: SessionReader) -> str:
-    """Return ``sizes that may change: size 0 of x (now 4)``; empty when every size is fixed."""
+    """Return ``dynamic sizes: size 0 of x (now 4)``; empty when every size is specialized."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
     if not symbols:
         return ""
@@ -509,7 +509,13 @@ def _dynamic_sizes(reader: SessionReader) -> str:
     for source, symbol in symbols.items():
         code = plain_code(source, owners.get(symbol.compilation))
         sizes.append(f"{code} (now {symbol.hint or 'unknown'})")
-    return f"sizes that may change: {listed(sizes)}"
+    of_tensors = [size.startswith("size ") for size in sizes]
+    kinds = []
+    if any(of_tensors):
+        kinds.append("sizes")
+    if not all(of_tensors):
+        kinds.append("numbers")
+    return f"dynamic {listed(kinds)}: {listed(sizes)}"
 
 
 def _first_look(reader: SessionReader, facts: Sequence[Fact]) -> Iterator[Fact]:

@@ -45,7 +45,7 @@ def line_events(reader: SessionReader, document: Document) -> dict[int, list[Lin
                 events.setdefault(place.line, []).append(LineEvent("graph break", text))
     for again in recompiles(reader):
         if again.place and again.place.document == document:
-            event = LineEvent("recompile", f"compiled again: {first_line(again.description)}")
+            event = LineEvent("recompile", f"recompiled: {first_line(again.description)}")
             of_line = events.setdefault(again.place.line, [])
             if event not in of_line:
                 of_line.append(event)

@@ -305,7 +305,7 @@ def _no_graph(reader: SessionReader) -> str:
 def _no_break(reader: SessionReader) -> str:
     few = reader.count(model.Compilation) < 2
     if few and not reader.has(model.GraphBreak):
-        return "There is no graph break, and nothing was compiled again."
+        return "There is no graph break, and nothing was recompiled."
     return ""
 
 

@@ -171,7 +171,7 @@ def test_look_first_at_what_is_worst(written: Written) -> None:
 
     last = overview(written(write))[-1]
     assert last.topic == "next"
-    assert last.text.startswith("Look first at: f was compiled again")
+    assert last.text.startswith("Look first at: f was recompiled")
 
 
 def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advice_stands_once(

@@ -45,7 +45,7 @@ def test_other_results_are_wrong_and_the_way_out_was_tried(compared: CacheCompar
     assert finding.remedies[0].state == "tried"
 
 
-AGAIN = "rest of step was compiled 2 times again: n was 1, 2, 3"
+AGAIN = "rest of step was recompiled 2 times: n was 1, 2, 3"
 
 
 def test_the_value_that_is_compiled_less_often_with_caches_is_named() -> None:

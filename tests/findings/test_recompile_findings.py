@@ -67,8 +67,8 @@ def test_each_thing_that_varies_is_one_finding(tmp_path: Path) -> None:
     x8, x16 = torch.ones(8, 4), torch.ones(16, 4)
     reader = calls(scored, [(x8, True), (x8, False), (x16, True), (x16, False)], tmp_path)
     by_text = {finding.text: finding for finding in of_kind(reader, "recompile")}
-    flag = by_text["scored was compiled 2 times again: flag was True, False."]
-    size = by_text["scored was compiled again: size 0 of x was 8 and now is 16."]
+    flag = by_text["scored was recompiled 2 times: flag was True, False."]
+    size = by_text["scored was recompiled: size 0 of x was 8 and now is 16."]
     assert flag.count == 2
     # Two values, both of which stay in use, cost less than a size that may go on changing.
     assert flag.urgency == "minor"

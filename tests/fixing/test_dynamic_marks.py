@@ -154,7 +154,7 @@ def test_the_command_lists_recompiles_and_tries_them(
     session = captured(varying)
     assert cli.main(["fix", str(session)]) == 0
     listed = capsys.readouterr().out
-    assert "varying.py:7  compiled again: size 0 of x was 4 and now is 6" in listed
+    assert "varying.py:7  recompiled: size 0 of x was 4 and now is 6" in listed
     assert "tried" not in listed
     assert cli.main(["fix", str(session), "--try"]) == 0
     assert (

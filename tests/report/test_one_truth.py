@@ -161,7 +161,7 @@ def test_kernels_and_what_they_do(reports: Reports) -> None:
     code = [
         one["sentence"] for one in reports.json["stages"] if "Code generation" in one["sentence"]
     ]
-    done = r"([\d,]+) (?:shares? one with others|has one to itself|have one to themselves|(?:is|are) computed in several)"
+    done = r"([\d,]+) (?:shares? a step|shares? a kernel|has its own \w+|have their own \w+|(?:is|are) computed in several \w+)"
     assert sum(map(number, re.findall(done, "\n".join(code)))) == len(work - views)
     generated = {one.id for one in reports.reader.rows(Kernel) if one.language != "extern"}
     by_kernel = kernel_nodes(reports.reader)

@@ -36,7 +36,7 @@ def refused(way: Way, reason: str = MISMATCH) -> DynamicTrial:
         FITS,
         way=way,
         figures=replace(FIGURES, free_sizes=0),
-        others="compiled again",
+        others="recompiled",
         reason=reason,
         free_sizes=(),
     )
@@ -165,7 +165,7 @@ def test_rows_that_are_printed_one_by_one_stand_in_the_same_columns_of_a_narrow_
     assert max(map(len, table)) <= 80
     begins = table[0].index("other inputs")
     assert [line[begins:].split()[0] for line in table[1:] if line[0] != " "] == [
-        "compiled",
+        "recompiled:",
         "used",
         "used",
         "used",

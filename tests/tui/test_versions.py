@@ -1,4 +1,4 @@
-"""These tests check that versions of a function that was compiled again can be told apart in every
+"""These tests check that versions of a function that was recompiled can be told apart in every
 view, and that a sum over several is labelled so.
 """
 

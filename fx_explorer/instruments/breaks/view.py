@@ -190,7 +190,7 @@ def _recompile_text(recompile: ExplainedRecompile) -> str:
             texts += [title, f"  {text}", ""]
     parts = [
         (
-            f"[{recompile.compilation}] {plain_function(recompile.function)} was compiled again "
+            f"[{recompile.compilation}] {plain_function(recompile.function)} was recompiled "
             f"because {recompile.description}."
         ),
         "",

@@ -44,7 +44,7 @@ _WIDEST = (
     "99",
     "999",
     "99.9",
-    "compiled again: a check that fails",
+    "recompiled: a check that fails",
 )
 """The widest expected row. Each row is printed as soon as it is known, so that the widths must be
 set before.

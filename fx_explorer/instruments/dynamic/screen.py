@@ -210,7 +210,7 @@ COLUMNS = (
     ListColumn(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
 )
 
-_SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}
+_SIGNS = {"used again": ("✓", "good"), "recompiled": ("↻", "warning"), "": ("?", "warning")}
 """(sign, kind of highlight.py). A sign is given because colour alone must not carry meaning."""
 
 

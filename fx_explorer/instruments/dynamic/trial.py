@@ -67,7 +67,7 @@ class DynamicTrial:
     way: Way
     outcome: Outcome
     figures: SessionFigures
-    others: Literal["", "used again", "compiled again"]
+    others: Literal["", "used again", "recompiled"]
     """The result for the other inputs; empty when it is not known: then ``reason`` explains why."""
     reason: str
     """The check that fails, in torch's words."""
@@ -125,11 +125,11 @@ async def _try(
     again = await recapture(request, worker, _read_result, attend=ask)
     figures, answers, free_sizes = again.found
     rejected = next((answer for answer in answers if answer.answer == "rejected"), None)
-    effect: Literal["", "used again", "compiled again"]
+    effect: Literal["", "used again", "recompiled"]
     if any(answer.answer == "accepted" for answer in answers):
         effect, reason = "used again", ""
     elif rejected:
-        effect, reason = "compiled again", problem or rejected.reason
+        effect, reason = "recompiled", problem or rejected.reason
     else:
         effect, reason = "", problem
     return DynamicTrial(
@@ -353,7 +353,7 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
             f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}"
         ).rstrip()
     tried = (trial for trial in (marked, always, default) if trial)
-    refused = next((trial for trial in tried if trial.others == "compiled again"), None)
+    refused = next((trial for trial in tried if trial.others == "recompiled"), None)
     if refused:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
@@ -379,13 +379,13 @@ def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
 
 
 def _but_not(marked: DynamicTrial | None) -> str:
-    if marked is None or not marked.is_whole or marked.others != "compiled again":
+    if marked is None or not marked.is_whole or marked.others != "recompiled":
         return ""
     return f", mark_dynamic does not ({first_line(marked.reason)})"
 
 
 def _default(default: DynamicTrial | None) -> str:
-    if default is None or default.others != "compiled again":
+    if default is None or default.others != "recompiled":
         return ""
     return (
         "By default torch compiles once more when a size has changed, and keeps that size "

@@ -64,7 +64,7 @@ async def list_recompiles(
         else:
             where = f"[{cause.compilation}]"
         print_fitted(
-            Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.description}"))
+            Hanging(f"{printable(where)}  ", printable(f"recompiled: {cause.description}"))
         )
         if cause.remedy:
             print_fitted(f"       {printable(cause.remedy)}")

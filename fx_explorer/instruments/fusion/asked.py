@@ -15,7 +15,7 @@ from fx_explorer.model import FusionChange, FusionKind
 from fx_explorer.session import SessionReader
 
 GATE: model.Gate = "post_grad"
-"""The stage from which the graph is compiled again: fusion and code are all that is redone."""
+"""The stage from which the graph is recompiled: fusion and code are all that is redone."""
 
 
 @dataclass(frozen=True, slots=True)

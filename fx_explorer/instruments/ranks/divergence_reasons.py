@@ -176,7 +176,7 @@ def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 
 def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    """Say why a function was compiled again, on the side that did."""
+    """Say why a function was recompiled, on the side that did."""
     reader, name = sides.reader, finding.compilation
     if finding.aspect == "missing":
         reader, name = sides.reference, finding.other_compilation

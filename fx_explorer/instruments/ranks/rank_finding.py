@@ -43,7 +43,7 @@ ASPECTS: dict[Aspect, str] = {
     "missing": "which functions were compiled",
     "extra": "which functions were compiled, and how often",
     "order": "the order of compilations",
-    "reasons": "why functions were compiled again",
+    "reasons": "why functions were recompiled",
     "graph": "operations of the graphs",
     "inputs": "sizes and types of inputs",
     "tensors": "sizes and types in the graphs",

@@ -1,1 +1,1 @@
-"""This package explains recompiles: why a function was compiled again, and how to avoid it."""
+"""This package explains recompiles: why a function was recompiled, and how to avoid it."""

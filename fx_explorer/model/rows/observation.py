@@ -84,7 +84,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """Why a compiled frame was compiled again: one row for each failed guard, however many
+    """Why a compiled frame was recompiled: one row for each failed guard, however many
     compilations of the frame it failed in (``times``).
     """
 

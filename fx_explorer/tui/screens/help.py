@@ -109,8 +109,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
-        "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a "
-        "function compiled again.\n"
+        "A graph break is where Dynamo ended a graph and let Python run. A recompile compiles a "
+        "function once more, because a guard failed.\n"
         "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
         "x x shows edits of your source, or options, that may avoid the break, and tries them.",
         "Moving",

@@ -384,9 +384,9 @@ def test_reaching_the_recompile_limit_is_told_once_a_function(
     texts = [fact.text for fact in facts]
     assert sum("which is the limit" in text for text in texts) == 1
     # Its recompiles are part of that finding.
-    assert sum("was compiled again" in text for text in texts) == 0
+    assert sum("was recompiled" in text for text in texts) == 0
     limit = next(fact for fact in overview(reader) if "which is the limit" in fact.text)
-    assert "shifted was compiled 2 times again: up was 'a', 'b', 'c'." in limit.detail
+    assert "shifted was recompiled 2 times: up was 'a', 'b', 'c'." in limit.detail
     assert not any("not compiled" in text for text in texts)
 
 

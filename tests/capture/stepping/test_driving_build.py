@@ -37,7 +37,7 @@ def driven(folder: Path, *commands: Given, name: str = "s", **how: object) -> Dr
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """Drive a capture without pauses; at the end it is compiled again from the partition."""
+    """Drive a capture without pauses; at the end it is recompiled from the partition."""
     return driven(tmp_path_factory.mktemp("built"), Command("again", gate="partition"))
 
 

@@ -198,7 +198,7 @@ def test_what_torch_decides_while_it_compiles_a_program_on_the_cpu(
     (mutated,) = of_text(session, "[0/0] inference writes into inputs at mutated.py:8")
     assert (mutated.severity, mutated.detail) == ("notice", "cache.add_(x)")
     assert mutated.place is not None
-    (sizes,) = of_text(session, "takes sizes that may change (size 0 of x and size 1 of x)")
+    (sizes,) = of_text(session, "takes dynamic sizes (size 0 of x and size 1 of x)")
     assert sizes.text.startswith("[1/0] inference")
     (decided,) = of_text(session, "Nothing that torch decided while it compiled keeps")
     assert "keeps [1/0] inference and [2/0] inference from running" in decided.text

@@ -52,7 +52,7 @@ def test_a_recompile_names_the_function_and_its_line(tmp_path: Path) -> None:
         "/tmp/ipykernel_2002586/874691697.py",
         9,
     )
-    assert any(text.startswith("model was compiled again: y is no longer 1.5") for text in told)
+    assert any(text.startswith("model was recompiled: y is no longer 1.5") for text in told)
 
 
 def test_the_warning_at_the_limit_is_known_whatever_stands_before_it(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_recompile_of_an_earlier_torch_has_its_function_and_reason(tmp_path: P
         "/home/me/model.py",
         14,
     )
-    assert "forward was compiled again: size 0 of x was 8" in told
+    assert "forward was recompiled: size 0 of x was 8" in told
     assert "forward of /home/me/model.py:14" in told
 
 

@@ -29,6 +29,7 @@ from fx_explorer.session import schema
 from fx_explorer.session.bounds import MOST_INFLATED
 from fx_explorer.session.elsewhere import BASE, read_elsewhere
 from fx_explorer.session.file_names import FileNames, begin_showing, end_showing
+from fx_explorer.session.packed_rows import MOST_UNPACKED, PACKED, unpack
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.session.untrusted.opening import (
     UNREADABLE,
@@ -282,14 +283,57 @@ class SessionReader:
         """Return the rows whose fields equal the keyword arguments, in the order they were
         written.
         """
+        known: type = row_type
+        if known in PACKED:
+            return self._unpacked_rows(row_type, offset, limit, equals)
         where, values = _where(equals)
         table = schema.TABLES[row_type]
-        known: type = row_type
         rows = self._query(
             f"SELECT * FROM {table}{where}{schema.read_order(known)} LIMIT ? OFFSET ?",
             (*values, limit, offset),
         )
         return self._decoded(row_type, rows)
+
+    def _unpacked_rows(
+        self, row_type: type[RowT], offset: int, limit: int, equals: dict[str, object]
+    ) -> list[RowT]:
+        """Return rows that are stored many in one. By other fields than the one that packs are
+        found by, all rows are looked through.
+        """
+        known: type = row_type
+        key = PACKED[known]
+        where, values = _where({name: value for name, value in equals.items() if name == key})
+        packs = self._query(
+            f"SELECT count, packed FROM {schema.TABLES[row_type]}{where} ORDER BY id", values
+        )
+        others = {name: value for name, value in equals.items() if name != key}
+        rows: list[RowT] = []
+        for count, packed in packs:
+            if not others and offset >= count:
+                offset -= count
+                continue
+            if not others and 0 <= limit <= len(rows) - offset:
+                break
+            rows += self._decoded_pack(row_type, count, packed)
+            if len(rows) > MOST_UNPACKED:
+                raise NotASessionError(f"{self.path} is damaged: a pack occurs too often")
+        if others:
+            rows = [row for row in rows if _has_values(row, others)]
+        return rows[offset:] if limit < 0 else rows[offset : offset + limit]
+
+    def _decoded_pack(self, row_type: type[RowT], count: object, packed: object) -> list[RowT]:
+        known: type = row_type
+        fields = len(schema.columns(known))
+        try:
+            if not isinstance(count, int) or not isinstance(packed, int):
+                raise ValueError("a pack without rows")
+            columns = unpack(self.text(packed), count, fields)
+        except (ValueError, RecursionError) as error:
+            raise NotASessionError(
+                f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}"
+            ) from error
+        columns[0] = range(1, count + 1)
+        return self._decoded(row_type, zip(*columns, strict=True))
 
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
         """Return a row with its shared texts in place of their numbers."""
@@ -321,15 +365,26 @@ class SessionReader:
         )
 
     def count(self, row_type: type, **equals: object) -> int:
+        if row_type in PACKED:
+            return self._count_packed(row_type, equals)
         where, values = _where(equals)
         return int(
             self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0]
         )
 
+    def _count_packed(self, row_type: type, equals: dict[str, object]) -> int:
+        if any(name != PACKED[row_type] for name in equals):
+            return len(self._unpacked_rows(row_type, 0, -1, equals))
+        where, values = _where(equals)
+        counted = f"SELECT coalesce(sum(count), 0) FROM {schema.TABLES[row_type]}{where}"
+        return int(self._query(counted, values)[0][0])
+
     def has(self, row_type: type, **equals: object) -> bool:
         """Return whether there is a row whose fields equal the keyword arguments; the search ends
         at the first.
         """
+        if row_type in PACKED:
+            return self.count(row_type, **equals) > 0
         where, values = _where(equals)
         return bool(self._query(f"SELECT 1 FROM {schema.TABLES[row_type]}{where} LIMIT 1", values))
 
@@ -575,6 +630,10 @@ def _where(equals: dict[str, object]) -> tuple[str, tuple[object, ...]]:
     if not equals:
         return "", ()
     return " WHERE " + " AND ".join(f'"{name}"=?' for name in equals), tuple(equals.values())
+
+
+def _has_values(row: object, equals: dict[str, object]) -> bool:
+    return all(getattr(row, name) == value for name, value in equals.items())
 
 
 def json_list(values: Iterable[int] | Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 from fx_explorer import model
 from fx_explorer.session import schema
 from fx_explorer.session.elsewhere import AlikeTexts
+from fx_explorer.session.packed_rows import PACKED, pack, unpack
 from fx_explorer.session.reader import SessionReader
 from fx_explorer.session.users_words import (
     has_known_parts,
@@ -68,7 +69,7 @@ _KEPT_IN_TABLE = {
 torch with their files.
 """
 
-_NAMED_IN_DECISIONS = ("kernel", "backends")
+_NAMED_IN_DECISIONS = ("kernel", "backends", "candidates")
 """Entries of a decision's texts that can name what the program defines. The others are Inductor's:
 sizes, classes and answers.
 """
@@ -104,7 +105,8 @@ def redact(session: Path) -> None:
     with contextlib.closing(sqlite3.connect(session)) as db:
         with db:
             for row_type, table in schema.TABLES.items():
-                _redact_table(db, row_type, table, redactor)
+                if row_type not in PACKED:
+                    _redact_table(db, row_type, table, redactor)
             with SessionReader(session) as reader:
                 _redact_texts(db, reader, sources, redactor)
             _redact_meta(db, redactor)
@@ -145,10 +147,13 @@ def _redact_texts(
 ) -> None:
     packer = AlikeTexts()
     metas = {meta.text for meta in reader.rows(model.NodeMeta)}
+    packs = _packs(db)
     for (number,) in db.execute("SELECT id FROM text ORDER BY id").fetchall():
         text = reader.text(number)
         if number in sources:
             new = hidden_lines(text)
+        elif number in packs:
+            new = _redacted_pack(text, *packs[number], redactor)
         else:
             new = redactor.node_meta(text) if number in metas else redactor.text(text)
         raw = new.encode("utf-8", "surrogatepass")
@@ -158,6 +163,28 @@ def _redact_texts(
             "UPDATE text SET digest=?, size=?, body=?, base=0 WHERE id=?",
             (digest, len(raw), packer.packed(raw, "").body, number),
         )
+
+
+def _packs(db: sqlite3.Connection) -> dict[int, tuple[type, int]]:
+    """Return text → the class of the rows that are packed in it, and their number."""
+    packs: dict[int, tuple[type, int]] = {}
+    for row_type in PACKED:
+        table = schema.TABLES[row_type]
+        for packed, count in db.execute(f"SELECT packed, count FROM {table}"):
+            packs[packed] = row_type, count
+    return packs
+
+
+def _redacted_pack(text: str, row_type: type, count: int, redactor: _Redactor) -> str:
+    try:
+        columns = unpack(text, count, len(schema.columns(row_type)))
+    except ValueError:  # a stranger's file
+        return redactor.text(text)
+    for i, column in enumerate(schema.columns(row_type)):
+        if _is_free_text(row_type, column):
+            replace = redactor.of_column(row_type, column)
+            columns[i] = [replace(value) if value else value for value in columns[i]]
+    return pack(columns)
 
 
 def _redact_meta(db: sqlite3.Connection, redactor: _Redactor) -> None:

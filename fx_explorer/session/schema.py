@@ -1,7 +1,8 @@
 """This module defines how rows of ``fx_explorer.model`` are stored in SQLite: one table per
 dataclass, one column per field.
 
-A field that is a tuple or dict is JSON text.
+A field that is a tuple or dict is JSON text. Rows of the classes in ``PACKED`` are stored many in
+one (``packed_rows.py``).
 
 The tables are derived from the dataclasses, so the two cannot drift. Beside them stand ``meta``
 (key → JSON) and ``text`` (compressed, stored once however often it occurs). No pickle: opening a
@@ -20,9 +21,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from fx_explorer import model
 from fx_explorer.model.secret_arguments import without_known_keys
 from fx_explorer.session.bounds import MAX_FIELD, bounded, shortened
+from fx_explorer.session.packed_rows import PACKED
 from fx_explorer.session.untrusted.validating import rows_maker
 
-SCHEMA_VERSION = 18
+SCHEMA_VERSION = 19
 """Version of the session format. Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
@@ -177,7 +179,7 @@ CREATE INDEX span_compilation ON span(compilation);
 CREATE INDEX metric_compilation ON metric(compilation);
 CREATE INDEX trace_attempt_compilation ON trace_attempt(compilation);
 CREATE INDEX traced_call_trace ON traced_call(trace);
-CREATE INDEX trace_step_trace ON trace_step(trace, position);
+CREATE INDEX trace_step_trace ON trace_step(trace);
 CREATE INDEX traced_node_trace ON traced_node(trace);
 CREATE INDEX traced_node_name ON traced_node(name);
 CREATE INDEX bytecode_step_run ON bytecode_step(run);
@@ -224,9 +226,18 @@ def _column(field: dataclasses.Field[object]) -> SchemaColumn:
     return SchemaColumn(field.name, sql_type, is_json)
 
 
+_PACKS = """CREATE TABLE {table} (id INTEGER PRIMARY KEY, "{key}" INTEGER NOT NULL, \
+count INTEGER NOT NULL, packed INTEGER NOT NULL);
+"""
+"""Table of packs: how many rows each has, and the ``text`` that they are."""
+
+
 def create_sql() -> str:
     statements = [FIXED_SQL]
     for row_type, table in TABLES.items():
+        if row_type in PACKED:
+            statements.append(_PACKS.format(table=table, key=PACKED[row_type]))
+            continue
         names = ", ".join(f'"{c.name}" {c.sql_type}' for c in columns(row_type))
         key = _PRIMARY_KEYS.get(row_type)
         if key:
@@ -240,7 +251,7 @@ def create_sql() -> str:
 
 
 def has_id(row_type: type) -> bool:
-    return row_type not in _PRIMARY_KEYS
+    return row_type not in _PRIMARY_KEYS and row_type not in PACKED
 
 
 @cache

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import operator
 import os
 import sqlite3
 import threading
@@ -29,6 +30,7 @@ from fx_explorer.model.secret_arguments import request_without_secrets, without_
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import bounded, shortened_text
 from fx_explorer.session.elsewhere import BASE, AlikeTexts, TextPlace
+from fx_explorer.session.packed_rows import MOST_IN_PACK, PACKED, pack
 from fx_explorer.session.undisturbed import (
     Descriptor,
     frame_of_block,
@@ -310,6 +312,9 @@ class SessionWriter:
     def add(self, row: schema.SessionRow) -> int:
         """Append ``row`` and return its id (0 for rows without one)."""
         row_type = type(row)
+        if row_type in PACKED:
+            self.add_all([row])
+            return 0
         with self._within_transaction():
             cursor = self._db.execute(schema.insert_sql(row_type), self._encoder(row_type)(row))
             if schema.has_id(row_type):
@@ -322,7 +327,24 @@ class SessionWriter:
         if not batch:
             return
         with self._within_transaction():
-            self._db.executemany(schema.insert_sql(type(batch[0])), self._encode_all(batch))
+            if type(batch[0]) in PACKED:
+                self._add_packs(batch)
+            else:
+                self._db.executemany(schema.insert_sql(type(batch[0])), self._encode_all(batch))
+
+    def _add_packs(self, rows: Sequence[schema.SessionRow]) -> None:
+        """Append rows many in one: those that follow each other and have the same number."""
+        row_type = type(rows[0])
+        key = PACKED[row_type]
+        table = schema.TABLES[row_type]
+        for number, alike in itertools.groupby(rows, operator.attrgetter(key)):
+            encoded = self._encode_all([*alike])
+            for start in range(0, len(encoded), MOST_IN_PACK):
+                some = encoded[start : start + MOST_IN_PACK]
+                packed = self.text(pack([*zip(*some, strict=True)]))
+                self._db.execute(
+                    f"INSERT INTO {table} VALUES (NULL, ?, ?, ?)", (number, len(some), packed)
+                )
 
     def add_values(
         self, row_type: type[schema.SessionRow], rows: Iterable[Sequence[object]]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.model.column_types import RepeatedName, RepeatedText
+from fx_explorer.model.column_types import RepeatedName
 
 AttemptEnd = Literal["", "traced", "restarted", "failed"]
 """How an attempt ended. ``restarted``: Dynamo discarded it and began again. ``failed``: the
@@ -103,7 +103,7 @@ class TraceStep:
     """Whether Dynamo comes to a line here, other than the one before in this call."""
     offset: int = -1
     """Offset of the instruction in the function's own bytecode; -1 without one."""
-    instruction: RepeatedName = ""
+    instruction: str = ""
     """``LOAD_FAST x``."""
     popped: int = 0
     """Number of values that the stack no longer has since the last step of this call that has a
@@ -123,7 +123,7 @@ class TraceStep:
     """Number of nodes that were added (TracedNode)."""
     guard_count: int = 0
     """Number of guards, which may be more than are listed."""
-    event: RepeatedText = ""
+    event: str = ""
     """What happened here: a graph break, an exception, a restart, in a sentence."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fx_explorer.session import schema
+from fx_explorer.session.packed_rows import PACKED
 from fx_explorer.session.reader import SessionReader
 
 IS_CALL = "node.op IN ('call_function', 'call_method', 'call_module')"
@@ -45,6 +46,8 @@ def among(ids: Collection[int] | None, column: str) -> str:
 
 def rows_up_to(reader: SessionReader, row_type: type, most: int) -> int:
     """Return the number of rows of a kind, but ``most`` at most: it stops counting there."""
+    if row_type in PACKED:
+        return min(reader.count(row_type), most)
     return reader.number(
         f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})"
     )

@@ -78,6 +78,9 @@ COMMANDS: dict[str, str] = {
         "list kernels that Inductor kept apart, with its reason; try what fusing them, or taking "
         "one apart, brings"
     ),
+    "decisions": (
+        "list why kernels are as they are: library calls, layouts, loops; try another choice"
+    ),
     "backends": "list the backends of torch.compile: what each does, and whether it can be used "
     "here",
     "support": "say what a backend supports of a target's graphs, where it splits them, and why",
@@ -96,6 +99,7 @@ COMMANDS: dict[str, str] = {
 OF_INSTRUMENTS: dict[str, str] = {
     "backends": "backends.command",
     "bench": "bench.command",
+    "decisions": "decisions.command",
     "diff": "diff.command",
     "dynamic": "dynamic.command",
     "fix": "fixes.command",
@@ -140,6 +144,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "graph",
         "kernel",
         "fusion",
+        "decisions",
         "options",
         "ranks",
     ),

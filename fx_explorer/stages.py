@@ -40,6 +40,7 @@ from fx_explorer.model import (
     GATE_WORDS,
     GATES,
     GRAPH_GATES,
+    CandidateChange,
     CaptureRequest,
     Changes,
     Command,
@@ -47,6 +48,7 @@ from fx_explorer.model import (
     Direction,
     FusionChange,
     Gate,
+    LayoutChange,
     Mark,
     Notice,
     Outcome,
@@ -263,12 +265,15 @@ class Stages:
         marks: tuple[Mark, ...] = (),
         passes: tuple[PassFile, ...] = (),
         fusions: tuple[FusionChange, ...] = (),
+        layouts: tuple[LayoutChange, ...] = (),
+        candidates: tuple[CandidateChange, ...] = (),
     ) -> StageView:
         """Compile another variant of a compilation (default: the first) from ``gate`` on, without
         repeating earlier stages.
 
         ``direction`` and ``region`` lower only that again. ``fusions`` say what Inductor shall
-        compute in one kernel, or in separate ones. Returns what Inductor made of it;
+        compute in one kernel, or in separate ones, ``layouts`` in which order values lie in memory,
+        and ``candidates`` which of the autotuner's it takes. Returns what Inductor made of it;
         ``view.variants[0].saved_s`` are the seconds not spent again. Raises UsageError for what
         cannot be done, with nothing changed, and StageError.
         """
@@ -276,7 +281,7 @@ class Stages:
         self.dynamo()
         self._still_open()
         self._gates.until = None
-        changes = Changes(dict(settings or {}), marks, passes, fusions)
+        changes = Changes(dict(settings or {}), marks, passes, fusions, layouts, candidates)
         command = Command("again", gate, compilation, direction, region, changes)
         with observing(self._recording):
             variant = again(self._stepper, command)

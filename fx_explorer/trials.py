@@ -9,13 +9,15 @@ one that times graph breaks, which the command line and two instruments use.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import re
 import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +26,7 @@ from fx_explorer.client.capture import Capture, temporary_capture
 from fx_explorer.client.forked_workers import ForkServer, fork_server
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.errors import SessionWriteError, UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak, Outcome
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -177,6 +180,16 @@ async def recapture(
 def _looked_at(path: Path, look: Look[FoundT]) -> FoundT:
     with SessionReader(path) as reader:
         return look(reader)
+
+
+@cache
+def folder_of_trials() -> Path:
+    """Return the temporary folder for sessions of trials that are looked at later, which is removed
+    when Python ends. Raises SessionWriteError when it cannot be made.
+    """
+    until_the_end = ExitStack()
+    atexit.register(until_the_end.close)
+    return until_the_end.enter_context(temporary_folder())
 
 
 def keep_session(reader: SessionReader, place: Path) -> Path:

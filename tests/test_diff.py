@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer import cli
+from fx_explorer import cli, model
 from fx_explorer.analysis.measured_times import text_figure
+from fx_explorer.errors import UsageError
 from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs, pair_counts
+from fx_explorer.instruments.diff.other_python import capture_by, names_by_release
 from fx_explorer.instruments.diff.report import text_of_both
-from fx_explorer.model import Compilation, Kernel, KernelBuild
+from fx_explorer.model import CaptureRequest, Compilation, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials import TrialWorker
 
 Captured = Callable[..., Path]
 
@@ -229,6 +232,21 @@ def test_one_target_is_captured_by_each_of_two_interpreters(
     told = json.loads(captured.out)
     assert [told["left"], told["right"]] == pythons, "their torch is the same"
     assert all(figure["left"] == figure["right"] for figure in told["figures"][:3])
+
+
+async def test_the_app_captures_by_another_interpreter_what_the_command_captures(
+    tmp_path: Path, warm_python: str, bare_python: str
+) -> None:
+    target = tmp_path / "f.py"
+    target.write_text("import torch\ndef f(x): return x.sin()\nexample_inputs = (torch.ones(3),)\n")
+    request = CaptureRequest(f"{target}:f", "", backend="eager")
+    other = await capture_by(request, bare_python, tmp_path, worker=TrialWorker(warm_python))
+    with SessionReader(other.session) as reader:
+        assert reader.count(model.Graph) == 1
+        releases = names_by_release(reader, reader, (warm_python, bare_python))
+    assert releases == (warm_python, bare_python), "their torch is the same"
+    with pytest.raises(UsageError, match="could not be captured by /nowhere/python"):
+        await capture_by(request, "/nowhere/python", tmp_path)
 
 
 def test_the_standard_input_cannot_be_both_sides(capsys: pytest.CaptureFixture[str]) -> None:

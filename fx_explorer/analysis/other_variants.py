@@ -105,6 +105,8 @@ def describe_changes(changes: model.Changes) -> list[str]:
             text += f" ({pass_file.direction})"
         words.append(text)
     words += [describe_fusion(fusion) for fusion in changes.fusions]
+    words += [describe_layout(layout) for layout in changes.layouts]
+    words += [describe_candidate(candidate) for candidate in changes.candidates]
     return words
 
 
@@ -116,6 +118,31 @@ def describe_fusion(fusion: model.FusionChange) -> str:
     if fusion.first == fusion.second:
         return f"{first} in separate kernels"
     return f"{first} apart from {second}"
+
+
+def describe_layout(layout: model.LayoutChange) -> str:
+    """Return ``relu in channels_last``."""
+    return f"{layout.node} in {words_for_order(layout.order)}"
+
+
+def describe_candidate(candidate: model.CandidateChange) -> str:
+    """Return ``mm by triton_mm BLOCK_M=64, …``."""
+    return f"{candidate.node} by {candidate.candidate}"
+
+
+CHANNELS_LAST = {(3, 0, 2, 1): "channels_last", (4, 0, 3, 2, 1): "channels_last_3d"}
+
+
+def words_for_order(order: tuple[int, ...]) -> str:
+    """Return ``contiguous order``, ``channels_last`` or the dimensions from the outermost to the
+    innermost in memory: ``the order 0, 2, 1``.
+    """
+    if order == tuple(range(len(order) - 1, -1, -1)):
+        return "contiguous order"
+    if order in CHANNELS_LAST:
+        return CHANNELS_LAST[order]
+    outermost_first = sorted(range(len(order)), key=lambda dim: -order[dim])
+    return f"the order {', '.join(map(str, outermost_first))}"
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -83,4 +83,6 @@ async def capture_first(
 
 def _will_try(arguments: argparse.Namespace) -> bool:
     """Return whether the program is captured again after this capture."""
-    return any(getattr(arguments, name, None) for name in ("trying", "together", "apply"))
+    return any(
+        getattr(arguments, name, None) for name in ("trying", "together", "apart", "apply", "tried")
+    )

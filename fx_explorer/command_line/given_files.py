@@ -469,7 +469,7 @@ def _tries(arguments: argparse.Namespace) -> bool:
     """Return whether the program would be run to try a fix."""
     return any(
         getattr(arguments, name, None) not in (None, False)
-        for name in ("trying", "together", "apply")
+        for name in ("trying", "together", "apart", "apply", "tried")
     )
 
 

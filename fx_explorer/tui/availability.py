@@ -86,6 +86,8 @@ NEEDS_REQUEST = (
     "numerics.run",
     "remedies.try",
     "breaks.try_all",
+    "capture.other_python",
+    "step.choice",
 )
 """Commands that run the program again in a worker, by the session's request."""
 
@@ -262,8 +264,10 @@ LACKS: dict[str, Callable[[SessionReader], bool]] = {
     "kernel.bench": _lacks_kernels,
     "copy.kernel": _lacks_kernels,
     "step.fusion": _lacks_kernels,
+    "step.choice": _lacks_kernels,
     "breaks.fix": _has_not_ended,
     "breaks.try_all": _has_not_ended,
+    "capture.other_python": _has_not_ended,
 }
 """Commands that need a stage which may lie ahead → whether a session lacks its results. A fix is
 compared with the figures of a whole capture.
@@ -349,6 +353,7 @@ without a worker has nothing to show.
 
 _OF_SESSION: dict[str, Callable[[SessionReader], str]] = {
     "step.fusion": _no_kernel,
+    "step.choice": _no_kernel,
     "view.candidates": _no_kernel,
     "kernel.bench": _no_kernel,
     "kernel.passes": _no_triton,

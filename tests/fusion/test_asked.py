@@ -24,11 +24,12 @@ from fx_explorer.instruments.fusion.asked import (
     offered_fusions,
 )
 from fx_explorer.instruments.fusion.figures import Unfused, unfused_in, unfused_pairs
-from fx_explorer.instruments.fusion.trial import FusionTrial, try_fusion
+from fx_explorer.instruments.fusion.trial import try_fusion
 from fx_explorer.instruments.fusion.tried_fusions import describe_tried
 from fx_explorer.model import Changes, Command, FusionChange, FusionKind, Notice, Outcome
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker, recapture, straight_through
+from fx_explorer.variant_trials import VariantTrial
 
 LIMITED = Path(__file__).parent / "limited.py"
 
@@ -39,8 +40,8 @@ def session(captured, reader) -> SessionReader:
 
 
 @pytest.fixture
-def tried(session: SessionReader, warm_python_for_h100: str) -> Callable[..., FusionTrial]:
-    async def try_kernels(kind: FusionKind, *kernels: str) -> FusionTrial:
+def tried(session: SessionReader, warm_python_for_h100: str) -> Callable[..., VariantTrial]:
+    async def try_kernels(kind: FusionKind, *kernels: str) -> VariantTrial:
         request = session.request()
         assert request is not None
         asked = asked_fusion(session, kind, kernels)

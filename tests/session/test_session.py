@@ -122,6 +122,8 @@ def test_every_class_of_the_model_with_rows_has_a_table() -> None:
         "Mark",
         "PassFile",
         "FusionChange",
+        "LayoutChange",
+        "CandidateChange",
         "Gpu",
     }
     not_rows |= {"BuildRequest", "BuildAnswer", "BenchRequest", "BenchAnswer"}

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fx_explorer.capture.inductor.asked_choices import name_of_candidate
 from fx_explorer.capture.inductor.deciding_options import deciding_options, holding_alternatives
 from fx_explorer.capture.inductor.decisions import (
     Decision,
@@ -82,6 +83,9 @@ _TRITON = "use_triton_template"
 _AUTOTUNES = "max_autotune"
 """What a lowering asks before it asks about templates at all."""
 
+MOST_CANDIDATES = 24
+"""Maximum number of candidates that are named. max-autotune has some twenty for a product."""
+
 _OF_ATEN = "ATEN"
 """The backend of library calls, which is no template's."""
 
@@ -127,6 +131,8 @@ class _Asked:
     """What Inductor's code generation for the device cannot do (``BackendFeature``)."""
     choices: int = 0
     """Number of candidates that the selector was given."""
+    candidates: str = ""
+    """Their names, a line each, up to MOST_CANDIDATES."""
     device: str = ""
 
     def is_refused(self, *functions: str, by: str) -> bool:
@@ -215,9 +221,15 @@ def _selector(recording: Recording, original: Callable[..., Any]) -> Callable[..
 
     @functools.wraps(original)
     def select(selector: Any, name: str, choices: Any, *args: Any, **kwargs: Any) -> Any:
+        candidates = list(choices)
         with recording.noting("the candidates of an operation", "schedule"):
-            _state.here().choices = len(choices)
-        return original(selector, name, choices, *args, **kwargs)
+            asked = _state.here()
+            asked.choices = len(candidates)
+            asked.candidates = _names_of(candidates)
+        answer = original(selector, name, choices, *args, **kwargs)
+        with recording.noting("the candidates of an operation", "schedule"):
+            _add_template(answer, _state.here(), is_timed=not recording.request.gpu)
+        return answer
 
     return select
 
@@ -317,6 +329,8 @@ def _of_templates(
         "allowed": asked.allowed,
         "answers": ", ".join(dict.fromkeys(str(answer) for answer in asked.answers)),
     }
+    if asked.choices > 1:
+        texts["candidates"] = asked.candidates
     asked.device = device
     texts["device"] = device
     condition = condition_of(asker) if asker else ""
@@ -330,6 +344,27 @@ def _of_templates(
         texts=texts,
         numbers={"choices": asked.choices},
     )
+
+
+def _names_of(candidates: list[Any]) -> str:
+    """Return the names of candidates, a line each: the libraries first, as they are few."""
+    names = dict.fromkeys(name_of_candidate(candidate) for candidate in candidates)
+    shortest_first = sorted(names, key=lambda name: " " in name)
+    return "\n".join(shortest_first[:MOST_CANDIDATES])
+
+
+def _add_template(answer: Any, asked: _Asked, *, is_timed: bool) -> None:
+    """Add that the selector took a template, or leaves it to what is fused into it."""
+    value = answer[0] if isinstance(answer, tuple) else answer
+    while isinstance(value, (inductor_ir.TensorBox, inductor_ir.StorageBox)):
+        value = value.data
+    node = node_here()
+    if not node or asked.choices < 2 or not isinstance(value, inductor_ir.TemplateBuffer):
+        return
+    texts = {"candidates": asked.candidates, "timed": str(is_timed)}
+    numbers = {"choices": asked.choices}
+    buffers = frozenset([value.get_name()])
+    add(Decision("candidates", "chosen", node, buffers, numbers=numbers, texts=texts))
 
 
 def _why_no_template(asked: _Asked, condition: str) -> str:

@@ -345,6 +345,11 @@ def measure(stepper: Stepper, name: str) -> str:
         with unrecorded(recording), building():
             measured_figures = _measured(stepper, kept, variant, built_with, inputs)
     except Exception as error:
+        if variant.changes.layouts and str(error).startswith("expected size"):
+            raise UsageError(
+                f"[{variant.row.name}] takes an input in another memory layout than the program "
+                "gives, so it cannot be run: give the input in this layout, and measure that."
+            ) from error
         message = one_line(
             f"[{variant.row.name}] could not be measured: {type(error).__name__}: {error}"
         )

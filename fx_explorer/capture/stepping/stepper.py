@@ -19,6 +19,7 @@ from typing import Any
 from fx_explorer.capture import option_settings
 from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.users_backend import backend_name
+from fx_explorer.capture.inductor.asked_choices import asked_candidates, asked_layouts
 from fx_explorer.capture.inductor.asked_fusions import asked_fusions
 from fx_explorer.capture.option_settings import SETTING, Compiler, DynamicShapes, compiler_for
 from fx_explorer.capture.recording import stage_events
@@ -100,7 +101,12 @@ class Stepper:
         if variant is None:
             yield
             return
-        with asked_fusions(variant.changes.fusions, key[1]):
+        changes, direction = variant.changes, key[1]
+        with (
+            asked_fusions(changes.fusions, direction),
+            asked_layouts(changes.layouts, direction),
+            asked_candidates(changes.candidates, direction),
+        ):
             if not variant.is_rebuilt:
                 variant.lowered_with[key] = self.settings.for_variant(variant)
                 yield

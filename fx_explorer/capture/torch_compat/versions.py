@@ -316,10 +316,12 @@ def watching_selector(
     *,
     candidates: Callable[[list[Any]], list[Any]] | None = None,
     times: Callable[..., None] | None = None,
+    before_others: bool = False,
 ) -> Iterator[None]:
     """Call these functions of ours, inside the block, when the selector chooses. ``candidates`` is
     given the candidates for an operation and returns those to be timed, ``times`` is given their
-    times. Raises AttributeError in a release without the selector.
+    times. ``before_others``: ``candidates`` is asked before whoever leaves fewer of them. Raises
+    AttributeError in a release without the selector.
 
     There is one selector for the process. Making it takes 0.4 s on a GPU, because Triton then
     hashes itself, and is left to whoever has something to choose from.
@@ -338,7 +340,7 @@ def watching_selector(
             selector = original()
             for functions, ours in added_to(selector):
                 if ours not in functions:
-                    functions.append(ours)
+                    functions.insert(0 if before_others else len(functions), ours)
             if not any(selector is known for known in selectors):
                 selectors.append(selector)
             return selector

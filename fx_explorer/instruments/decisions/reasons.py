@@ -236,6 +236,14 @@ def _no_template(decision: model.KernelDecision, operator: str) -> Words:
     return f"Inductor asked for templates for {operator}, and none fits it.", ""
 
 
+def _candidates(decision: model.KernelDecision, named: NamesInDecision) -> Words:
+    count = counted(decision.numbers.get("choices", 0), "candidate")
+    text = f"{named.node} is one of {count} that Inductor chose from"
+    if decision.texts.get("timed") == "False":
+        text += ". A virtual GPU cannot time them: the first template in Inductor's order is taken"
+    return f"{text}.", ""
+
+
 # Attention.
 
 _ATTENTION = "scaled_dot_product_attention"
@@ -498,6 +506,7 @@ def _threads(decision: model.KernelDecision, named: NamesInDecision) -> Words:
 _WORDS: Mapping[DecisionKind, Callable[[model.KernelDecision, NamesInDecision], Words]] = {
     "attention": _attention,
     "library call": _library_call,
+    "candidates": _candidates,
     "layout": _layout,
     "reduction": _reduction,
     "tiles": _tiles,

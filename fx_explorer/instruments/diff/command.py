@@ -28,8 +28,8 @@ from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.compile_time.cache_report import difference_sentences
 from fx_explorer.instruments.diff.kernel_pairs import code_diff, kernel_pairs
+from fx_explorer.instruments.diff.other_python import names_by_release
 from fx_explorer.instruments.diff.report import text_of_both, two_sessions_report
-from fx_explorer.instruments.diff.two_sessions import torch_release
 from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
 from fx_explorer.session import SessionReader
@@ -158,10 +158,7 @@ def _names(
         return shown_name(arguments, arguments.target), shown_name(arguments, arguments.other)
     if len(arguments.gpu) == 2:
         return str(arguments.gpu[0]), str(arguments.gpu[1])
-    releases = torch_release(left), torch_release(right)
-    if releases[0] != releases[1]:
-        return f"torch {releases[0]}", f"torch {releases[1]}"
-    return str(arguments.python[0]), str(arguments.python[1])
+    return names_by_release(left, right, (str(arguments.python[0]), str(arguments.python[1])))
 
 
 def _session(side: argparse.Namespace, path: Path) -> Path:

@@ -22,7 +22,11 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.measured_times import ComparedFigure, Verdict, count_figure
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.other_variants import describe_fusion
+from fx_explorer.analysis.other_variants import (
+    describe_candidate,
+    describe_fusion,
+    describe_layout,
+)
 from fx_explorer.analysis.words import counted, format_node
 from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff
 from fx_explorer.model.setting_values import as_python, python_text
@@ -501,6 +505,8 @@ def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
         *regions,
         *(f"pass_ of {file_name(pass_file.path)}" for pass_file in passes),
         *(describe_fusion(fusion) for fusion in fusions),
+        *(describe_layout(layout) for layout in changes.layouts if layout not in other.layouts),
+        *(describe_candidate(each) for each in changes.candidates if each not in other.candidates),
     ]
 
 

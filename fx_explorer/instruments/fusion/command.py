@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.measured_times import with_spread
-from fx_explorer.analysis.words import size
 from fx_explorer.argument_types import count
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, check_program
@@ -21,10 +18,10 @@ from fx_explorer.highlight import printable
 from fx_explorer.output.formats import json_text, text_of
 from fx_explorer.output.terminal import print_fitted, width_for
 from fx_explorer.trials import forking_worker
+from fx_explorer.variant_trials import VariantTrial, describe_sides, trial_as_json
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.fusion.asked import AskedFusion
-    from fx_explorer.instruments.fusion.trial import FusionTrial, TrialSide
     from fx_explorer.model import CaptureRequest
     from fx_explorer.session import SessionReader
 
@@ -140,56 +137,17 @@ async def _try(read: _Read, arguments: argparse.Namespace) -> int:
     return int(not trial.is_done)
 
 
-def trial_of_report(asked: AskedFusion, trial: FusionTrial) -> dict[str, object]:
+def trial_of_report(asked: AskedFusion, trial: VariantTrial) -> dict[str, object]:
     """Return the trial as JSON; a time that was not measured is null."""
-    return {
-        "asked": asdict(asked),
-        "is_done": trial.is_done,
-        "refused": trial.refused,
-        "before": _side_of_report(trial.before),
-        "after": _side_of_report(trial.after),
-        "not_measured": trial.not_measured,
-        "outcome": trial.outcome.to_json(),
-        "took_s": trial.took_s,
-    }
+    return {"asked": asdict(asked), **trial_as_json(trial)}
 
 
-def _side_of_report(side: TrialSide | None) -> dict[str, object] | None:
-    if side is None:
-        return None
-    return {
-        "kernels": list(side.kernels),
-        "moved_bytes": side.moved_bytes if side.moved_bytes >= 0 else None,
-        "call_seconds": None if math.isnan(side.call_s) else side.call_s,
-    }
-
-
-def describe_trial(asked: AskedFusion, trial: FusionTrial) -> list[str]:
+def describe_trial(asked: AskedFusion, trial: VariantTrial) -> list[str]:
     """Return the result of a trial as lines, the answer first."""
-    lines = [_answer(asked, trial)]
-    if trial.before is None or trial.after is None:
-        return lines
-    before, after = trial.before, trial.after
-    lines.append(f"kernels  {len(before.kernels)} → {len(after.kernels)}")
-    if before.moved_bytes >= 0 and after.moved_bytes >= 0:
-        lines.append(
-            f"reads and writes  {size(before.moved_bytes)} → {size(after.moved_bytes)} (estimated "
-            "by Inductor)"
-        )
-    if not math.isnan(before.call_s) and not math.isnan(after.call_s):
-        lines.append(
-            f"a call  {with_spread(before.call_s, before.spread_s)} → "
-            f"{with_spread(after.call_s, after.spread_s)}"
-        )
-    elif trial.not_measured:
-        lines.append(f"Not measured: {trial.not_measured}")
-    new = [name for name in after.kernels if name not in before.kernels]
-    if new:
-        lines.append(f"new  {', '.join(new[:8])}{' …' if len(new) > 8 else ''}")
-    return lines
+    return [_answer(asked, trial), *describe_sides(trial)]
 
 
-def _answer(asked: AskedFusion, trial: FusionTrial) -> str:
+def _answer(asked: AskedFusion, trial: VariantTrial) -> str:
     first, second = asked.first.name, asked.second.name
     if asked.kind == "together":
         what = f"{first} and {second} are one kernel"

@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 DecisionKind = Literal[
-    "attention", "library call", "layout", "reduction", "tiles", "vectors", "threads"
+    "attention",
+    "library call",
+    "candidates",
+    "layout",
+    "reduction",
+    "tiles",
+    "vectors",
+    "threads",
 ]
 """What was decided. ``attention``: the kernel of an attention, which torch chooses before Inductor
-gets the graph. ``library call``: that an operation gets no kernel of its own. ``layout``: the
-strides of a value, perhaps by a copy. ``reduction``: whether it is split, and how it loops.
-``tiles``: the dimensions of a Triton kernel's blocks. ``vectors`` and ``threads``: of the loops of
-a C++ kernel.
+gets the graph. ``library call``: that an operation gets no kernel of its own. ``candidates``: the
+template or library call that the autotuner chose. ``layout``: the strides of a value, perhaps by a
+copy. ``reduction``: whether it is split, and how it loops. ``tiles``: the dimensions of a Triton
+kernel's blocks. ``vectors`` and ``threads``: of the loops of a C++ kernel.
 """
 
 

@@ -133,6 +133,32 @@ class FusionChange:
 
 
 @dataclass(frozen=True, slots=True)
+class LayoutChange:
+    """A value that Inductor shall lay out in another order in memory. Who needs the order that it
+    had gets a copy. An input is taken as if the program gave it in this order.
+    """
+
+    node: str
+    """Name of the post-grad node whose value it is."""
+    order: tuple[int, ...]
+    """For each dimension how many have a smaller stride: (1, 0) is a contiguous matrix."""
+    direction: Direction = ""
+    """Direction of the graph; empty: each."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateChange:
+    """A candidate that Inductor shall take for an operation, without timing the others."""
+
+    node: str
+    """Name of the post-grad node that is lowered."""
+    candidate: str
+    """As the decision about the candidates names it (KernelDecision.texts)."""
+    direction: Direction = ""
+    """Direction of the graph; empty: each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """The changes of a variant from the one before."""
 
@@ -143,9 +169,12 @@ class Changes:
     marks: tuple[Mark, ...] = ()
     passes: tuple[PassFile, ...] = ()
     fusions: tuple[FusionChange, ...] = ()
+    layouts: tuple[LayoutChange, ...] = ()
+    candidates: tuple[CandidateChange, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.settings or self.marks or self.passes or self.fusions)
+        asked_of_inductor = self.fusions or self.layouts or self.candidates
+        return bool(self.settings or self.marks or self.passes or asked_of_inductor)
 
     def plus(self, more: Changes) -> Changes:
         """Return both changes together; ``more`` decides where the settings differ."""
@@ -154,6 +183,8 @@ class Changes:
             (*self.marks, *more.marks),
             self._passes_with(more),
             (*self.fusions, *more.fusions),
+            (*self.layouts, *more.layouts),
+            (*self.candidates, *more.candidates),
         )
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
@@ -182,7 +213,20 @@ class Changes:
             fusion_fields["first"] = tuple(fusion["first"])
             fusion_fields["second"] = tuple(fusion["second"])
             fusions.append(checked(FusionChange(**fusion_fields)))
-        return cls(dict(fields.get("settings", {})), tuple(marks), passes, tuple(fusions))
+        layouts = []
+        for layout in fields.get("layouts", ()):
+            layout_fields = {**layout}
+            layout_fields["order"] = tuple(layout["order"])
+            layouts.append(checked(LayoutChange(**layout_fields)))
+        candidates = [checked(CandidateChange(**each)) for each in fields.get("candidates", ())]
+        return cls(
+            dict(fields.get("settings", {})),
+            tuple(marks),
+            passes,
+            tuple(fusions),
+            tuple(layouts),
+            tuple(candidates),
+        )
 
 
 SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]

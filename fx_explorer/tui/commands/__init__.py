@@ -198,7 +198,12 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("table.sort", "sort"),
         ("view.kernels", "kernels"),
     ),
-    "decisions": (("line.follow", "code"), ("table.filter", "filter"), ("view.kernels", "kernels")),
+    "decisions": (
+        ("line.follow", "code"),
+        ("step.choice", "try another"),
+        ("table.filter", "filter"),
+        ("view.kernels", "kernels"),
+    ),
     "step_memory": (
         ("line.follow", "code"),
         ("picture.save", "SVG"),

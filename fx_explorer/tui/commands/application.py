@@ -182,6 +182,16 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             ),
         ),
         Declaration(
+            "step.choice",
+            "c z",
+            lambda c: c.variants.try_other_choice(),
+            "another choice",
+            (
+                "Have Inductor choose otherwise for the kernel or node under the cursor: another "
+                "memory layout, candidate or option; and compare."
+            ),
+        ),
+        Declaration(
             "step.measure",
             "x t",
             lambda c: c.measurements.time_variants(),

@@ -149,6 +149,8 @@ SYNONYMS: Mapping[str, str] = {
     "view.collectives": "all_reduce all_gather communication distributed process group overlap",
     "view.passes": "pass pattern decomposition rewrite who made this node",
     "step.record_patterns": "pattern matcher did not match why not nearly match failed",
+    "capture.other_python": "release version upgrade torch interpreter compare diff",
+    "step.choice": "try layout channels_last contiguous candidate template autotune option",
     "view.fusion": "fuse fusion unfused scheduler why apart",
     "view.decisions": "why library call extern fallback copy layout transpose vectorized parallel",
     "view.ledger": "overhead slow call",

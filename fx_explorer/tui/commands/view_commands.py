@@ -349,6 +349,16 @@ def _app_commands() -> tuple[Declaration, ...]:
             ),
         ),
         Declaration(
+            "capture.other_python",
+            "o p",
+            lambda c: c.comparisons.compare_with_other_python(),
+            "another torch",
+            (
+                "Capture the program by another Python, which may have another release of torch, "
+                "and compare: graphs, guards, options, passes, kernels."
+            ),
+        ),
+        Declaration(
             "sizes.try",
             "x d",
             lambda c: c.trials.try_dynamic(),

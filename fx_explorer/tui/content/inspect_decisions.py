@@ -32,7 +32,7 @@ MAY_CHANGE = "What may change it: "
 
 def why_entries(reader: SessionReader, place: Place, node: model.Node | None) -> list[Entry]:
     """Return why the kernels of a place are as they are."""
-    decisions = _distinct(_decisions(reader, place, node))
+    decisions = _distinct(decisions_at(reader, place, node))
     entries: list[Entry] = []
     for explained in decisions[:MOST]:
         entries += _entries(reader, explained, place)
@@ -93,7 +93,8 @@ def _kernels_at(reader: SessionReader, place: Place) -> list[int]:
     return []
 
 
-def _decisions(reader: SessionReader, place: Place, node: model.Node | None) -> list[Explained]:
+def decisions_at(reader: SessionReader, place: Place, node: model.Node | None) -> list[Explained]:
+    """Return what was decided about the kernels of a place, or of a node."""
     if not reader.has(model.KernelDecision):
         return []
     if node is not None:

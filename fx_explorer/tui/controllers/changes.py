@@ -8,7 +8,7 @@ Both are made beside the screen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,21 +16,27 @@ from typing import TYPE_CHECKING
 from fx_explorer import model
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.folders import typed_path
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.user_files import ChangedFile, FilesNow, captured_files, read
+from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.long_work import OVERVIEW_READS
 from fx_explorer.tui.controllers.captures import Earlier
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, needs_no_dialog_soon
-from fx_explorer.tui.dialogs.choose import Chooser, matching
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.titles import OldFiles
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.diff.differences import Differences
+    from fx_explorer.instruments.diff.other_python import OtherCapture
+    from fx_explorer.model import CaptureRequest
+    from fx_explorer.trials import Told
 
 NO_OTHER = (
     "There is only one variant so far. Compile another one from a stage (c a) to compare it with."
@@ -39,14 +45,18 @@ NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} 
 COMPARING = "Comparing this capture with the last one …"
 SAVED = (
     "This is a saved session: there is no capture before it. fx-explorer diff compares two "
-    "sessions."
+    "sessions; {key} captures the program by another Python, and compares."
 )
+WHICH_PYTHON = "Which interpreter? A path, such as venv/bin/python; it needs torch, not this tool"
 
 
 class Comparisons:
     """Shows differences: from the last capture, on a card and in tables, and between two
     variants.
     """
+
+    capture_by: Callable[..., Awaitable[OtherCapture]] | None = None
+    """A replacement for ``diff.other_python.capture_by``; None uses a worker."""
 
     def __init__(self, services: Services, files: SourceFiles) -> None:
         self._services = services
@@ -143,11 +153,77 @@ class Comparisons:
         left, right = original_first(*chosen)
         self.app.push_screen(CompareScreen(reader, left, right, self._services.explorer.keymap))
 
+    @conversation("another Python", "choose an interpreter to capture with, and compare")
+    async def compare_with_other_python(self) -> None:
+        """Ask which interpreter, capture the program by it, and show both captures side by side,
+        that of the older torch first. This works on a saved session too, when its target is here.
+        """
+        # few compare releases
+        from fx_explorer.instruments.diff.other_python import TIMEOUT_S, capture_by
+        from fx_explorer.trials import folder_of_trials
+        from fx_explorer.tui.dialogs.running import OF_ANOTHER_PYTHON, MeasuringScreen
+
+        services = self._services
+        reader = services.explorer.reader
+        request = reader.request() if reader else None
+        if reader is None or request is None:
+            services.notify(NO_REQUEST, title="not captured", severity="warning")
+            return
+        worker = services.worker_of_trials
+        python = await self._ask_python(worker.python)
+        if not python or not await services.user_agrees_to_run():
+            return
+
+        async def capture(request: CaptureRequest, tell: Told) -> OtherCapture:
+            by = self.capture_by or capture_by
+            return await by(request, python, folder_of_trials(), tell, worker)
+
+        screen = MeasuringScreen(request, capture, OF_ANOTHER_PYTHON, worker.limit_s(TIMEOUT_S))
+        other = await ask(self.app, screen)
+        if other is not None:
+            await self._compare_sessions(reader.path, worker.python, other)
+
+    async def _ask_python(self, used: str) -> str:
+        """Ask for an interpreter other than the one that is used: one of those known to have torch,
+        or another that is typed. Empty if the user cancels.
+        """
+        from fx_explorer.client import interpreters  # few compare releases
+
+        found = await asyncio.to_thread(interpreters.interpreters_with_torch, Path.cwd())
+        choices = [
+            Choice(f"torch {interpreter.torch}", interpreter.python, interpreter.python)
+            for interpreter in found
+            if interpreter.python != used
+        ]
+        if choices:
+            choices.append(Choice("another …", "type the path of an interpreter", ""))
+            title = "Capture with another torch, and compare"
+            chosen = await ask(self.app, Chooser(title, matching(choices)))
+            if chosen is None or chosen:
+                return chosen or ""
+        typed = await ask(self.app, Ask(WHICH_PYTHON, "", verb="captures and compares"))
+        return str(typed_path(typed)) if typed else ""
+
+    async def _compare_sessions(self, shown: Path, used: str, other: OtherCapture) -> None:
+        from fx_explorer.tui.screens.difference_screens import ChangesScreen
+
+        def compare(
+            reader: SessionReader,
+        ) -> tuple[tuple[Path, Path], tuple[str, str], Differences]:
+            return _by_release((shown, used), (other.session, other.python), reader)
+
+        needs_no_dialog_soon(self.app)
+        (before, after), names, differences = await read_in_thread(shown, compare)
+        heading = f"{names[0]} → {names[1]}"
+        keymap = self._services.explorer.keymap
+        await ask(self.app, ChangesScreen(heading, before, after, differences, "", keymap, names))
+
     def _nothing_before(self) -> str:
         again = first_key(by_id("capture.run"), self._services.explorer.keymap)
         if self._services.captures.can_run:
             return NOTHING_BEFORE.format(key=again)
-        return SAVED
+        other = first_key(by_id("capture.other_python"), self._services.explorer.keymap)
+        return SAVED.format(key=other)
 
 
 def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence[Fact]:
@@ -166,6 +242,24 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
             extent_of(reader, is_through=is_through),
         )
         return differences(before, reader, extent_of_both(then, now))
+
+
+def _by_release(
+    shown: tuple[Path, str], other: tuple[Path, str], reader: SessionReader
+) -> tuple[tuple[Path, Path], tuple[str, str], Differences]:
+    """Return two captures by two interpreters, the older torch first, with their names and
+    differences. Each is given as its session and its interpreter.
+    """
+    from fx_explorer.instruments.diff.differences import differences_of_files
+    from fx_explorer.instruments.diff.other_python import is_older, names_by_release
+
+    with SessionReader(other[0]) as new:
+        if is_older(new, reader):
+            left, right, sides = new, reader, (other, shown)
+        else:
+            left, right, sides = reader, new, (shown, other)
+        names = names_by_release(left, right, (sides[0][1], sides[1][1]))
+        return (left.path, right.path), names, differences_of_files(left.path, right)
 
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:

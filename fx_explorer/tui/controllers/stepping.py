@@ -266,6 +266,16 @@ class Stepping:
             self._services.notify(NOTHING_WAITS)
         return live.waiting if live else None
 
+    @property
+    def rests(self) -> bool:
+        """Return whether the program has ended and its worker waits, so that a variant can be
+        compiled.
+        """
+        live = self._services.captures.live
+        if live is None or live.is_over or live.waiting is None:
+            return False
+        return not live.waiting.gate
+
     def _at_gate(self) -> Waiting | None:
         """Return the gate at which the worker waits; None if it does not."""
         waiting = self.at_rest()

@@ -4,7 +4,7 @@ hand, or from a stage again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +18,14 @@ from fx_explorer.model import (
     Changes,
     Command,
     Compilation,
+    Direction,
     Gate,
     Mark,
     PassFile,
     Stage,
 )
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.controllers.services import Services
@@ -32,11 +35,15 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.dialog import Ask
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.documents import Place
     from fx_explorer.analysis.hand_marks import Markable
     from fx_explorer.analysis.other_variants import VariantStart
+    from fx_explorer.instruments.decisions.other_choices import OtherChoice
     from fx_explorer.instruments.options.explained_options import SetByHand, Without
     from fx_explorer.instruments.options.trial import OptionTrial
-    from fx_explorer.session import SessionReader
+    from fx_explorer.model import CaptureRequest, Kernel
+    from fx_explorer.trials import Told
+    from fx_explorer.variant_trials import VariantTrial
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: "
@@ -52,6 +59,13 @@ NOTHING_TO_FUSE = (
     "accesses the same memory."
 )
 
+NO_DECISION = (
+    "Nothing is known here of what Inductor decided: go to a kernel, to a library call of the "
+    "output code, to a node of a graph, or to a row of v z."
+)
+
+GATE_OF_CHOICES: Gate = "post_grad"
+
 KEPT_IN_VIEW = "The view of kernels that were not fused (v y) keeps this answer."
 
 
@@ -63,6 +77,9 @@ def _only(title: str, waiting: Waiting) -> str:
 
 class Variants:
     """Compiles another variant: of a compilation that waits, or from a finished stage."""
+
+    try_choice: Callable[..., Awaitable[VariantTrial]] | None = None
+    """A replacement for ``decisions.trial.try_choice``; None uses a worker."""
 
     def __init__(self, services: Services, stepping: Stepping) -> None:
         self._services = services
@@ -287,7 +304,8 @@ class Variants:
         """
         # not for the first paint
         from fx_explorer.instruments.fusion.asked import GATE, changes_for, offered_fusions
-        from fx_explorer.instruments.fusion.trial import has_same_kernels, why_not_as_asked
+        from fx_explorer.instruments.fusion.trial import why_not_as_asked
+        from fx_explorer.variant_trials import has_same_kernels
 
         waiting, explorer = self._stepping.at_rest(), self._services.explorer
         reader = self._services.stepped_session
@@ -326,6 +344,111 @@ class Variants:
             return has_same_kernels(reader, original, variant, asked.first.direction)
 
         self._send_and_compare(command, f"compiling: {chosen.words}", refuse=say_refused)
+
+    @conversation("another choice", "choose what Inductor shall do otherwise")
+    async def try_other_choice(self) -> None:
+        """Ask which other choice to try at the decisions about the kernel or node under the cursor,
+        compile with it, and show it beside Inductor's own. Where the program has ended its worker
+        does it; of a saved session a worker of its own captures the program first.
+        """
+        # not for the first paint
+        from fx_explorer.instruments.decisions.trial import why_no_difference
+
+        explorer = self._services.explorer
+        reader, place = explorer.reader, explorer.cursor.place_or_selection
+        if reader is None or place is None:
+            self._services.notify(NO_DECISION)
+            return
+        chosen = await self._ask_choice(reader, place)
+        if chosen is None:
+            return
+        kernel, choice = chosen
+        (compilation,) = reader.by_ids(Compilation, [kernel.compilation])
+        if not self._stepping.rests:
+            await self._try_in_worker(reader, (compilation.name, kernel.direction), choice)
+            return
+
+        def say_same(reader: SessionReader, original: Compilation, variant: Compilation) -> bool:
+            same = why_no_difference(kernel.direction, reader, original, variant, choice.changes)
+            if same:
+                self._say_same(choice, same)
+            return bool(same)
+
+        command = Command(
+            "again",
+            gate=GATE_OF_CHOICES,
+            compilation=compilation.name,
+            direction=kernel.direction,
+            changes=choice.changes,
+        )
+        self._send_and_compare(command, f"compiling: {choice.words}", refuse=say_same)
+
+    async def _ask_choice(
+        self, reader: SessionReader, place: Place
+    ) -> tuple[Kernel, OtherChoice] | None:
+        """Ask for one of the other choices at a place; None if the user cancels, or there is none:
+        then the user is told why.
+        """
+        from fx_explorer.analysis.documents import node_at
+        from fx_explorer.instruments.decisions.other_choices import other_choices, why_no_other
+        from fx_explorer.tui.content.inspect_decisions import decisions_at
+
+        decisions = decisions_at(reader, place, node_at(reader, place))
+        choices: dict[str, Choice[tuple[Kernel, OtherChoice]]] = {}
+        for explained in decisions:
+            for other in other_choices(reader, explained):
+                about = f"{explained.decision.kind} · {other.detail}"
+                choice = Choice(other.words, about, (explained.kernel, other))
+                choices.setdefault(f"{other.words} {other.detail}", choice)
+        if not choices:
+            reasons = list(dict.fromkeys(why_no_other(explained) for explained in decisions))
+            message = " ".join(reasons[:2]) or NO_DECISION
+            self._services.notify(message, title="nothing else to try", timeout=20)
+            return None
+        title = "What shall Inductor do otherwise?"
+        return await ask(self.app, Chooser(title, matching(list(choices.values()))))
+
+    async def _try_in_worker(
+        self, reader: SessionReader, kernel: tuple[str, Direction], choice: OtherChoice
+    ) -> None:
+        from fx_explorer.instruments.decisions.trial import try_choice
+        from fx_explorer.trials import folder_of_trials
+        from fx_explorer.tui.dialogs.running import OF_ANOTHER_CHOICE, MeasuringScreen
+
+        request = reader.request()
+        if request is None:
+            self._services.notify(NO_REQUEST, title="not tried", severity="warning")
+            return
+        if not await self._services.user_agrees_to_run():
+            return
+        worker = self._services.worker_of_trials
+
+        async def compile_again(request: CaptureRequest, tell: Told) -> VariantTrial:
+            folder = folder_of_trials()
+            try_it = self.try_choice or try_choice
+            return await try_it(request, kernel, choice, worker, tell=tell, folder=folder)
+
+        trial = await ask(self.app, MeasuringScreen(request, compile_again, OF_ANOTHER_CHOICE))
+        if trial is None:
+            return
+        if trial.refused or trial.session is None:
+            self._say_same(choice, trial.refused)
+            return
+        await self._show_variant(trial)
+
+    async def _show_variant(self, trial: VariantTrial) -> None:
+        """Show both compilations of a trial's session side by side."""
+        from fx_explorer.instruments.diff.screen import CompareScreen  # few try
+
+        assert trial.session is not None
+        with SessionReader(trial.session) as both:
+            rows = {row.name: row for row in both.rows(Compilation)}
+            original, variant = rows[trial.original], rows[trial.variant]
+            keymap = self._services.explorer.keymap
+            await ask(self.app, CompareScreen(both, original, variant, keymap))
+
+    def _say_same(self, choice: OtherChoice, why: str) -> None:
+        self._services.notify(why, title=f"Tried {choice.words}", severity="warning", timeout=20)
 
     def _compile_and_compare(self, without: Without) -> None:
         """Compile the variant, and show it beside the compilation from which it begins."""

@@ -4,11 +4,8 @@ which capture again with the chosen values to show their effect.
 
 from __future__ import annotations
 
-import atexit
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from textual import work
 from textual.worker import Worker, get_current_worker
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.diff.kernel_pairs import count_pairs
 from fx_explorer.instruments.options.explained_options import (
@@ -41,7 +37,7 @@ from fx_explorer.instruments.options.trial import (
 )
 from fx_explorer.model import CaptureRequest, Setting
 from fx_explorer.model.setting_values import as_python, python_text
-from fx_explorer.trials import TrialWorker
+from fx_explorer.trials import TrialWorker, folder_of_trials
 from fx_explorer.tui.dialogs.dialog import is_under_way
 from fx_explorer.tui.dialogs.running import RunningDialog
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
@@ -351,19 +347,9 @@ def try_in_worker(
     async def try_these(settings: Mapping[str, object]) -> OptionTrial:
         nonlocal known
         await ask_first()
-        folder = _folder_of_trials()
+        folder = folder_of_trials()
         trial = await try_options(request, settings, known, folder, count_pairs, worker)
         known = trial.baseline
         return trial
 
     return try_these
-
-
-@cache
-def _folder_of_trials() -> Path:
-    """Return the temporary folder for the sessions of trials, which is removed when Python ends.
-    Raises SessionWriteError when it cannot be made.
-    """
-    until_the_end = ExitStack()
-    atexit.register(until_the_end.close)
-    return until_the_end.enter_context(temporary_folder())

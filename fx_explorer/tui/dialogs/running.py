@@ -111,6 +111,10 @@ class MeasuringTexts:
     title: str
     what: str
     stopped: str
+    failed: str = "not measured"
+    """Title of the message that says why there is no result."""
+    question: str = "Stop measuring?"
+    discarded: str = "Results so far are discarded."
 
 
 OF_BREAKS = MeasuringTexts(
@@ -138,6 +142,25 @@ OF_REMEDIES = MeasuringTexts(
     "What helps",
     "A worker of its own captures the program once more for each remedy, with that one change.",
     "Stopped: remedies that were tried until then are shown with their results.",
+)
+
+OF_ANOTHER_CHOICE = MeasuringTexts(
+    "Another choice",
+    "A worker of its own captures the program, and compiles the graph a second time with this "
+    "choice. Then both stand side by side.",
+    "Stopped: the other choice was not tried.",
+    "not tried",
+    "Stop compiling?",
+    "What was compiled so far is discarded.",
+)
+
+OF_ANOTHER_PYTHON = MeasuringTexts(
+    "By another Python",
+    "A worker of that interpreter captures the program. Then both captures stand side by side.",
+    "Stopped: the program was not captured by another Python.",
+    "not captured",
+    "Stop capturing?",
+    "What was captured so far is discarded.",
 )
 
 READ_S = 20
@@ -200,7 +223,8 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
             measured = await self._measure(self._request, self._tell)
         except FxExplorerError as error:
             self.end_clock()
-            self.app.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+            title = self._words.failed
+            self.app.notify(str(error), title=title, severity="warning", timeout=READ_S)
             self.dismiss(None)
         else:
             self.end_clock()
@@ -211,7 +235,7 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
         self.show_clock()
 
     def action_leave(self) -> None:
-        self.ask_to_stop("Stop measuring?", "Results so far are discarded.", self._stop)
+        self.ask_to_stop(self._words.question, self._words.discarded, self._stop)
 
     def _stop(self) -> None:
         self.workers.cancel_node(self)

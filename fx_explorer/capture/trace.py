@@ -42,23 +42,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.model.rows.observation import CALLS_BEFORE, INSTANCES
 from fx_explorer.torch_texts.reports import error_of_frame, parse_reason, parse_stack
-from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
-
-LARGE_METRICS = (
-    "inductor_provenance",
-    "stack_trace",
-    "exception_stack_trace",
-    "graph_node_shapes",
-    "dynamo_config",
-    "inductor_config",
-    "functorch_config",
-    "compiler_config",
-    "recompile_reason",
-    "recompile_user_contexts",
-    "python_version",
-    "pytorch_version",
-)
-"""Long fields of compilation_metrics, whose data is recorded better elsewhere."""
+from fx_explorer.torch_texts.torch_names import LARGE_METRICS, STAGE_OF_EVENT
 
 
 @contextlib.contextmanager

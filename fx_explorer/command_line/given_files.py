@@ -378,7 +378,7 @@ def given_log(
     UsageError for options that need the program or a capture.
     """
     # All of them are not needed for Python files.
-    from fx_explorer.command_line.logs import LogProgress
+    from fx_explorer.command_line.log_progress import LogProgress
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, TextsOfLog
     from fx_explorer.readers.torch_trace.parsing_ahead import is_long_and_plain

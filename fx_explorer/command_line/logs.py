@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, size
-from fx_explorer.command_line.narration import LiveLine
 from fx_explorer.errors import SessionError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.model import Command, Notice, Outcome
-from fx_explorer.readers.torch_trace.growing import Progress, describe_progress, opened_to_follow
+from fx_explorer.readers.torch_trace.growing import opened_to_follow
 from fx_explorer.readers.torch_trace.opened import BLOCK, STANDARD_INPUT, TextsOfLog, opened
 from fx_explorer.readers.torch_trace.places import is_torch
 from fx_explorer.readers.torch_trace.read_log import LogOrigin
@@ -28,15 +27,6 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import register_texts_elsewhere
 from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.reports import BreakReport, parse_break
-
-
-class LogProgress(LiveLine):
-    """Shows the progress of reading a log on the live line."""
-
-    def show_progress(self, progress: Progress) -> None:
-        if self.is_due:
-            self.show(describe_progress(progress))
-
 
 # The first words, for the moment until the app is there: importing Textual and painting its first
 # frame takes longer than looking at a megabyte of the log.

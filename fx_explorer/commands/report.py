@@ -287,13 +287,15 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
 def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     """Write the overview and the kernels to ``output``, or to stdout."""
     from fx_explorer.instruments.kernels.report import kernels_as_text
+    from fx_explorer.report.asked_beside import asked_beside
     from fx_explorer.report.overview_text import overview_text
 
     columns = width_for(sys.stdout) if output is None else None
     # A pager and a paste are as narrow as a terminal; what is to be read by a program is JSON.
     table_columns = terminal_width() if output is None else None
-    kernels = kernels_as_text(reader, table_columns)
-    _write("\n".join(filter(None, (overview_text(reader, columns), kernels))), output)
+    with asked_beside(reader, lambda own: kernels_as_text(own, table_columns)) as kernels:
+        parts = overview_text(reader, columns), kernels()
+    _write("\n".join(filter(None, parts)), output)
 
 
 def write_page(reader: SessionReader, output: OutputFile | None) -> None:

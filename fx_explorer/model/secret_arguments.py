@@ -69,9 +69,14 @@ address.
 
 def without_known_keys(text: str) -> str:
     """Return a text with keys of well-known forms replaced by LEFT_OUT."""
-    if not any(beginning in text for beginning in _BEGINNINGS):
+    if not may_have_known_keys(text):
         return text
     return _KNOWN_FORMS.sub(LEFT_OUT, text)
+
+
+def may_have_known_keys(text: str) -> bool:
+    """Return whether a text has a beginning of such a key; most texts have none."""
+    return any(beginning in text for beginning in _BEGINNINGS)
 
 
 @dataclass(frozen=True, slots=True)

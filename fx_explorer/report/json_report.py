@@ -43,6 +43,7 @@ from fx_explorer.model.study import META, parts_as_json, parts_from_json
 from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import ExplainedFailure, failures
 from fx_explorer.overview.plugin_tables import plugin_sections
+from fx_explorer.report.asked_beside import asked_beside
 from fx_explorer.report.compilation_entries import (
     compilation,
     intervention,
@@ -147,10 +148,10 @@ Json = dict[str, object]
 
 def json_report(reader: SessionReader) -> Json:
     """Return the whole session in figures. All of it is read from one moment, even if the session
-    is being written.
+    is being written. A half of the time goes into memory, which a second process computes.
     """
-    with reader.snapshot():
-        return {
+    with asked_beside(reader, _memory) as memory, reader.snapshot():
+        report: Json = {
             "schema": SCHEMA,
             "fx_explorer": reader.meta("fx_explorer", ""),
             "environment": environment(reader),
@@ -180,7 +181,7 @@ def json_report(reader: SessionReader) -> Json:
             "decisions": decisions_of_whole_report(reader),
             "values": values_of_report(reader),
             "collectives": collectives_of_report(reader),
-            "saved_tensors": saved_tensors(reader),
+            "saved_tensors": None,
             "regions": [region(kind) for kind in regions(reader)],
             "links": _links(reader),
             "failures": [failure(explained) for explained in failures(reader)],
@@ -190,7 +191,7 @@ def json_report(reader: SessionReader) -> Json:
             "numerics": _numerics(reader),
             "study": _study(reader),
             "ledger": _ledger(reader),
-            "memory": memory_of_report(reader),
+            "memory": None,
             "memory_snapshot": _memory_snapshot(reader),
             "cuda_graphs": cuda_graphs_of_report(reader),
             "support": support_object(summaries(reader), backend_support(reader)),
@@ -202,6 +203,13 @@ def json_report(reader: SessionReader) -> Json:
                 for table in plugin_sections()
             ],
         }
+        report.update(memory())  # in their places
+        return report
+
+
+def _memory(reader: SessionReader) -> Json:
+    """Return the sections that follow from when each tensor is allocated and freed."""
+    return {"saved_tensors": saved_tensors(reader), "memory": memory_of_report(reader)}
 
 
 def _links(reader: SessionReader) -> dict[str, Json]:

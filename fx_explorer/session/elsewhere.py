@@ -143,8 +143,7 @@ class AlikeTexts:
         else:
             base, known = (0, b"")
         if base:
-            packer = zlib.compressobj(LEVEL, zdict=known)
-            body = packer.compress(raw) + packer.flush()
+            body = _packed_beside(raw, known)
             if len(body) < WORTH_IT * len(alone):
                 return Packed(body, base)
         return Packed(alone, 0)
@@ -178,4 +177,15 @@ def _packed_alone(raw: bytes) -> bytes:
 
 def _packed_short(raw: bytes) -> bytes:
     packer = zlib.compressobj(LEVEL, wbits=_SHORT_WINDOW_BITS, memLevel=_SHORT_MEMORY)
+    return packer.compress(raw) + packer.flush()
+
+
+def _packed_beside(raw: bytes, base: bytes) -> bytes:
+    """Return a text packed with its base, which the window has to reach."""
+    if len(raw) + len(base) <= SHORT:
+        packer = zlib.compressobj(
+            LEVEL, wbits=_SHORT_WINDOW_BITS, memLevel=_SHORT_MEMORY, zdict=base
+        )
+    else:
+        packer = zlib.compressobj(LEVEL, zdict=base)
     return packer.compress(raw) + packer.flush()

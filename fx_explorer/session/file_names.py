@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import PurePath
 from weakref import WeakSet
 
@@ -69,12 +70,17 @@ def file_name(path: str) -> str:
     session: ``encoder/model.py``. If many files have the name, its folder is always included:
     ``logging/__init__.py``.
     """
-    file = PurePath(path)
-    name = file.name
-    if file.stem in _OF_MANY and file.parent.name:
-        name = f"{file.parent.name}/{file.name}"
-    names = [name, *(session.name(path) for session in _open_sessions())]
+    names = [_name_alone(path), *(session.name(path) for session in _open_sessions())]
     return max(names, key=len)
+
+
+@lru_cache(maxsize=4_096)
+def _name_alone(path: str) -> str:
+    """Return the name of a file, whatever others its session has."""
+    file = PurePath(path)
+    if file.stem in _OF_MANY and file.parent.name:
+        return f"{file.parent.name}/{file.name}"
+    return file.name
 
 
 def in_file(path: str, line: int) -> str:

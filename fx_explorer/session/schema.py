@@ -327,12 +327,23 @@ def columns_encoder(
             if may_have_keys and _have_keys(encoded[i]):
                 encoded[i] = [*map(_without_keys, encoded[i])]
         for i, to_json in jsons:
-            encoded[i] = [None if value is None else to_json(value) for value in encoded[i]]
+            encoded[i] = _json_of_column(encoded[i], to_json)
         if has_number:
             encoded[0] = [number or None for number in encoded[0]]
         return encoded
 
     return encode_columns
+
+
+def _json_of_column(column: Sequence[Any], to_json: Callable[[Any], str]) -> Sequence[str | None]:
+    """Return the values of a column as JSON. Equal ones are encoded once, if they can be compared:
+    a graph has few shapes.
+    """
+    try:
+        known = {value: to_json(value) for value in set(column) if value is not None}
+    except TypeError:
+        return [None if value is None else to_json(value) for value in column]
+    return [known.get(value) for value in column]
 
 
 def columns_of(row_type: type, rows: Sequence[Any]) -> list[Sequence[Any]]:

@@ -26,7 +26,11 @@ from typing import Any, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.model.secret_arguments import request_without_secrets, without_known_keys
+from fx_explorer.model.secret_arguments import (
+    may_have_known_keys,
+    request_without_secrets,
+    without_known_keys,
+)
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import bounded, shortened_text
 from fx_explorer.session.elsewhere import BASE, AlikeTexts, TextPlace
@@ -600,7 +604,7 @@ class SessionWriter:
 
     def texts(self, bodies: Sequence[str], *, like: str = "") -> list[int]:
         """Store texts as ``text`` does, and return their ids. One look at the file for hundreds."""
-        raws = [_raw_text(body) for body in bodies]
+        raws = _raw_texts(bodies)
         digests = [_digest(raw) for raw in raws]
         if not raws:
             return []
@@ -683,6 +687,14 @@ class SessionWriter:
 def _raw_text(body: str) -> bytes:
     """Return a text as it is packed."""
     return without_known_keys(shortened_text(body)).encode("utf-8", "surrogatepass")
+
+
+def _raw_texts(bodies: Sequence[str]) -> list[bytes]:
+    """Return many texts as they are packed: keys are looked for in all of them at once."""
+    texts = [shortened_text(body) for body in bodies]
+    if may_have_known_keys("\n".join(texts)):
+        texts = [without_known_keys(text) for text in texts]
+    return [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 def _digest(raw: bytes) -> bytes:

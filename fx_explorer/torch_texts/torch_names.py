@@ -1,6 +1,6 @@
 """This module has the meanings of torch's names: the events by which torch times itself
-(``dynamo_timed``, torch/_dynamo/utils.py), and operators that compute nothing (views, sizes, and
-memory without content).
+(``dynamo_timed``, torch/_dynamo/utils.py), figures of a compilation, and operators that compute
+nothing (views, sizes, and memory without content).
 """
 
 from __future__ import annotations
@@ -27,6 +27,24 @@ STAGE_OF_EVENT: dict[str, Stage] = {
 }
 """Events of ``dynamo_timed`` (torch/_dynamo/utils.py) that belong to one stage. They may nest;
 analysis counts time once.
+"""
+
+LARGE_METRICS = (
+    "inductor_provenance",
+    "stack_trace",
+    "exception_stack_trace",
+    "graph_node_shapes",
+    "dynamo_config",
+    "inductor_config",
+    "functorch_config",
+    "compiler_config",
+    "recompile_reason",
+    "recompile_user_contexts",
+    "python_version",
+    "pytorch_version",
+)
+"""Long fields of ``compilation_metrics`` (torch/_dynamo/utils.py), whose data is recorded better
+elsewhere. Of 48 layers, the first has 8 MB.
 """
 
 

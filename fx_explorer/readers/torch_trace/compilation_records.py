@@ -35,7 +35,7 @@ from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.reports import OF_BACKWARD, error_of_frame, failed_stage
-from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
+from fx_explorer.torch_texts.torch_names import LARGE_METRICS, STAGE_OF_EVENT
 
 _CUT = "optimize_ddp_split_child"
 
@@ -433,8 +433,11 @@ class Compilations:
     def _metrics(self, record: Record) -> None:
         if not isinstance(record.content, dict):
             return
-        fields = record.content.items()
-        kept = {key: value for key, value in fields if value not in (None, [], "", 0, 0.0)}
+        kept = {
+            key: value
+            for key, value in record.content.items()
+            if key not in LARGE_METRICS and value not in (None, [], "", 0, 0.0)
+        }
         self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
 
     def _event(self, record: Record) -> None:

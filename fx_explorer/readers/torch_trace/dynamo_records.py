@@ -35,12 +35,7 @@ from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.printed_graph import read_graphs
-from fx_explorer.torch_texts.printed_guard_tree import (
-    PrintedCheck,
-    latency_us,
-    origin_of,
-    read_checks,
-)
+from fx_explorer.torch_texts.printed_guard_tree import latency_us, origin_of, read_checks
 from fx_explorer.torch_texts.reports import parse_break, parse_reason, version_of, what_failed
 
 _EVENTS: dict[str, SymbolEventKind] = {
@@ -58,10 +53,16 @@ _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
 
 
 class NotedCheck(NamedTuple):
-    """A check that torch printed, with what follows from its text."""
+    """A check that torch printed, with what follows from its text. Flat, since a model has
+    thousands, and they come from another process.
+    """
 
-    check: PrintedCheck
+    kind: str
+    source: str
     origin: Origin
+    code: str
+    value_type: str
+    note: str
     file: str
     """The file that torch's remark names, whose beginning may be cut off; empty without one."""
     line: int
@@ -73,7 +74,18 @@ def read_guards(text: str) -> list[NotedCheck]:
     for check in read_checks(text.strip("\n")):
         noted = _NOTED_LINE.search(bounded(check.note))
         file, line = (noted["file"], int(noted["line"])) if noted else ("", 0)
-        guards.append(NotedCheck(check, origin_of(check), file, line))
+        guards.append(
+            NotedCheck(
+                check.kind,
+                check.source,
+                origin_of(check),
+                check.code,
+                check.value_type,
+                check.note,
+                file,
+                line,
+            )
+        )
     return guards
 
 
@@ -167,7 +179,7 @@ class DynamoRecords:
 
     def _checks(self, compilation: int, guards: Iterable[NotedCheck]) -> Iterable[GuardCheck]:
         for position, guard in enumerate(guards):
-            check, file, line = guard.check, "", 0
+            file, line = "", 0
             if guard.file:
                 path = self._places.complete(guard.file)
                 if path.startswith("/"):
@@ -177,12 +189,12 @@ class DynamoRecords:
                 compilation,
                 0,
                 position,
-                check.kind,
-                check.source,
+                guard.kind,
+                guard.source,
                 guard.origin,
-                check.code,
-                value_type=check.value_type,
-                note=check.note,
+                guard.code,
+                value_type=guard.value_type,
+                note=guard.note,
                 file=file,
                 line=line,
                 cost_ns=NOT_MEASURED,

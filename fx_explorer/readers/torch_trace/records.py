@@ -114,8 +114,11 @@ def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
 
 MOST_OF_JSON = 8 << 20
 """Maximum number of bytes of a record's JSON, which may take 50 times as much when it is parsed.
-The longest known (``compilation_metrics`` of a Llama) has 1.1 MB.
+The longest known (``compilation_metrics`` of a Llama) has 0.2 MB without its stacks of kernels.
 """
+
+LONG_JSON = 1 << 16
+"""Number of bytes from which on a record's JSON may have a long field that nobody reads."""
 
 MOST_DIGITS = 18
 
@@ -240,8 +243,9 @@ def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record | None]:
 def _record(piece: LogPiece, damage: Damage) -> Record | None:
     end = piece.raw.find(b"\n")
     end = len(piece.raw) if end < 0 else end
-    head = _BEGINS.match(piece.raw[:end]) if end <= MOST_OF_JSON else None
-    if head is None:
+    head = _BEGINS.match(piece.raw, 0, end)
+    about = _json_text(head["json"]) if head else ""
+    if head is None or len(about) > MOST_OF_JSON:
         damage.skip_lines(piece.raw, piece.line)
         return None
     below = piece.raw[end + 1 :]
@@ -249,7 +253,7 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
     if text is None:
         text = _without_tabs(below, damage, piece.line + 1)
     try:
-        fields = JSON_OF_LOGS.decode(head["json"].decode())
+        fields = JSON_OF_LOGS.decode(about)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
@@ -278,6 +282,37 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
         str(fields.get("subgraph_name") or ""),
         TextPlace(piece.offset + end + 1, len(below), digest.digest()),
     )
+
+
+def _json_text(raw: bytes) -> str:
+    """Return the JSON of a record as text; empty if it is not UTF-8."""
+    try:
+        text = raw.decode()
+    except ValueError:
+        return ""
+    return _without_provenance(text) if len(text) > LONG_JSON else text
+
+
+_PROVENANCE = '"inductor_provenance": ['
+
+
+def _without_provenance(text: str) -> str:
+    """Return the JSON of a record without the stacks of all kernels, which ``compilation_metrics``
+    repeats from an artifact: 15 MB of a log of 47. Unchanged where they are no list of texts.
+    """
+    start = text.find(_PROVENANCE)
+    if start < 0:
+        return text
+    start += len(_PROVENANCE)
+    end = start
+    while text.startswith('"', end):
+        try:
+            _, end = JSON_OF_LOGS.raw_decode(text, end)
+        except ValueError:
+            return text
+        if text.startswith(", ", end):
+            end += len(", ")
+    return text[:start] + text[end:]
 
 
 def _is_whole(raw: bytes) -> bool:

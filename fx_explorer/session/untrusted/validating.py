@@ -176,7 +176,9 @@ def columns_checker(
         declared = hints[field.name]
         if field.name == "id":
             continue  # a new row gets one of SQLite's
-        if declared in (int, str) or get_origin(declared) is Literal:
+        if declared is str:
+            checks.append((i, _only(frozenset([str]))))
+        elif declared is int or get_origin(declared) is Literal:
             checks.append((i, _of_column(declared, field.name)))
         else:
             checks.append((i, _of_distinct_values(check_of(declared, field.name))))

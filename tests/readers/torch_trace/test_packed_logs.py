@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.command_line.logs import LogProgress
+from fx_explorer.command_line.log_progress import LogProgress
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.growing import Progress
 from fx_explorer.session import SessionReader

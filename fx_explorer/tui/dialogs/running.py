@@ -47,6 +47,14 @@ def steps(done: int, planned: int) -> str:
     return f"{min(done + 1, planned)} of {planned}" if planned > 1 else ""
 
 
+def usually(least_s: float, most_s: float) -> str:
+    """Return ``usually 20 s to 1:05``; empty where that is not known."""
+    if not most_s:
+        return ""
+    least, most = clock(least_s), clock(most_s)
+    return f"usually {most}" if least == most else f"usually {least} to {most}"
+
+
 class RunningDialog(Dialog[AnswerT], Generic[AnswerT]):
     """A dialog whose work takes seconds to minutes. A subclass shows ``running_for`` whenever
     ``show_clock`` is called, and says how its work is stopped.

@@ -4,8 +4,8 @@ page on screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from math import ceil
 from typing import Literal, NamedTuple, Protocol
@@ -98,12 +98,28 @@ class ListColumn:
     """
     omits: tuple[str, ...] = ()
     """Prefixes of which a cell loses one when it does not fit: they are the same in most rows."""
+    short: Mapping[str, str] = field(default_factory=dict)
+    """Text of a cell, or of the title → shorter text, for a pane that is too narrow for all columns
+    as they are: ``fwd`` for ``forward``.
+    """
 
     @property
     def heading(self) -> str:
-        if self.arrow:
-            return f"{self.title} {self.arrow}".strip()
-        return self.title
+        return self._with_arrow(self.title)
+
+    @property
+    def short_heading(self) -> str:
+        """Return the heading with the shorter title, if there is one."""
+        return self._with_arrow(self.short.get(self.title, self.title))
+
+    def _with_arrow(self, title: str) -> str:
+        return f"{title} {self.arrow}".strip() if self.arrow else title
+
+    @property
+    def short_cells(self) -> int:
+        """Return the cells of the longest shorter text; 0 where there is none."""
+        texts = (text for text in self.short.values() if text != self.short.get(self.title))
+        return max((cell_len(text) for text in texts), default=0)
 
 
 class RowList(LineView):
@@ -226,9 +242,11 @@ class RowList(LineView):
         widths, gap = self._widths()
         cells: list[Piece] = []
         for index, width in widths:
-            heading: list[Piece] = [(self._columns[index].heading, "header")]
+            column = self._columns[index]
+            is_whole = cell_len(column.heading) <= width
+            text = column.heading if is_whole else column.short_heading
             is_last = index == widths[-1][0]
-            cells += _fit(heading, width, self._columns[index], gap, is_last)
+            cells += _fit([(text, "header")], width, column, gap, is_last)
         return cells
 
     def title_of(self, column: int) -> str:
@@ -374,6 +392,11 @@ def column_widths(
     widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
     if room <= 0:
         return tuple((index, widths[index]) for index in shown)
+    if sum(widths) + gap * (len(shown) - 1) > room:
+        for index, column in enumerate(columns):
+            if column.short:
+                least_cells = max(column.short_cells, cell_len(column.short_heading))
+                widths[index] = min(widths[index], least_cells)
 
     def excess() -> int:
         return sum(widths[index] for index in shown) + gap * (len(shown) - 1) - room
@@ -430,6 +453,9 @@ def _fit(
     part.
     """
     cells = sum(cell_count(text) for text, _ in pieces)
+    if cells > width and column.short:
+        pieces = [(column.short.get(text, text), kind) for text, kind in pieces]
+        cells = sum(cell_count(text) for text, _ in pieces)
     if cells > width and column.omits:
         pieces = _without_prefix(pieces, column.omits)
         cells = sum(cell_count(text) for text, _ in pieces)

@@ -55,7 +55,9 @@ def test_a_column_with_short_words_takes_their_cells_only_where_not_all_fits() -
         ListColumn("kernel", min_width=20, max_width=60),
     )
     assert column_widths(columns, [9, 30], 60) == ((0, 9), (1, 30))
-    assert column_widths(columns, [9, 30], 36) == ((0, 3), (1, 30))
+    assert column_widths(columns, [9, 80], 60) == ((0, 9), (1, 49))
+    before_others = (ListColumn("kernel", min_width=20, max_width=60), columns[0], columns[0])
+    assert column_widths(before_others, [50, 9, 9], 60) == ((0, 50), (1, 3), (2, 3))
 
 
 def test_the_heading_has_a_shorter_word_too() -> None:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
@@ -54,6 +54,7 @@ from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 COLUMNS = (
     ListColumn("", "text", min_width=30, max_width=70),
@@ -266,8 +267,7 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(title_of(self._offer))
+        with TitledBox(title_of(self._offer)):
             yield self._list
             yield self._scroll
             yield self._diff

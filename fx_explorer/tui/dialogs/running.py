@@ -13,7 +13,6 @@ from typing import ClassVar, Generic, TypeVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Label
 
@@ -23,6 +22,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.trials import BreakTimes, Told
 from fx_explorer.tui.dialogs.dialog import AnswerT, Consent, Dialog
 from fx_explorer.tui.keys import closing_bindings
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 TICK_S = 1.0
 """Seconds between two updates of the clock."""
@@ -207,8 +207,7 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
         self._doing = Label("", markup=False)
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._words.title
+        with TitledBox(self._words.title) as box:
             box.border_subtitle = "esc stops"
             yield Label(self._words.what, markup=False, id="what")
             yield self._doing

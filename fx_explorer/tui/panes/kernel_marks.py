@@ -35,14 +35,14 @@ LEGENDS: Mapping[Measure, str] = {
 }
 """Measure → what the percentage before a source line is of."""
 
-COLOURED = "■ a kernel"
+COLOURED = "■ one of them"
 """What a coloured block before a source line is."""
 
-COUNTED = "× its kernels"
+COUNTED = "×N kernels"
 """What the number at the end of the gutter of a source line is."""
 
-NUMBERED = "# its kernel"
-FIRST_OF_SEVERAL = f"3{MORE} 3 and others"
+NUMBERED = "# kernel"
+FIRST_OF_SEVERAL = f"3{MORE} #3 and others"
 """What the coloured number before a node is."""
 
 

@@ -469,6 +469,11 @@ class LinkedSelection:
         own_kernel = kernel_of(self._reader, place.document)
         if own_kernel:
             return own_kernel
+        if selected is self._selected and not self._linked.shows_levels:
+            for pane in self._linked.panes:
+                document = pane.document
+                if pane.slot == "kernel" and document and document.id in selected.computing:
+                    return kernel_of(self._reader, document)
         showable = showable_documents(self._reader, compilation_of(selected, self._compilation))
         document = kernel_following(selected, self.levels.kernel, showable)
         if document and document.id in selected.computing:

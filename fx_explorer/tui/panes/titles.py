@@ -79,13 +79,16 @@ def shortened(name: str) -> str:
 
 
 SHORT_ROWS = 30
-"""Terminals with at most this many rows show one line of heading: the answer."""
+"""Terminals with at most this many rows show the answer alone above a list."""
+
+MOST_WRAPPED = 2
+"""Maximum number of rows of the answer, and of what is important beside it."""
 
 
 class TableNotes(Widget):
-    """Shows the answer of a view in one line, and below it what is important for reading the rows,
-    where there is room. The help (?) and the facts (i) have both in full, what the view shows, and
-    its origin.
+    """Shows the answer of a view, and below it what is important for reading the rows, where there
+    is room. Each is wrapped into two rows at most. The help (?) and the facts (i) have both in
+    full, what the view shows, and its origin.
     """
 
     def __init__(self) -> None:
@@ -104,9 +107,17 @@ class TableNotes(Widget):
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        width = self.size.width
-        lines = [line.truncate(width, ellipsis=True) for line in self._shown]
-        return Content("\n").join(lines)
+        return Content("\n").join(self._rows(self.size.width))
+
+    def _rows(self, width: int) -> list[Content]:
+        rows: list[Content] = []
+        for line in self._shown:
+            wrapped = line.wrap(width) if width > 0 else [line]
+            if len(wrapped) > MOST_WRAPPED:
+                last = Content(" ").join(wrapped[MOST_WRAPPED - 1 : MOST_WRAPPED + 1])
+                wrapped = [*wrapped[: MOST_WRAPPED - 1], last.truncate(width, ellipsis=True)]
+            rows += wrapped
+        return rows
 
     @property
     def _shown(self) -> list[Content]:
@@ -116,7 +127,7 @@ class TableNotes(Widget):
         return self._lines
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._shown)
+        return len(self._rows(width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +240,7 @@ class PaneTitle(OneLine):
 
     def __init__(self) -> None:
         super().__init__(classes="pane-title")
-        self._name, self._mark = "", Content("")
+        self._shown_name, self._mark = "", Content("")
         self._additions: Sequence[str] = ()
         self._position = Content("")
 
@@ -237,7 +248,7 @@ class PaneTitle(OneLine):
         self, name: str, mark: Content, additions: Sequence[str], position: Content
     ) -> None:
         """Show another title. ``mark`` is always shown, of ``additions`` those that fit."""
-        self._name, self._mark, self._additions = name, mark, additions
+        self._shown_name, self._mark, self._additions = name, mark, additions
         self._position = position
         added = "".join(f"{SEPARATOR}{addition}" for addition in additions)
         self.show(Content(name) + mark + Content(added), position)
@@ -245,7 +256,7 @@ class PaneTitle(OneLine):
     def render(self) -> Content:
         room = self.size.width - self._position.cell_length - GAP * bool(self._position)
         room -= self._mark.cell_length
-        name = cut_in_middle(self._name, max(0, room))
+        name = cut_in_middle(self._shown_name, max(0, room))
         for addition in self._additions:
             if cell_len(name) + len(SEPARATOR) + cell_len(addition) <= room:
                 name += SEPARATOR + addition

@@ -386,17 +386,37 @@ def column_widths(
     columns: Sequence[ListColumn], natural: Sequence[int], room: int, gap: int = GAP
 ) -> tuple[tuple[int, int], ...]:
     """Return (index, width) of the columns that fit in ``room`` cells with ``gap`` between them.
-    The least important are left out, then the widest shrink.
+    Where one would be left out or cut, those with shorter words take fewer cells; then the least
+    important are left out, and the widest shrink.
     """
+    widths = _widths_in(columns, natural, room, gap)
+    if any(column.short for column in columns) and _is_tight(columns, natural, widths):
+        fewer = []
+        for column, cells in zip(columns, natural, strict=True):
+            least = max(column.short_cells, cell_len(column.short_heading))
+            fewer.append(min(cells, least) if column.short else cells)
+        return _widths_in(columns, fewer, room, gap)
+    return widths
+
+
+def _is_tight(
+    columns: Sequence[ListColumn], natural: Sequence[int], widths: Sequence[tuple[int, int]]
+) -> bool:
+    """Return whether a column is left out, or another than the last one is cut for want of room."""
+    if len(widths) < len(columns):
+        return True
+    return any(
+        width < min(natural[index], columns[index].max_width) for index, width in widths[:-1]
+    )
+
+
+def _widths_in(
+    columns: Sequence[ListColumn], natural: Sequence[int], room: int, gap: int
+) -> tuple[tuple[int, int], ...]:
     shown = list(range(len(columns)))
     widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
     if room <= 0:
         return tuple((index, widths[index]) for index in shown)
-    if sum(widths) + gap * (len(shown) - 1) > room:
-        for index, column in enumerate(columns):
-            if column.short:
-                least_cells = max(column.short_cells, cell_len(column.short_heading))
-                widths[index] = min(widths[index], least_cells)
 
     def excess() -> int:
         return sum(widths[index] for index in shown) + gap * (len(shown) - 1) - room

@@ -30,31 +30,33 @@ COMMANDS: dict[str, str] = {
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
     "kernel": (
-        "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there"
+        "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that this machine "
+        "need not have"
     ),
-    "graph": "write a graph as Python, as FX's own table, or as a script that runs it alone",
+    "graph": "write a graph as Python, as FX's own table, or as a standalone script",
     "report": "report what happened as JSON, for a target or a session",
     "ask": "answer one question about a session as bounded JSON, for programs and agents",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
-    "bisect": "find the commit, or release of torch, since which a check fails, and what changed",
+    "bisect": "find the commit or torch release since which a check fails, and what changed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
     "ranks": (
         "say where the ranks of a job agree, and where they first diverge, from their "
         "TORCH_TRACE logs"
     ),
     "diagnose": (
-        "say what is wrong, where, what it costs and what to do, the worst first; try the remedies"
+        "say what is wrong, where, what it costs and what to do, worst first; try the remedies"
     ),
     "study": "learn everything of a program in one go, as one page: fixes, results, speed, time",
     "issue": "draft an issue for PyTorch: which backends and settings fail, versions, attachments",
     "fix": "propose changes that avoid graph breaks, try them, write them to your file",
-    "bench": ("measure whether compiling pays: backends, modes and batch sizes beside eager mode"),
+    "bench": (
+        "measure whether compiling pays: backends, modes and batch sizes compared with eager mode"
+    ),
     "numerics": (
-        "say whether compiled code computes what eager mode does, and which operator is the "
-        "first that differs"
+        "compare compiled results with eager mode's, and name the first operator that differs"
     ),
     "ledger": (
-        "account for the time of one call: guards, kernels, breaks, autograd; line by line "
+        "show where the time of one call goes: guards, kernels, breaks, autograd; line by line "
         "beside eager mode"
     ),
     "profile": (
@@ -75,22 +77,24 @@ COMMANDS: dict[str, str] = {
         "another would change"
     ),
     "fusion": (
-        "list kernels that Inductor kept apart, with its reason; try what fusing them, or taking "
-        "one apart, brings"
+        "list kernels that Inductor did not fuse, with its reason; measure what fusing them, or "
+        "splitting one, brings"
     ),
     "decisions": (
         "list why kernels are as they are: library calls, layouts, loops; try another choice"
     ),
     "backends": "list the backends of torch.compile: what each does, and whether it can be used "
     "here",
-    "support": "say what a backend supports of a target's graphs, where it splits them, and why",
-    "history": "list the captures that were kept by themselves, to open, compare or forget them",
+    "support": (
+        "show which operators of a target's graphs a backend supports, where it splits "
+        "them, and why"
+    ),
+    "history": "list the captures that are kept automatically, to open, compare or forget them",
     "recover": (
-        "get back, or remove, the sessions of captures that were interrupted with "
-        "fx-explorer itself"
+        "recover or remove the sessions of captures that were interrupted together with fx-explorer"
     ),
     "mcp": "answer an agent's questions as a server of the Model Context Protocol",
-    "skill": "print or install the instructions with which an agent uses fx-explorer",
+    "skill": "print or install instructions for an agent that uses fx-explorer",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }
@@ -175,10 +179,9 @@ lines
 TARGET is a file (model.py), an object in it (model.py:MyModel), an importable object
 (package.module:MyModel), an exported program or an AOTInductor package (model.pt2), or a saved
 session (model.fxs).
-Write ./NAME for a file that is called like a command.
+If a file has the name of a command, write ./NAME.
 
-fx-explorer --no-plugins COMMAND … leaves out the plug-ins that are installed; fx-explorer doctor
-lists them.
+fx-explorer --no-plugins COMMAND … ignores installed plug-ins; fx-explorer doctor lists them.
 
 fx-explorer --print-completion SHELL prints the completion of bash, zsh or tcsh, fx-explorer
 --print-man-page the manual page (docs/start/install.md says where to put them), fx-explorer --spec

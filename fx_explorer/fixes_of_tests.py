@@ -81,16 +81,16 @@ def try_changes(
     """
     changes = proposed_changes(session)
     if not changes:
-        yield "No change is known that may help."
+        yield "No known change may help."
     deadline = time.monotonic() + budget_s
     for at, change in enumerate(changes[:MOST_CHANGES]):
         if change.by_hand:
-            yield f"Not tried, since it is set by hand: {change.title}\n{change.by_hand}"
+            yield f"Not tried, because it must be set by hand: {change.title} {change.by_hand}"
             continue
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             titles = "; ".join(other.title for other in changes[at:MOST_CHANGES])
-            yield f"Not tried, the time of {budget_s:.0f} s is used up: {titles}"
+            yield f"Not tried, because the time of {budget_s:.0f} s is used up: {titles}"
             return
         result = try_change(change, nodeid, arguments, folder, left_s)
         yield f"Tried: {change.title}: {result}"

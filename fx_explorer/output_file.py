@@ -152,8 +152,8 @@ class OutputFile:
                 if os.path.samestat(os.stat(file), status):
                     raise UsageError(
                         (
-                            f"{self.path} is {_same(self.path, file)} that this run reads: "
-                            "nothing is written over it; "
+                            f"{self.path} is {_same(self.path, file)} that this run reads, so it "
+                            "is not overwritten; "
                         )
                         + self._elsewhere()
                     )
@@ -176,8 +176,8 @@ class OutputFile:
     def _is_there(self) -> UsageError:
         article = "an" if self.what[0] in "aeiou" else "a"
         return UsageError(
-            f"{self.path} already exists and is not {article} {self.what} of fx-explorer: nothing "
-            f"is written over it; {self._elsewhere()}, or replace it with --force"
+            f"{self.path} already exists and is not {article} {self.what} of fx-explorer, so it "
+            f"is not overwritten; {self._elsewhere()}, or replace it with --force"
         )
 
     def _cannot(self, error: Exception) -> UsageError:

@@ -105,8 +105,8 @@ class PluginFault:
         """Return what happened and what to do about it."""
         package = self.plugin.package
         return (
-            f"{self.plugin.title} is left out: {self.reason}. Update or uninstall it (pip "
-            f"uninstall {package}), or leave out all plug-ins: fx-explorer {OPTION} …"
+            f"{self.plugin.title} is not used: {self.reason}. Update or uninstall it (pip "
+            f"uninstall {package}), or ignore all plug-ins: fx-explorer {OPTION} …"
         )
 
 
@@ -319,13 +319,13 @@ def load_offer(plugin: InstalledPlugin, offer_type: type[object]) -> object:
         offer = plugin.entry_point.load()
     if not isinstance(offer, offer_type):
         raise TypeError(
-            f"{plugin.entry_point.value} is {type(offer).__name__}, and must be "
+            f"{plugin.entry_point.value} is {type(offer).__name__}, but must be "
             f"fx_explorer.plugins.{offer_type.__name__}"
         )
     interface = getattr(offer, "interface", None)
     if interface != INTERFACE:
         raise TypeError(
-            f"it is for version {shown_value(interface)} of the interface of plug-ins, and this "
+            f"it needs version {shown_value(interface)} of the plug-in interface, but this "
             f"fx-explorer has version {INTERFACE}"
         )
     for part in fields(offer) if is_dataclass(offer) else ():

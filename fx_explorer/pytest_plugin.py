@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 MARKER = (
     "fx(max_graph_breaks=0, max_recompiles=…, no_fallbacks=True, expect_fused=(a, b), "
-    "baseline=FILE, own=PATH, build=True, …): what torch.compile may do in this test, as the "
+    "baseline=FILE, own=PATH, build=True, …): conditions for torch.compile in this test, like the "
     "options of fx-explorer check"
 )
 
 
 FX_TRY = (
     "at the end of the run, try changes that may make failed tests of the marker fx pass, each in "
-    "a process of its own, and add what they did to the failures"
+    "its own process, and add the results to the failures"
 )
 
 FX_TRY_SECONDS = 120.0
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=FX_TRY_SECONDS,
         metavar="S",
-        help="seconds that --fx-try takes at most (default: %(default)s)",
+        help="maximum time of --fx-try in seconds (default: %(default)s)",
     )
     parser.addini("fx_try", f"{FX_TRY} (as --fx-try)", type="bool", default=False)
 
@@ -82,7 +82,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     from fx_explorer.testing import Recorded, checked_conditions, recorded
 
     if marker.args:
-        pytest.fail(f"the marker fx takes names, as in {MARKER}", pytrace=False)
+        pytest.fail(f"the marker fx takes only keyword arguments, as in {MARKER}", pytrace=False)
     conditions = dict(marker.kwargs)
     _explained(lambda: checked_conditions(conditions))
     session = _session_of(item.config, item.nodeid)
@@ -173,7 +173,7 @@ def _explained(judge: Callable[[], object]) -> None:
     except NotAsExpected as error:
         message = str(error)
         if "may help, not tried:" in message:
-            message += "\npytest --fx-try tries what may help, in a process of its own"
+            message += "\npytest --fx-try tries changes that may help, in a separate process"
     except FxExplorerError as error:
         message = str(error)
     # Outside of the block, or pytest shows the message twice, as that of one error during another.

@@ -356,8 +356,8 @@ class Stages:
     def _still_open(self) -> None:
         if self._is_closed:
             raise UsageError(
-                "These Stages are closed: what there is can be read, and nothing "
-                "compiled. Make new ones."
+                "These Stages are closed: their results can be read, but nothing can be compiled. "
+                "Make new ones."
             )
 
     def _compile(self, stage: StageName, until: Gate | None) -> None:

@@ -151,8 +151,8 @@ def failures_of(session: Path, conditions: dict[str, Any]) -> list[str]:
 
 
 NOTHING = (
-    "nothing was compiled, so nothing could be judged: torch.compile was not called, or what it "
-    "returned was not (if that is meant: expect_graphs=0)"
+    "nothing was compiled, so the conditions cannot be judged: torch.compile, or the object it "
+    "returned, was not called (if this is intended: expect_graphs=0)"
 )
 
 
@@ -281,7 +281,7 @@ def assert_same_code(
             before.splitlines(), code.splitlines(), str(file), "generated now", lineterm="", n=1
         )
         shown = "\n".join(list(lines)[:MOST_LINES])
-        raise NotAsExpected(f"other kernels are generated\n{shown}\nfx-explorer {what.session}")
+        raise NotAsExpected(f"different kernels are generated {shown} fx-explorer {what.session}")
     return result
 
 
@@ -310,9 +310,13 @@ def assert_close_to_eager(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     exact, why_not = _in_float64(original, args, kwargs)
     difference = _difference(result, eager, exact)
     if difference:
-        judge = f" It does not run in float64, which would judge: {why_not}." if why_not else ""
+        judge = (
+            f" It does not run in float64, which would be the reference: {why_not}."
+            if why_not
+            else ""
+        )
         raise NotAsExpected(
-            f"results differ from those of eager mode by PyTorch's own rule: {difference}.{judge} "
+            f"results differ from eager mode's by PyTorch's own rule: {difference}.{judge} "
             "fx-explorer numerics names the first operator that differs"
         )
     return result
@@ -364,7 +368,7 @@ def _difference(compiled: Any, eager: Any, exact: Any) -> str:
     results, references = list(_tensors("the result", compiled)), list(_tensors("", eager))
     judges: list[Any] = [tensor for _, tensor in _tensors("", exact)]
     if len(results) != len(references):
-        return f"{len(results)} tensors in place of {len(references)}"
+        return f"{len(results)} tensors instead of {len(references)}"
     if len(judges) != len(references):
         judges = [None] * len(references)
     precision = Precision(rounding_of([tensor for _, tensor in references]))

@@ -21,7 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from fx_explorer.analysis.worker_steps import describe_plan, describe_step
+from fx_explorer.analysis.worker_steps import describe_step
 from fx_explorer.client.capture import Capture, temporary_capture
 from fx_explorer.client.forked_workers import ForkServer, fork_server
 from fx_explorer.client.session_files import copy_session, session_file
@@ -135,17 +135,10 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
 
 
 async def to_its_end(capture: Capture, tell: Told = ignore_message) -> Outcome:
-    """Wait for a capture, and tell what the worker is doing meanwhile: ``step 4 of 4 · building
-    kernel 2 of 19``, ``step 1 of 4 · call 3 of 7 · running the original in eager mode``.
-    """
-    plan = activity = ""
+    """Wait for a capture, and tell what the worker is doing meanwhile."""
     async for notice in capture.notices():
-        plan = describe_plan(notice) or plan
-        if notice.kind == "worker":
-            activity = notice.text
         if step := describe_step(notice):
-            of_calls = activity if notice.text == "call" else ""
-            tell(" · ".join(filter(None, (plan, step, of_calls))))
+            tell(step)
     return await capture.wait()
 
 
@@ -155,7 +148,7 @@ def describe_timeout(outcome: Outcome) -> str:
     """
     limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
     after = f" after {limit['seconds']}" if limit else ""
-    return f"timed out{after} (not verified); start with a longer --timeout to settle it"
+    return f"timed out{after} (not verified); start with a longer --timeout to verify it"
 
 
 async def recapture(
@@ -225,14 +218,16 @@ class BreakTimes:
 def why_not_measured(request: CaptureRequest | None) -> str:
     """Say why breaks cannot be measured; empty when nothing is known to be in the way."""
     if request is None:
-        return "The session does not say how it was captured. Open its target: fx-explorer TARGET."
+        return (
+            "The session does not record how it was captured. Open its target: fx-explorer TARGET."
+        )
     if request.as_script:
         return (
-            "A script cannot be called again and again: give the function or module it "
-            "compiles as a target, FILE:OBJECT."
+            "A script cannot be called repeatedly: give the function or module it compiles as a "
+            "target, FILE:OBJECT."
         )
     if request.gpu:
-        return "Nothing can be run on a virtual GPU."
+        return "Nothing can run on a virtual GPU."
     return ""
 
 

@@ -298,10 +298,10 @@ def _two_sessions(path: Path) -> None:
         (_bomb_for_a_session, 5, "unpacks to far more than its own size"),
         (_cut_session, 5, "is damaged or cut off"),
         (_encrypted, 5, "is encrypted"),
-        (_only_others, 2, "with 2 files, and none that fx-explorer opens"),
+        (_only_others, 2, "with 2 files, but none that fx-explorer can open"),
         (_nested, 2, "inner.zip"),
         (_two_sessions, 2, "a.fxs"),
-        (_two_debug_directories, 2, "has 2 folders of TORCH_COMPILE_DEBUG: first"),
+        (_two_debug_directories, 2, "has 2 TORCH_COMPILE_DEBUG directories: first"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
 )
@@ -381,7 +381,7 @@ def test_a_command_that_needs_the_program_names_the_archive(
     _zip(archive, {"train.log": _log("simple")})
     more = ["-o", str(tmp_path / "draft")] if command == "issue" else []
     assert main([command, str(archive), *more]) == 2
-    assert capsys.readouterr().err.startswith(f"fx-explorer: {archive} is what torch wrote")
+    assert capsys.readouterr().err.startswith(f"fx-explorer: {archive} was written by torch")
 
 
 def test_ranks_in_an_archive_are_compared(

@@ -190,22 +190,24 @@ def test_entries_are_the_options_of_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[tool.fx-explorer]\ncheck = 3\n", "is 3, and no table"),
+        ("[tool.fx-explorer]\ncheck = 3\n", "is 3, not a table"),
         ("[tool.fx-explorer.check]\nmax-kernels = 1\n", "has no target: add"),
-        ('[tool.fx-explorer.check]\ntarget = "m.py"\n[tool.fx-explorer.check.a]\n', "belongs into"),
+        ('[tool.fx-explorer.check]\ntarget = "m.py"\n[tool.fx-explorer.check.a]\n', "belongs in"),
         ("[tool.fx-explorer.check.a]\nmax-kernels = 1\n", "it needs a target"),
         ("[tool.fx-explorer.check.a]\ntarget = 3\n", "it needs a target"),
         ('[tool.fx-explorer.check.a]\ntarget = "m.py"\n', "check needs a condition"),
         ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nmax-kernel = 1\n', "did you mean max-kernels?"),
-        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\njunit = "x"\n', "there is no entry junit"),
+        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\njunit = "x"\n', ("junit is not a known "
+                                                                       "entry")),
         ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nmax-kernels = "x"\n', "is not a number"),
-        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nmax-kernels = true\n', "takes a value"),
+        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nmax-kernels = true\n', "needs a value"),
         ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nmax-kernels = -1\n', "is not a number"),
-        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nno-fallbacks = 1\n', "is true or false"),
+        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nno-fallbacks = 1\n', "must be true or false"),
         ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nown = {a = 1}\n', "cannot be"),
-        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nallow = "gaps"\n', "is a list of names"),
+        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nallow = "gaps"\n', "must be a list of names"),
         ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nallow = ["x"]\nmax-kernels = 1\n', "--allow-x"),
-        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nupdate = true\n', "there is no entry update"),
+        ('[tool.fx-explorer.check.a]\ntarget = "m.py"\nupdate = true\n', ("update is not a known "
+                                                                         "entry")),
         ("[tool.fx-explorer.check.a\n", "cannot be read"),
     ],
 )  # fmt: skip
@@ -234,6 +236,6 @@ def test_without_target_and_table_both_are_named(
     assert "check needs a target, or a pyproject.toml with" in capsys.readouterr().err
     table(tmp_path, TWO)
     assert main(["check", "--max-kernels", "0"]) == 2
-    assert "--max-kernels is for one target" in capsys.readouterr().err
+    assert "--max-kernels works on one target" in capsys.readouterr().err
     assert main(["check", "m.py", "--only", "a", "--max-kernels", "0"]) == 2
     assert "leave X out" in capsys.readouterr().err

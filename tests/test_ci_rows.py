@@ -85,7 +85,7 @@ def test_an_accuracy_that_is_not_known_is_not_compared(
         ("", 2, "is not a CSV file with a column name"),
         ("model,graph_breaks\nx,1\n", 2, "is not a CSV file with a column name"),
         ("name,graph_breaks\nother,1\n", 1, "has no row called"),
-        ("name,speedup\nmlp,1\n", 1, "has no column that is compared"),
+        ("name,speedup\nmlp,1\n", 1, "has no column that can be compared"),
         ("name,graph_breaks\nmlp,many\n", 0, "NOT COMPARED: graph_breaks"),
         ("name,graph_breaks\nmlp\n", 0, "NOT COMPARED: graph_breaks"),
         ("name,graph_breaks\nmlp,0\n", 0, "PASS: graph_breaks"),
@@ -150,9 +150,9 @@ def test_a_report_is_a_baseline(
     ("text", "said"),
     [
         ('{"schema": "fx-explorer/report/9"}', "is a report of version fx-explorer/report/9"),
-        ('{"schema": "fx-explorer/report/1"}', "is damaged, or of parts only"),
+        ('{"schema": "fx-explorer/report/1"}', "is a damaged or partial report"),
         ('{"schema": "fx-explorer/report/1", "totals": 3, "environment": {}, "memory": {}}',
-         "is damaged, or of parts only"),
+         "is a damaged or partial report"),
     ],
 )  # fmt: skip
 def test_a_report_that_is_none_is_refused(

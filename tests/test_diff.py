@@ -98,7 +98,7 @@ def test_a_comparison_that_was_cut_off_says_so(
     monkeypatch.setattr("fx_explorer.model.bounded_matching.MOST_STEPS", 1)
     assert diff(sessions["plain"], sessions["tanh"]) == 0
     assert (
-        "changed lines; the comparison was cut off (after 50,000 lines or 20,000,000 steps)"
+        "changed lines; the comparison stopped after 50,000 lines or 20,000,000 steps"
         in capsys.readouterr().out
     )
     assert diff(sessions["plain"], sessions["tanh"], "--format", "json") == 0
@@ -197,7 +197,7 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
     ("arguments", "said"),
     [
         (["{plain}"], "diff compares two"),
-        (["{plain}", "--gpu", "a100", "--gpu", "h100"], "--gpu is for targets"),
+        (["{plain}", "--gpu", "a100", "--gpu", "h100"], "--gpu works on targets"),
         (["{plain}", "{tanh}", "--gpu", "a100", "--gpu", "h100"], "diff compares two"),
         (
             ["{plain}", "{tanh}", "--kernel", "nowhere"],

@@ -93,7 +93,7 @@ def test_the_build_and_the_gpu_are_named() -> None:
     assert "CPU build" in checks()["torch"].found
     assert "CUDA 13.0 build" in checks(torch_cuda="13.0")["torch"].found
     assert checks(torch_cuda="13.0", gpu="NVIDIA H200")["gpu"].found == "NVIDIA H200"
-    assert "none, though" in checks(torch_cuda="13.0")["gpu"].found
+    assert "none, although" in checks(torch_cuda="13.0")["gpu"].found
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_session_is_opened_whatever_it_is_called(
     for command in TAKE_A_TARGET:
         code, words = told(command, name)
         assert (code, words.count("\n")) == (2, 1)
-        assert f"fx-explorer {command} is for targets: {name} is captured already" in words
+        assert f"fx-explorer {command} works on targets: {name} is already a capture" in words
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,7 +153,7 @@ def test_a_package_is_shown_whatever_it_is_called(
             assert "Wrapper · a.wrapper.cpp" in words or command in ("report", "capture")
         else:
             assert (code, words.count("\n")) == (2, 1), command
-            assert "is a package of AOTInductor" in words
+            assert "is an AOTInductor package" in words
 
 
 UNREADABLE = {
@@ -229,7 +229,7 @@ def test_naming_an_object_does_not_get_around_the_question(
     for command in ("report", "capture"):
         code, words = told(command, "x.pt2:model")
         assert code == 2
-        assert "offers no model: leave out :model" in words
+        assert "contains no model: leave out :model" in words
 
 
 def test_a_package_is_not_written_over(
@@ -238,7 +238,7 @@ def test_a_package_is_not_written_over(
     placed("x.fxs", contents["package"])
     for command in (["capture", "x.fxs", "--force"], ["report", "x.fxs", "-o", "x.fxs", "--force"]):
         assert main(command) == 2
-        assert "nothing is written over it" in capsys.readouterr().err
+        assert "so it is not overwritten" in capsys.readouterr().err
     assert Path("x.fxs").read_bytes() == contents["package"]
 
 
@@ -257,7 +257,7 @@ def test_an_exported_program_is_captured_whatever_it_is_called(
         ]
 
 
-NO_RECORD = "the standard input has no record of torch's"
+NO_RECORD = "the standard input has no torch records"
 
 
 def from_closed_input(command: str) -> tuple[int, str]:
@@ -287,7 +287,7 @@ def test_a_log_that_is_to_come_from_a_closed_standard_input_is_refused_in_one_li
 def test_a_command_that_needs_the_program_does_not_look_at_the_standard_input(command: str) -> None:
     code, line = from_closed_input(f"{command} -")
     assert code == 2
-    assert f"and not the program, which fx-explorer {command} needs for this" in line
+    assert f"but fx-explorer {command} needs the program" in line
 
 
 def test_ranks_of_the_standard_input_are_refused_in_one_line() -> None:

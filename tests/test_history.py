@@ -266,7 +266,7 @@ def test_an_interrupted_capture_is_moved_into_the_history_at_the_next_start(
     for file in directory.iterdir():
         os.utime(file, (old, old))
     (line,) = news_of_leftovers(History())
-    assert line.startswith("a capture was interrupted, and what it found is kept (train.py, ")
+    assert line.startswith("a capture was interrupted; what it recorded is kept (train.py, ")
     assert line.endswith(": fx-explorer history:1")
     assert not directory.exists()
     (capture,) = History().captures()
@@ -345,13 +345,13 @@ def test_two_captures_are_compared_by_their_numbers(project: Path, capsys: Print
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["history:9"], "there is no history:9: it was removed, or never was"),
+        (["history:9"], "there is no history:9: it was removed, or never existed"),
         (["history", "diff", "1", "9"], "there is no history:9"),
         (["capture", "history:1"], "history:1 is captured already"),
-        (["history", "forget"], "say which: fx-explorer history forget N"),
+        (["history", "forget"], "say which to forget: fx-explorer history forget N"),
         (["history", "forget", "2", "9"], "there is no history:9"),
         (["history", "--all"], "--all and numbers are for forget"),
-        (["history", "remove"], "history does not know 'remove'"),
+        (["history", "remove"], "history has no action 'remove'"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(
@@ -409,7 +409,7 @@ def test_the_history_is_switched_off_by_one_setting(
     assert (kept.settings.keep, kept.settings.sessions) == (True, 20)
     assert [problem.split(": ", 1)[1] for problem in kept.settings.problems] == [
         "keep = 0 must be true or false",
-        "sessions = 0 must be a whole number from 1 on. Captures are not kept with: keep = false",
+        "sessions = 0 must be a whole number from 1 on. To keep no captures: keep = false",
         "'size' is not a setting of [history]",
     ]
 

@@ -156,9 +156,7 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
         assert gpu is not None
         kernels = reader.rows(Kernel)
         text = kernel_text(reader, kernels[0], gpu)
-        assert (
-            "too little to do on NVIDIA H100 SXM 80 GB to be bound by memory or arithmetic" in text
-        )
+        assert "too small on NVIDIA H100 SXM 80 GB to be bound by memory or arithmetic" in text
         assert re.search(r"^ +0 +30 +0 +32 +100 % +warps, registers +", text, re.MULTILINE)
         assert "options: XBLOCK 1, num_warps 8, num_stages 1" in text
         assert UNKNOWN_PICK not in text
@@ -173,7 +171,7 @@ def test_passes_as_text() -> None:
     assert f"{len(found)} passes, " in passes_text(found)
     (convert,) = (one for one in found if one.argument == "convert-triton-to-tritongpu")
     assert "+ #blocked = #ttg.blocked" in pass_text(convert)
-    assert "what it left is not printed" in pass_text(found[-1])
+    assert "its result is not printed" in pass_text(found[-1])
 
 
 def test_in_a_width_names_keep_both_ends_and_the_table_says_what_is_left_out(

@@ -112,17 +112,17 @@ def test_a_function_without_modules_is_told_in_a_sentence_and_fails(
         writer.add(model.Compilation(0, "0/0", 0, 0, "twice", "/p/f.py", 1, status="ok"))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     assert cli.main(["modules", str(path)]) == 1
-    assert capsys.readouterr().out.startswith("No module was called in what was compiled")
+    assert capsys.readouterr().out.startswith("The compiled code called no module")
     assert cli.main(["modules", str(path), "--format", "csv"]) == 1
     told = capsys.readouterr()
     assert told.out.count("\n") == 1
-    assert told.err.startswith("No module was called")
+    assert told.err.startswith("The compiled code called no module")
 
 
 def test_a_log_has_no_modules_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     log = Path(__file__).parent / "data" / "torch_trace" / "h200_recompiles.log.gz"
     assert cli.main(["modules", str(log)]) == 1
-    assert capsys.readouterr().out.startswith("The log names no module")
+    assert capsys.readouterr().out.startswith("This log names no modules")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

@@ -134,11 +134,11 @@ def test_a_notebook_of_version_3_is_read(tmp_path: Path) -> None:
     ("cells", "message"),
     [
         ([("code", "x = await thing()")], "cell 1 is no Python.*await run in Jupyter only"),
-        ([("code", "a = 1\nx = !ls")], "cell 1 is no Python, in its line 2.*x = !command"),
+        ([("code", "a = 1\nx = !ls")], "cell 1 is not valid Python, in its line 2.*x = !command"),
         ([("code", "return 1")], "cell 1 is no Python"),
-        ([("markdown", "text")], "is a notebook without code"),
-        ([("code", "x = await thing()\n)")], "cell 1 is no Python, in its line 2"),
-        ([("code", 7)], "is no notebook of Jupyter that can be read"),
+        ([("markdown", "text")], "has no code"),
+        ([("code", "x = await thing()\n)")], "cell 1 is not valid Python, in its line 2"),
+        ([("code", 7)], "is not a readable Jupyter notebook"),
         ([("code", "a = '\0'")], "cell 1 is no Python"),
     ],
 )
@@ -152,7 +152,7 @@ def test_what_cannot_run_is_named(
 def test_a_file_that_only_looks_like_a_notebook_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text('{"cells": [{"no": 1}]}')
-    with pytest.raises(UsageError, match="is no notebook of Jupyter that can be read"):
+    with pytest.raises(UsageError, match="is not a readable Jupyter notebook"):
         script_of(path)
 
 

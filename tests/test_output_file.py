@@ -65,13 +65,11 @@ def test_the_target_is_never_written_over_whatever_it_is_called(
         ["report", "t.py"],
     ):
         said = messages(*command, "-o", name, "--force", capsys=capsys)
-        assert (
-            "that this run reads: nothing is written over it; choose another place with -o" in said
-        )
+        assert "that this run reads, so it is not overwritten; choose another place with -o" in said
     said = messages(
         "check", "t.py", "--max-recompiles", "0", "--junit", name, "--force", capsys=capsys
     )
-    assert "nothing is written over it; choose another place with --junit" in said
+    assert "so it is not overwritten; choose another place with --junit" in said
     assert target.read_text() == SOURCE
 
 
@@ -137,7 +135,7 @@ def test_a_source_of_the_run_is_not_replaced_even_with_force(tmp_path: Path, ses
     with SessionWriter(session) as writer:
         writer.add(SourceFile(0, str(source), 0))
     with pytest.raises(
-        SessionWriteError, match=f"this run reads: nothing is written over it.*is kept in {session}"
+        SessionWriteError, match=f"this run reads, so it is not overwritten.*is kept in {session}"
     ):
         place_session(session, session_file(source, force=True))
     assert source.read_text() == SOURCE

@@ -47,7 +47,7 @@ def test_it_names_the_command_that_joins_it(capsys: pytest.CaptureFixture[str]) 
     assert "fx-explorer profile SESSION gpt2.json.gz" in one_line
     assert "Calls of compiled graphs: [1/0] 2×, [3/0] 2×, [3/0] backward 2×" in one_line
     assert "The GPU is idle for 45.8 ms" in one_line
-    assert "graph break" not in one_line.replace("graphs, breaks and guards", "")
+    assert "graph break" not in one_line.replace("graphs, graph breaks or guards", "")
     assert "No graph" not in one_line
     report = json.loads(_printed(capsys, "report", DATA / "gpt2.json.gz"))
     assert "graphs" in report["not_in_text"]
@@ -77,7 +77,7 @@ def test_other_json_is_no_profile(tmp_path: Path) -> None:
 def test_what_needs_a_program_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("check", "fix", "memory", "bench"):
         message = _printed(capsys, command, DATA / "tiny.json.gz", code=2)
-        assert "is what torch wrote of a program" in message, command
+        assert "was written by torch about a program" in message, command
 
 
 MARKS = {

@@ -45,7 +45,7 @@ def test_the_verdict_comes_first_and_says_where_the_time_is(
         "modules:",
         "kernels:",
         "operations:",
-        "joined to no kernel:",
+        "assigned to no kernel:",
         "the GPU is idle:",
     ):
         assert heading in told
@@ -81,7 +81,7 @@ def test_a_log_is_joined_as_a_session_is(
 ) -> None:
     log = unpacked("broken.log.gz", tmp_path)
     told = printed(capsys, "profile", log, DATA / "broken.bare.json.gz")
-    assert "100 % is joined to a kernel, 100 % to an operation, 100 % to a line of yours" in told
+    assert "100 % is assigned to a kernel, 100 % to an operation, 100 % to a line of yours" in told
     assert "broken.py:30" in told
 
 
@@ -102,7 +102,7 @@ def test_a_session_that_cannot_be_written_to_stays_as_it_is(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert cli.main(["profile", str(session), str(DATA / "broken.json.gz")]) == 0
     told = capsys.readouterr()
-    assert "100 % is joined to a kernel" in told.out
+    assert "100 % is assigned to a kernel" in told.out
     assert "stays as it is" in told.err
     assert session.read_bytes() == before
 
@@ -166,4 +166,4 @@ def test_a_session_without_a_profile_says_how_to_give_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["profile", str(recorded_session("broken", tmp_path))]) == 2
-    assert "has no profile. Give one" in capsys.readouterr().err
+    assert "has no profile. Give a profile" in capsys.readouterr().err

@@ -65,7 +65,9 @@ def test_an_option_of_capturing_is_refused_for_a_saved_session(
 ) -> None:
     assert main([*command, str(session), *option.split()]) == 2
     told = capsys.readouterr().err
-    assert f"{option.split()[0].rstrip('=')} is for targets: {session} is captured already" in told
+    assert (
+        f"{option.split()[0].rstrip('=')} works on targets: {session} is captured already" in told
+    )
     assert told.count("\n") == 1
 
 
@@ -74,14 +76,14 @@ def test_two_sessions_are_compared_without_capturing(
     option: str, session: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diff", str(session), str(session), *option.split()]) == 2
-    assert f"{option.split()[0]} is for targets" in capsys.readouterr().err
+    assert f"{option.split()[0]} works on targets" in capsys.readouterr().err
 
 
 def test_of_a_ledger_that_is_saved_nothing_is_built(
     session: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ledger", str(session), "--build"]) == 2
-    assert "--build is for targets" in capsys.readouterr().err
+    assert "--build works on targets" in capsys.readouterr().err
     assert main(["ledger", str(session)]) == 2
     assert "has no ledger" in capsys.readouterr().err
 
@@ -90,7 +92,7 @@ def test_a_bench_that_is_saved_is_not_measured_with_a_default_either(
     session: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", str(session), "--no-train"]) == 2
-    assert "--train is for targets" in capsys.readouterr().err
+    assert "--train works on targets" in capsys.readouterr().err
     assert main(["bench", str(session), "--format", "json"]) == 2
     assert "has no bench" in capsys.readouterr().err
 
@@ -108,7 +110,7 @@ def test_an_option_of_capturing_is_refused_for_a_package(
     monkeypatch.chdir(tmp_path)
     assert main([*command, str(package), *option.split()]) == 2
     assert (
-        f"{option.split()[0].rstrip('=')} is for targets: {package} is compiled already"
+        f"{option.split()[0].rstrip('=')} works on targets: {package} is compiled already"
         in capsys.readouterr().err
     )
     assert not (tmp_path / "p.fxs").exists()
@@ -124,5 +126,5 @@ def test_a_package_is_kept_without_a_worker_to_choose(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["capture", str(package), *option.split()]) == 2
-    assert f"{option.split()[0]} is for targets" in capsys.readouterr().err
+    assert f"{option.split()[0]} works on targets" in capsys.readouterr().err
     assert main(["capture", str(package), "--trust", "-o", "kept.fxs"]) == 0

@@ -100,8 +100,8 @@ def comparable(lines: Sequence[str]) -> list[str]:
 
 
 CUT_IN_WORDS = (
-    f"the comparison was cut off (after {MOST_LINES:,} lines or {MOST_STEPS:,} steps), "
-    "so some of what counts as different may be the same"
+    f"the comparison stopped after {MOST_LINES:,} lines or {MOST_STEPS:,} steps, so some lines "
+    "shown as different may be equal"
 )
 
 
@@ -193,7 +193,7 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
     if _numbers(before) != _numbers(after) and all(
         _unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs
     ):
-        return "the graphs are the same, but a size or number that was a constant is an input now"
+        return "the graphs are equal, except that a constant size or number became an input"
     changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
     if changed:
         return f"the same operations with other arguments: {listed(changed)}"
@@ -252,7 +252,7 @@ def _same_operations(before: Sequence[model.Node], after: Sequence[model.Node]) 
     if [node.shape for node in old] != [node.shape for node in new]:
         others.append("sizes")
     if others:
-        return f"the graphs are the same but for {listed(others)}"
+        return f"the graphs are equal except for {listed(others)}"
     return "the graphs are the same"
 
 

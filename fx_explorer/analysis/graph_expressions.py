@@ -123,7 +123,7 @@ def arguments_of(
     nodes among them. Raises NotPythonError.
     """
     if is_shortened(text):
-        raise NotPythonError("its arguments are longer than what a session keeps of them")
+        raise NotPythonError("its arguments are longer than a session stores")
     quoted = _QUOTED_OR_DEVICE.sub(lambda match: match[1] or f"device({match[2]!r})", text)
     if "<OpOverload(" in quoted:
         quoted = _OVERLOAD.sub(
@@ -157,8 +157,8 @@ def _no_python(text: str) -> str:
     part = re.search(r"<[^<>]*>", text)
     if part:
         return (
-            f"its arguments cannot be written as Python: {_short(part[0])} is a value without "
-            "a text"
+            f"its arguments cannot be written as Python: {_short(part[0])} is a value that has no "
+            "Python form"
         )
     return f"its arguments cannot be written as Python: {_short(text)}"
 
@@ -297,7 +297,7 @@ def member(name: str) -> str:
         or (_NEVER.search(name) and name not in _SAFE_MEMBERS)
     ):
         raise NotPythonError(
-            f"it uses {_short(name)}, an attribute that a graph never reads of a tensor"
+            f"it uses {_short(name)}, an attribute that graphs do not read from tensors"
         )
     return name
 
@@ -394,7 +394,8 @@ def importable(target: str, names: RowNames) -> str:
     if root in IS_TORCHS or target.count(".") == 2:
         return _operator(target, names)
     raise NotPythonError(
-        f"it calls {_short(target)}, which is not torch's: a script of its own does not have it"
+        f"it calls {_short(target)}, which is not part of torch, so a standalone script cannot "
+        "call it"
     )
 
 
@@ -442,9 +443,7 @@ class _Sizes:
                 return f"{_SIZE_FUNCTIONS[node.func.id]}({', '.join(parts)})"
             if node.func.id in _BETWEEN and len(parts) == 2:
                 return f"{_bracketed(parts[0])} {_BETWEEN[node.func.id]} {_bracketed(parts[1])}"
-        raise NotPythonError(
-            f"the size {_short(ast.unparse(node))} has no Python that is known here"
-        )
+        raise NotPythonError(f"the size {_short(ast.unparse(node))} cannot be written as Python")
 
 
 def _bracketed(text: str) -> str:

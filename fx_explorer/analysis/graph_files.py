@@ -42,8 +42,8 @@ SIGN = "written by fx-explorer"
 """Text near the beginning of every such file."""
 
 STRANGERS = (
-    "Read this before you run it: you did not capture the session on this machine. The script has "
-    "only torch's functions, Python's operators and plain values from it."
+    "Read this before you run it: you did not capture the session on this machine. From the "
+    "session, the script takes only torch's functions, Python's operators and plain values."
 )
 
 
@@ -220,7 +220,7 @@ class _Script:
     def _release(self) -> str:
         environment = self._reader.meta("environment") or {}
         if isinstance(environment, dict):
-            return str(environment.get("torch", "") or "of a release that is not known")
+            return str(environment.get("torch", "") or "of an unknown release")
         return ""
 
     # values
@@ -251,18 +251,20 @@ class _Script:
             return size_expression(number[1], self._names)
         if re.fullmatch(r"None|True|False|-?\d+(\.\d+)?(e-?\d+)?", node.value):
             return node.value
-        raise NotPythonError(f"the session says of it only: {node.value or 'nothing'}")
+        raise NotPythonError(f"the session records only: {node.value or 'nothing'}")
 
     def _tensor(self, node: model.Node) -> str:
         assert node.shape is not None
         if node.value:
             self._remarks.append(
-                f"{node.name} was {node.value}; here it is a plain tensor of its shape."
+                f"{node.name} was {node.value}; here it is replaced by a plain tensor of the same "
+                "shape."
             )
         size = [size_expression(length, self._names) for length in node.shape]
         if node.stride is None:
             self._remarks.append(
-                f"{node.name} had another layout than strides; here it is an ordinary tensor."
+                f"{node.name} had a layout that strides cannot describe; here it is an ordinary "
+                "tensor."
             )
             stride = _contiguous(size)
         else:

@@ -278,8 +278,9 @@ class _Classes:
         takes = sum(node.op == "placeholder" for node in self.reader.nodes(region))
         if takes != len(positional) - 2:
             raise NotPythonError(
-                f"it gives {len(positional) - 2} to {region.name.rpartition('.')[2]}, which takes "
-                f"{takes} in the session: the region was split or changed after it was recorded"
+                f"it gives {len(positional) - 2} arguments to {region.name.rpartition('.')[2]}, "
+                f"which takes {takes} in the session: the region was split or changed after it "
+                "was recorded"
             )
 
     def _source_of(self, node: model.Node) -> str:

@@ -70,8 +70,8 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
     before, after = len(pair.before), len(pair.after)
     if _are_of_regions(reader, point):
         parts = (
-            f"{counted(after, 'operation')} in {counted(len(point.after), 'region')} of their "
-            f"own, of {before:,} in all"
+            f"{counted(after, 'operation')} of {before:,} are in "
+            f"{counted(len(point.after), 'region')} that are compiled separately"
         )
         return StageWork(point, before, after, {}, {}, f"{point.title}: {parts}.")
     fates = _fates_after_passes(pair)
@@ -264,8 +264,8 @@ _LEFT_OUT: Mapping[Fate, tuple[str, str]] = {
         "returned nothing and have nothing to trace",
     ),
     "unused": (
-        "was traced and removed again, as nothing used its result",
-        "were traced and removed again, as nothing used their results",
+        "was traced, then removed because nothing used its result",
+        "were traced, then removed because nothing used their results",
     ),
     "inlined": (
         "was replaced by the operations of the graph it calls",

@@ -190,7 +190,7 @@ def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
         if in_graph and {node.name for node in in_graph} >= wanted:
             marked += in_graph
     if not marked:
-        raise UsageError("no node of it has a line in a source.")
+        raise UsageError("none of its nodes has a source line.")
     return marked
 
 
@@ -214,7 +214,7 @@ def _common_lines(reader: SessionReader, nodes: Sequence[model.Node]) -> tuple[s
     if len(frames) < len(stacks) or len({(frame.file, frame.function) for frame in frames}) > 1:
         frames = [stacks[0][shared - 1]] if shared else []
     if not frames:
-        raise UsageError("its nodes come from functions that nothing in the source calls together.")
+        raise UsageError("its nodes come from functions that have no common caller in the source.")
     lines = [frame.line for frame in frames]
     return frames[0].file, min(lines), max(lines)
 
@@ -311,8 +311,8 @@ def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
             if block.first_line < other.first_line <= block.last_line < other.last_line:
                 raise UsageError(
                     f'In {path}, region "{block.name}" ends on line {block.last_line}, in the '
-                    f'middle of region "{other.name}": '
-                    "mark them so that one holds the other, or that they are apart."
+                    f'middle of region "{other.name}": nest one region inside the other, or mark '
+                    "them apart."
                 )
 
 

@@ -45,16 +45,16 @@ HOW_IN_WORDS: dict[How, str] = {
     "fwd_source_fn_stack": (
         "the backward node carries its forward call (meta['fwd_source_fn_stack'])"
     ),
-    "seq_nr": "same autograd sequence number: likely, not certain",
-    "stack_trace": "same user stack: likely, not certain",
+    "seq_nr": "likely: the autograd sequence numbers are equal",
+    "stack_trace": "likely: the user stacks are equal",
     "name": "same name within one partition",
-    "aot_input": "AOTAutograd made this input from it",
+    "aot_input": "AOTAutograd made this input from that value",
     "origins": "the scheduler lists the node as an origin of the kernel",
-    "codegen": "seen while the line was written",
+    "codegen": "recorded while the line was written",
     "call_site": "the line was written for this node",
     "lnotab": "the code object's line table",
     "copied": "torch copied your kernel: the texts are equal, line by line",
-    "replaced": "a pass put the later node in the place of this one",
+    "replaced": "a pass replaced the earlier node by this one",
     "written_back": "AOTAutograd writes its result into an input that the program changes",
     "kernel_call": "the same call of your Triton kernel (constant_args_idx)",
 }

@@ -27,11 +27,11 @@ _GUARD = re.compile(
 _WORDS = {
     "tensor metadata mismatch": "a tensor among its arguments has another shape, stride, dtype or "
     "device, or requires a gradient where the other did not",
-    "treespec mismatch": "its arguments are nested in another way",
-    "input count mismatch": "it has another number of arguments",
+    "treespec mismatch": "the nesting of its arguments differs",
+    "input count mismatch": "the number of arguments differs",
     "tag mismatch": "an argument is of another kind",
-    "output contains non-tensor types": "it returns something that is no tensor",
-    "output type": "it returns something that is neither a tensor nor a list of tensors",
+    "output contains non-tensor types": "it returns something other than a tensor",
+    "output type": "it returns something other than a tensor or a list of tensors",
     "subgraph has side effects": "it changes an object that outlives the call",
     "unsupported input VT types": "an argument is of a kind that Dynamo does not compare",
 }
@@ -151,7 +151,7 @@ def describe_region(region: NestedRegion) -> str:
     if region.compiled:
         text += f" and compiled {how_often(region.compiled)}"
     if region.inlined:
-        text += f"; torch put {counted(region.inlined, 'call')} into the graph around it"
+        text += f"; torch inlined {counted(region.inlined, 'call')} into the surrounding graph"
     return f"{text}."
 
 

@@ -238,7 +238,7 @@ class VariantStart:
     @property
     def redone(self) -> str:
         if self.region:
-            return "that region is lowered again, the others are kept"
+            return "that region is lowered again, the others are unchanged"
         return REDONE[self.gate]
 
 
@@ -355,7 +355,7 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
         last = f" · measured: a call of {run_time(call.median_s)}"
     else:
         last = ""
-    return [Measurable("graph breaks", f"what a call spends at each{last}", ())]
+    return [Measurable("graph breaks", f"time of a call at each{last}", ())]
 
 
 def _detail(reader: SessionReader, variant: model.Compilation) -> str:

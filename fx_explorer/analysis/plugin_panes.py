@@ -49,7 +49,7 @@ def write_plugin_text(reader: SessionReader, form: PluginForm, graph: model.Grap
     """Return a graph as the plug-in writes it; a text that says what happened if it fails."""
     plugin = _plugin_of(form)
     if plugin is None:
-        return GraphText((f"There is no plug-in {form.removeprefix(PREFIX)} any more.",), {})
+        return GraphText((f"The plug-in {form.removeprefix(PREFIX)} is no longer installed.",), {})
     text = attempt(plugin.installed, partial(_checked_text, plugin.offer, reader, graph))
     if isinstance(text, PluginFault):
         return GraphText((text.sentence[0].upper() + text.sentence[1:],), {})
@@ -62,9 +62,7 @@ def _checked_text(pane: GraphPane, reader: SessionReader, graph: model.Graph) ->
     """
     text = pane.write(reader, graph)
     if not isinstance(text, PaneText):
-        raise TypeError(
-            f"it returned {shown_value(text)}, which is no fx_explorer.plugins.PaneText"
-        )
+        raise TypeError(f"it returned {shown_value(text)}, not an fx_explorer.plugins.PaneText")
     lines = tuple(text.lines)
     for line in lines:
         if not isinstance(line, str) or "\n" in line:

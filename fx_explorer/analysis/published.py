@@ -159,7 +159,7 @@ class BackendSummary:
         fell_back = sum(run.fell_back for run in self.runs)
         if instructions:
             size = counted(instructions, "instruction")
-            fallbacks = f"{fell_back or 'none'} fell back to PyTorch in the last run"
+            fallbacks = f"{fell_back or 'none'} ran in PyTorch instead, in the last run"
             parts.append(f"its program has {size}, {fallbacks}")
         elif programs:
             size = counted(sum(program.line_count for program in programs), "line")

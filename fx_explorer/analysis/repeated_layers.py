@@ -94,7 +94,7 @@ class LayerDifferences:
         if len(parts) > MOST_GROUPS:
             parts[MOST_GROUPS:] = [f"{len(parts) - MOST_GROUPS:,} more differ"]
         if self.numbered:
-            parts.append(f"{EACH} has its own number in {listed(self.numbered)}")
+            parts.append(f"{EACH} has a different number in {listed(self.numbered)}")
         return "; ".join(parts)
 
 

@@ -110,14 +110,16 @@ EXPLAINED: dict[StageKey, str] = {
     ),
     "backend": "A backend of your own has published this stage.",
     "post_grad": (
-        "These passes rewrite the ATen graph: patterns are replaced, copies and duplicates go."
+        "These passes rewrite the ATen graph: they replace patterns, and remove copies and "
+        "duplicates."
     ),
     "pre_fusion": (
         "Each operation becomes a loop over elements or a library call; views become index "
         "arithmetic."
     ),
     "post_fusion": (
-        "Loops that read what others write are joined, so that fewer values go through memory."
+        "Loops that read the results of other loops are fused with them, so that less data goes "
+        "through memory."
     ),
     "output_code": (
         "Each loop is written as a kernel, and a wrapper calls kernels and libraries in order."

@@ -171,7 +171,9 @@ def _amounts(counts: Counter[Fate], place: str) -> list[str]:
     if several:
         amounts.append(f"{several:,} {_be(several)} computed in several {place}s")
     if views:
-        amounts.append(f"{counted(views, 'view or selection')} {_verb(views, 'take')} no work")
+        amounts.append(
+            f"{counted(views, 'view or selection')} {_verb(views, 'need')} no computation"
+        )
     if unknown:
         amounts.append(f"{unknown:,} {_be(unknown)} in no known {place}")
     return amounts
@@ -468,7 +470,7 @@ def _of_the_backward(partition: StageWork) -> StageWork:
     if of_backward:
         parts.append(f"{counted(of_backward, 'operation')} of its own")
     if again:
-        parts.append(f"{counted(again, 'operation')} of the forward, recomputed")
+        parts.append(f"{counted(again, 'operation')} of the forward recomputed")
     if parts:
         return replace(partition, sentence=f"Now the backward: {listed(parts)}.")
     return partition

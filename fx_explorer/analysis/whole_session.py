@@ -25,16 +25,18 @@ from fx_explorer.session.queries.kernels import kernel_count
 from fx_explorer.torch_texts import OTHER_LINES
 
 NOTHING_SAVED = (
-    "What the forward saves for the backward is not in this file. Capture the program to see it."
+    "This file does not say which values the forward saves for the backward. Capture the program "
+    "to see it."
 )
 
 NO_PROGRAM = (
-    "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."
+    "This was read from a log, which has no program to run. Open the program itself: "
+    "FILE.py:OBJECT."
 )
 
 NOT_BELOW = (
-    "A log has the source of a kernel, and nothing of what it became. Capture the program "
-    "with --build to see that."
+    "A log has the source of a kernel, but not what it was compiled to. Capture the program with "
+    "--build to see that."
 )
 
 
@@ -68,12 +70,12 @@ def end_of_log(reader: SessionReader) -> str:
         errors = reader.rows(model.Failure, where="compiler")
         if errors:
             error = first_line(errors[-1].message)
-            what = f"the text has an error of the compiler: {error}."
+            what = f"the text contains a compiler error: {error}."
             return f"{what}{_handled(reader)} {_capital(_NOT_SAID)}"
     elif last.status == "running":
         return (
-            f"the log ends while [{last.name}] is compiled: the process was ended, or the log is "
-            f"not complete. {_capital(_NOT_SAID)}"
+            f"the log ends while [{last.name}] is being compiled: the process was ended, or the "
+            f"log is incomplete. {_capital(_NOT_SAID)}"
         )
     return f"not recorded: {_NOT_SAID}"
 
@@ -88,7 +90,8 @@ def _handled(reader: SessionReader) -> str:
         if _TRACEBACK in reader.text(row.text):
             return ""
     return (
-        " Python printed no traceback of it: it did not end the program, or the text is not whole."
+        " Python printed no traceback: the error did not end the program, or the text is "
+        "incomplete."
     )
 
 
@@ -172,11 +175,11 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
     if not absent:
         return ""
     if is_profile_alone(reader):
-        return f"Not in a profile: {' and '.join(absent)}."
+        return f"A profile does not have: {' and '.join(absent)}."
     if is_snapshot_alone(reader):
-        return f"Not in a memory snapshot: {' and '.join(absent)}."
+        return f"A memory snapshot does not have: {' and '.join(absent)}."
     settings = ",".join(_PRINTED_BY[subject][0] for subject in absent)
-    return f"Not in this text: {' and '.join(absent)}. TORCH_LOGS={settings} prints them."
+    return f"This text does not have: {' and '.join(absent)}. TORCH_LOGS={settings} prints them."
 
 
 @answered_once
@@ -191,8 +194,8 @@ def why_saved_unknown(reader: SessionReader) -> str:
         return NOTHING_SAVED
     if is_text(reader) and "aot_graphs" not in (log.get("kinds") or {}):
         return (
-            "Not in this text: what the forward saves for the backward. TORCH_LOGS=aot_graphs "
-            "prints the graphs that show it."
+            "This text does not say which values the forward saves for the backward. "
+            "TORCH_LOGS=aot_graphs prints the graphs that show it."
         )
     captured = {graph.compilation for graph in reader.rows(model.Graph, stage="dynamo")}
     split = {graph.compilation for graph in reader.rows(model.Graph, stage="forward")}
@@ -204,8 +207,8 @@ def why_saved_unknown(reader: SessionReader) -> str:
     if not lacking:
         return ""
     return (
-        f"What the forward saves for the backward is not in this log for {listed(lacking, 4)}: it "
-        "has no graph of AOTAutograd's for it."
+        "This log does not say which values the forward saves for the backward of "
+        f"{listed(lacking, 4)}: it has no AOTAutograd graph for it."
     )
 
 
@@ -236,7 +239,7 @@ def not_decoded(reader: SessionReader) -> str:
     if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
         return ""
     if outcome is None:
-        return "None so far: the log is still being read."
+        return "None so far; the log is still being read."
     return "The log was not read to its end."
 
 
@@ -251,7 +254,7 @@ def damage(reader: SessionReader) -> list[str]:
         (reader.meta("skipped_records", 0), "lines and records that could not be read"),
         (
             log.get("wrong_hashes", 0),
-            "texts that were changed since torch wrote them, or are mixed with others",
+            "texts that were changed since torch wrote them, or are mixed with other output",
         ),
         (log.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
     )

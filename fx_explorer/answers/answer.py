@@ -303,11 +303,11 @@ def _notes(count: int, shown: int, cutter: _Cutter, selection: RowSelection) -> 
     if end < count:
         first = selection.skip + 1
         rows = f"rows {first:,} to {end:,}" if shown else "no rows"
-        notes.append(f"{rows} of {count:,}: --skip {end} has those after them")
+        notes.append(f"{rows} of {count:,}; --skip {end} shows the next ones")
     if cutter.has_cut:
         notes.append(
-            f"texts end after {cutter.text_length:,} characters and lists after "
-            f"{cutter.list_length:,} items: --characters 100000 has more, and so has --limit 1 "
-            "--skip N, or --fields NAME, of one row"
+            f"texts are cut off in the output after {cutter.text_length:,} characters and lists "
+            f"after {cutter.list_length:,} items; for more: --characters 100000, or one row with "
+            "--limit 1 --skip N, or --fields NAME"
         )
     return notes

@@ -45,7 +45,7 @@ def of_difference(before: SessionReader, after: SessionReader) -> Answer:
     return Answer(
         text=_sentence(rows),
         rows=rows,
-        known_from="both sessions; kernels are paired by the operations that they compute",
+        known_from="both sessions; kernels are paired by the operations they compute",
         next=[],
     )
 

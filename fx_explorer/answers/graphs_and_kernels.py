@@ -90,8 +90,8 @@ def of_passes(reader: SessionReader) -> Answer:
     return Answer(
         text=section_of(reader, "passes").answer,
         rows=rows,
-        known_from="the nodes of the graph before and after each pass, compared by identity while "
-        "it compiled; replaced: what FX was told",
+        known_from="the nodes of the graph before and after each pass, compared by identity "
+        "during the compile; replaced: the replacements that FX was told of",
         fields=("graph", "pass", "did", "node", "before", "after", "replaced", "lines"),
         figures={"passes_with_effect": steps, "passes_without_effect": idle},
         next=[f"node {rows[0]['node']}"] if rows else ["stages"],
@@ -144,7 +144,7 @@ def of_kernels(reader: SessionReader) -> Answer:
     return Answer(
         text=section_of(reader, "kernels").answer,
         rows=rows,
-        known_from="Inductor's output code and scheduler; seconds_are says where a time is from",
+        known_from="Inductor's output code and scheduler; seconds_are: the source of a time",
         fields=(
             "kernel", "compilation", "direction", "in_graph", "language", "lines", "computes",
             "calls", "runs", "bytes", "seconds", "seconds_are", "compile_seconds",
@@ -182,8 +182,8 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
         about = decisions_about(reader, name)
         if decisions and not about:
             raise UsageError(
-                f"nothing was decided about a kernel, node or line called {name!r}: ask why for "
-                "all of them"
+                f"no decision about a kernel, node or line called {name!r} was recorded; the "
+                "answer to why lists all"
             )
         decisions = sorted(about, key=_has_other_kind)
         sentences = dict.fromkeys(explained.reason.text for explained in decisions)
@@ -197,9 +197,9 @@ def of_decisions(reader: SessionReader, name: str) -> Answer:
     return Answer(
         text=text,
         rows=rows,
-        known_from="Inductor's own checks, their answers and numbers, while it lowered the graph "
-        "and wrote the kernels; of attention, torch's own choice, asked with tensors like its "
-        "arguments; nothing was tried",
+        known_from="Inductor's own checks with their answers and numbers, recorded while it "
+        "lowered the graph and wrote the kernels; for attention, torch's own choice "
+        "for tensors like its arguments; nothing was tried",
         fields=(
             "kernel",
             "node",
@@ -242,10 +242,11 @@ def of_saved_tensors(reader: SessionReader, name: str) -> Answer:
     return Answer(
         text=text,
         rows=rows,
-        known_from="outputs of the forward graph that are inputs of the backward graph; why is "
-        "the partitioner's own reason; consumers are backward nodes that need it; read_by are the "
-        "kernels that the backward's wrapper gives it to, works_in_place those that write their "
-        "result into its memory, is_last the one after which that is freed",
+        known_from="outputs of the forward graph that are inputs of the backward graph; why: the "
+                   "partitioner's own reason; consumers: backward nodes that need the tensor; "
+                   "read_by: kernels that take it in the backward; works_in_place: kernels that "
+                   "write their result into its memory; is_last: the kernel after which it is "
+                   "freed",
         fields=(
             "user_name", "name", "kind", "dtype", "shape", "bytes", "file", "line", "code",
             "module", "producer", "why", "consumers", "read_by", "compilation",
@@ -290,7 +291,9 @@ def _saved_called(rows: list[Json], name: str) -> list[Json]:
         if any(wanted in str(text).casefold() for text in texts):
             fitting.append(row)
     if not fitting:
-        raise UsageError(f"no tensor saved for the backward has {name!r}: ask memory for all")
+        raise UsageError(
+            f"no tensor saved for the backward has {name!r}; the answer to memory lists all"
+        )
     return fitting
 
 
@@ -303,7 +306,7 @@ def _saved_sentence(row: Json) -> str:
     text = f"{text} read in the backward by {kernels or 'no kernel'}"
     if row["read_by"] and row["read_by"][-1]["works_in_place"]:
         which = "the last of which" if "," in kernels or " and " in kernels else "which"
-        text += f", {which} writes its result into the same memory"
+        text += f", {which} reuses its memory for a result"
     elif row["read_by"] and row["read_by"][-1]["is_last"]:
         text += ", after which its memory is freed"
     return f"{text}."
@@ -372,7 +375,7 @@ def of_step_memory(reader: SessionReader) -> Answer:
     return Answer(
         text=" ".join(map(str, sentences)),
         rows=held if isinstance(held, list) else [],
-        known_from="predicted from the wrappers around the kernels, read statement by statement; "
+        known_from="predicted statement by statement from the wrapper code around the kernels; "
         "nothing was measured. The rows are the biggest tensors at the peak.",
         figures=figures,
         next=["memory"],

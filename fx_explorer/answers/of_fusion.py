@@ -50,9 +50,9 @@ def of_fusion(reader: SessionReader, name: str) -> Answer:
     return Answer(
         text=text,
         rows=rows,
-        known_from="Inductor's scheduler, asked while it fused; saved_bytes by its own size of "
-        "each access; saved_seconds from the data sheet of the GPU, or the bandwidth measured "
-        "here; tried: a variant with one kernel for both was asked for",
+        known_from="Inductor's scheduler, recorded while it fused; saved_bytes: from its own "
+        "sizes of memory accesses; saved_seconds: with the bandwidth of the GPU's data "
+        "sheet, or measured here; tried: a variant that fuses both was compiled",
         fields=FIELDS,
         figures={"loop_nests_of_kernels": _nests(reader)},
         next=[f"kernel {rows[0]['second']}"] if rows else ["kernels"],
@@ -74,7 +74,7 @@ def _with_name(rows: list[Json], name: str) -> list[Json]:
     wanted = name.casefold()
     fitting = [row for row in rows if any(wanted in text for text in _names(row))]
     if rows and not fitting:
-        raise UsageError(f"no pair has {name!r}: ask fusion for all of them")
+        raise UsageError(f"no pair has {name!r}; the answer to fusion lists all")
     return fitting
 
 
@@ -102,8 +102,8 @@ def _of_log(reader: SessionReader, printed: PrintedFusion, name: str) -> Answer:
     return Answer(
         text=text,
         rows=rows,
-        known_from="what TORCH_LOGS=fusion printed: Inductor's own words, those said last of two "
-        "nodes; op3 is Inductor's name of a node of its scheduler",
+        known_from="what TORCH_LOGS=fusion printed, in Inductor's own words: its last message "
+        "about each two nodes; op3 is Inductor's name of a scheduler node",
         fields=("first", "second", *FIELDS[7:-6], "at"),
         figures={
             "fused": [*fused[:MOST_FUSED], *_more(len(fused))],

@@ -54,9 +54,10 @@ def of_line(reader: SessionReader, where: str) -> Answer:
     return Answer(
         text=_line_sentence(name, text, kernels, nodes),
         rows=rows,
-        known_from="nodes: their stack traces, and the compiler's links from stage to stage; "
-        "kernels: the scheduler lists the nodes as their origins; guards: torch's guard manager; "
-        "saved tensors: outputs of the forward graph that the backward graph takes",
+        known_from="nodes: from their stack traces, and the compiler's links from stage to stage; "
+        "kernels: from the nodes that the scheduler lists as their origins; guards: "
+        "from torch's guard manager; saved tensors: outputs of the forward graph that "
+        "the backward graph takes",
         figures={"file": path, "line": number, "code": text},
         next=_next_of_line(place, kernels),
     )
@@ -223,8 +224,8 @@ def _line_sentence(name: str, code: str, kernels: Sequence[Json], nodes: Sequenc
     total = sum(kernel.get("share", 0.0) for kernel in kernels)
     if total:
         return (
-            f"{text} that spend {share(total, 1)} of {first['share_of']} on it; most of that is in "
-            f"{first['name']}."
+            f"{text} that spend {share(total, 1)} of {first['share_of']} on this line; most of "
+            f"that is in {first['name']}."
         )
     return f"{text}; no times or bytes of them are known."
 

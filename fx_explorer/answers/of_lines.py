@@ -85,8 +85,8 @@ def _of_function(reader: SessionReader, name: str) -> list[Row]:
     functions = [function.name for file in own for function in functions_of(reader, file)]
     names = ", ".join(list(dict.fromkeys(functions))[:SUGGESTED])
     raise UsageError(
-        f"no file and no function is called {name!r}; there are files: {files or 'none'}; "
-        f"functions: {names or 'none'}"
+        f"there is no file or function called {name!r}; files: {files or 'none'}; functions: "
+        f"{names or 'none'}"
     )
 
 
@@ -133,7 +133,7 @@ _STATES = {
     "in graphs": "in graphs",
     "in graphs and eager": "partly in graphs, partly in eager mode",
     "eager": "in eager mode",
-    "while compiling": "evaluated while compiling, without an operation",
+    "while compiling": "evaluated at compile time, without an operation",
     "not traced": "not traced",
     "": "in no graph",
 }

@@ -21,14 +21,15 @@ def of_nested(reader: SessionReader, name: str) -> Answer:
         fitting = [graph for graph in nested if name.casefold() in graph.name.casefold()]
         if nested and not fitting:
             names = ", ".join(dict.fromkeys(graph.name for graph in nested))
-            raise UsageError(f"no nested graph is called {name!r}; there are: {names}")
+            raise UsageError(f"there is no nested graph called {name!r}; nested graphs: {names}")
         nested = fitting
     kernels = [kernel.name for graph in nested for kernel in graph.kernels]
     return Answer(
         text=_sentence(nested),
         rows=[_row(reader, graph) for graph in nested],
         known_from="the graphs that nodes of Dynamo's graphs call, the links from their nodes to "
-        "the later stages, and Inductor's output code; traced and reused: Dynamo's own record",
+        "the later stages, and Inductor's output code; traced, reused: from Dynamo's "
+        "own record",
         next=[f"kernel {kernels[0]}"] if kernels else ["graphs"],
     )
 
@@ -39,7 +40,7 @@ def _sentence(nested: list[NestedGraph]) -> str:
     texts = []
     for graph in nested[:6]:
         names = list(dict.fromkeys(kernel.name for kernel in graph.kernels))
-        kernels = f"computed by {listed(names, 5)}" if names else "no kernel of it is known"
+        kernels = f"computed by {listed(names, 5)}" if names else "its kernels are not known"
         texts.append(f"{graph.name} runs {graph.runs}, {kernels}.")
     more = f" {len(nested) - 6} more." if len(nested) > 6 else ""
     return " ".join(texts) + more

@@ -129,7 +129,7 @@ def graph_called(reader: SessionReader, name: str) -> Document:
     listed_graphs = "; ".join(f"{graph.id} {graph.full_title}" for graph in shown[:SUGGESTED])
     more = f"; {len(shown) - SUGGESTED} more" if len(shown) > SUGGESTED else ""
     if fitting:
-        what = f"{name!r} fits {len(fitting)} graphs; give the number of one"
+        what = f"{name!r} matches {len(fitting)} graphs; give the number of one"
     else:
         what = f"no graph is called {name!r}; there are"
     raise UsageError(f"{what}: {listed_graphs or 'none'}{more}")
@@ -157,7 +157,7 @@ def of_node(reader: SessionReader, name: str) -> Answer:
     return Answer(
         text=" ".join([f"{text}.", *saved]),
         rows=rows,
-        known_from="each link says how it is known: (…) after the name",
+        known_from="the text in parentheses after a link's name says how the link is known",
         next=[f"kernel {kernels[0]}"] if kernels else ["graphs"],
     )
 

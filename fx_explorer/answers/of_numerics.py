@@ -30,14 +30,16 @@ def of_numerics(reader: SessionReader) -> Answer:
         f"Results were not compared. {command or 'fx-explorer numerics FILE.py:OBJECT'} calls it "
         "in eager mode, in float64 and compiled"
     )
-    text += "; put what the script gives it in place of “…” and of the inputs." if command else "."
+    text += (
+        "; put what the script passes to it in place of “…” and of the inputs." if command else "."
+    )
     rounding = left_out_rounding(reader)
     if rounding:
         text += f" {rounding.description}"
     return Answer(
         text=text,
         known_from="the functions and inputs that were compiled, and the nodes that each kernel "
-        "computes; nothing was compared",
+        "computes; results were not compared",
         figures={
             "command": command,
             "compares_what_a_script_prints": f"fx-explorer diagnose {_target(reader)} --try",

@@ -19,8 +19,8 @@ from fx_explorer.instruments.passes.near_match_reasons import (
 from fx_explorer.session import SessionReader
 
 KNOWN_FROM = (
-    "torch's own matching of patterns, observed while it compiled; alike: nodes of the pattern "
-    "that are there if what differs is passed over"
+    "torch's own pattern matching, recorded during the compile; alike: nodes of the pattern that "
+    "match if the difference is ignored"
 )
 
 
@@ -33,7 +33,7 @@ def of_patterns(reader: SessionReader, about: str) -> Answer:
     rows = near_about(reader, about) if about else nearest(reader)
     if about and not rows and all_near(reader) and not reader.has(model.Node, name=about):
         raise UsageError(
-            f"no pattern that was tried, and no node, is called {about!r}: ask patterns for the "
+            f"no tried pattern and no node is called {about!r}; the answer to patterns lists the "
             "nearest of all"
         )
     return Answer(
@@ -56,7 +56,7 @@ def _sentence(reader: SessionReader, rows: list[Near], about: str) -> str:
     count = len(all_near(reader))
     if count:
         return (
-            f"No pattern nearly matched. {counted(count, 'pattern')} failed early: name a node or "
-            "a pattern for those."
+            f"No pattern nearly matched. {counted(count, 'pattern')} failed early; name a node or "
+            "a pattern to see them."
         )
     return "Every pattern that was tried matched."

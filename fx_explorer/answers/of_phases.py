@@ -29,12 +29,15 @@ def of_phases(reader: SessionReader, name: str) -> Answer:
     else:
         text = _whole(phases)
     if not phases:
-        text = "No time of a compile is recorded: torch writes it to TORCH_TRACE, not to its text."
+        text = (
+            "No compile time is recorded: torch writes it to TORCH_TRACE, not to the printed log."
+        )
     return Answer(
         text=text,
         rows=[_row(phase) for phase in phases],
         known_from="torch's metrics of each compile (CompilationMetrics), or its timed phases "
-        "(dynamo_timed) where it wrote none: recorded_in says which. A phase holds others",
+        "(dynamo_timed) where it wrote no metrics; recorded_in says which. A phase "
+        "holds others",
         next=["flame", "compilations"],
     )
 

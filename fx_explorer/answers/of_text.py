@@ -100,7 +100,7 @@ def of_kernel(reader: SessionReader, name: str) -> Answer:
     return Answer(
         text=f"{text}.",
         rows=rows,
-        known_from="Inductor's scheduler and output code; seconds_are says where a time is from",
+        known_from="Inductor's scheduler and output code; seconds_are: the source of a time",
         next=[f"code {kernels[0].name}", *[f"line {at}" for at in first.get("lines", [])[:1]]],
     )
 
@@ -223,7 +223,7 @@ def _text_called(reader: SessionReader, name: str) -> Document:
     names = [f"{text_number(document)} {document.full_title}" for document in shown]
     more = f"; {len(names) - SUGGESTED} more" if len(names) > SUGGESTED else ""
     if fitting:
-        what = f"{name!r} fits {len(fitting)} texts; give the number of one"
+        what = f"{name!r} matches {len(fitting)} texts; give the number of one"
     else:
         what = f"no text is called {name!r}; there are"
     raise UsageError(f"{what}: {'; '.join(names[:SUGGESTED])}{more}")

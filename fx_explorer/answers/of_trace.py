@@ -63,7 +63,7 @@ def _sentence(name: str, rows: list[Json]) -> str:
     if not lines and all(row["is_discarded"] for row in rows):
         return f"Dynamo traced {name} only in attempts that it discarded."
     if not lines:
-        return f"At {name} Dynamo only entered a function: no call, no node and no guard."
+        return f"At {name}, Dynamo only entered a function: it recorded no call, node or guard."
     nodes = sum(row["nodes"] for row in lines)
     guards = sum(row["guards"] for row in lines)
     inlined = dict.fromkeys(function for row in lines for function in row["inlined"])

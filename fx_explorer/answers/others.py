@@ -73,12 +73,13 @@ def of_options(reader: SessionReader) -> Answer:
     elif rows:
         more = len(every_option) - len(options)
         text = (
-            f"{counted(len(changed), 'option')} changed: {listed(changed, 6) or 'none'}. Listed "
-            f"are {counted(len(rows), 'option')} of torch.compile in force"
+            f"{counted(len(changed), 'option')} changed from the default: "
+            f"{listed(changed, 6) or 'none'}. Listed are {counted(len(rows), 'option')} of "
+            "torch.compile in force"
         )
-        text += f"; {more} more have their defaults: --match NAME finds them." if more else "."
+        text += f"; {more} more have default values: --match NAME finds them." if more else "."
     elif texts:
-        text = "No option is listed by itself; the text of the settings was recorded: see next."
+        text = "Options are not listed one by one; the settings were recorded as text: see next."
     else:
         text = "No option was recorded."
     rows.sort(key=lambda row: not row["is_changed"])
@@ -86,8 +87,8 @@ def of_options(reader: SessionReader) -> Answer:
         text=text,
         rows=rows,
         matched=[_option_row(option) for option in every_option],
-        known_from="torch's configuration when the graphs were compiled; of an option without "
-        "in_force, when the capture began",
+        known_from="torch's configuration when the graphs were compiled; options without "
+        "in_force: when the capture began",
         fields=("name", "value", "default", "is_changed", "does"),
         next=["options --match NAME --fields all"]
         if rows
@@ -120,7 +121,9 @@ def of_side_effects(reader: SessionReader) -> Answer:
     return Answer(
         text=section_of(reader, "side_effects").answer,
         rows=rows,
-        known_from="Dynamo's own record of side effects, when it wrote the code around the graph",
+        known_from=(
+            "Dynamo's own record of side effects, from when it wrote the code around the graph"
+        ),
         fields=("compilation", "function", "changed", "code", "how", "type", "file", "line"),
         next=["guards"] if rows else _texts_or_graphs(reader, "Side effects", "side_effects"),
     )
@@ -213,7 +216,7 @@ def of_flame(reader: SessionReader) -> Answer:
     return Answer(
         text=section_of(reader, "flame").answer,
         rows=rows,
-        known_from="torch's own timed phases, and a clock that knows your lines",
+        known_from="torch's own timed phases, and a timer that assigns time to your lines",
         fields=("depth", "what", "seconds", "itself_seconds", "compilation", "phase", "within"),
         next=["phases", "compilations", "caches"],
     )
@@ -263,7 +266,7 @@ def of_caches(reader: SessionReader) -> Answer:
     return Answer(
         text=" ".join([text, *off_sentences(off), *bypass_sentences(looked_up)]),
         rows=rows,
-        known_from="torch's own records of its caches, and its options while it compiled",
+        known_from="torch's own records of its caches, and its options during the compile",
         figures={"warm_start": caches["warm_start"]},
         next=["options --match cache --fields all"] if rows else [],
     )
@@ -282,7 +285,7 @@ def of_cuda_graphs(reader: SessionReader) -> Answer:
     rows = graphs.pop("graphs")
     states = [graph.state for graph in cuda_graphs(reader).graphs]
     return Answer(
-        text=f"CUDA graphs were asked for; {counted(len(states), 'graph')} of torch.compile.",
+        text=f"CUDA graphs were asked for; torch.compile made {counted(len(states), 'graph')}.",
         rows=rows if isinstance(rows, list) else [],
         known_from=_CUDA_GRAPHS,
         figures=graphs,
@@ -304,7 +307,7 @@ def of_failures(reader: SessionReader) -> Answer:
     if raised:
         what = listed([row.description for row in raised[:2]]).removeprefix("the ")
         text = (
-            f"{counted(len(rows), 'failure')}. The {what}. torch made a graph break of it, and "
+            f"{counted(len(rows), 'failure')}. The {what}. torch made a graph break there, and "
             f"the program continued.{continues_after_errors(reader)}"
         )
     elif failed:
@@ -362,7 +365,7 @@ def of_child_processes(reader: SessionReader) -> Answer:
 def of_variants(reader: SessionReader) -> Answer:
     rows = [other_variant(reader, variant) for variant in other_variants(reader)]
     return Answer(
-        text=f"{counted(len(rows), 'other variant')} of compilations, made by stepping.",
+        text=f"{counted(len(rows), 'other variant')} of compilations, made while stepping.",
         rows=rows,
         known_from="compilations that were continued with something changed",
     )
@@ -371,7 +374,7 @@ def of_variants(reader: SessionReader) -> Answer:
 def of_front_ends(reader: SessionReader) -> Answer:
     rows = front_ends(reader)
     return Answer(
-        text=f"{counted(len(rows), 'front end')} beside Dynamo (--frontend asks them).",
+        text=f"{counted(len(rows), 'front end')} beside Dynamo (from --frontend).",
         rows=rows,
         known_from="each front end, run on the same target",
     )
@@ -412,7 +415,7 @@ def of_documents(reader: SessionReader) -> Answer:
     return Answer(
         text=f"{counted(len(rows), 'text')}: source files, graphs, and code that torch wrote.",
         rows=rows,
-        known_from="texts that were recorded; source files as they were when they were captured",
+        known_from="texts that were recorded; source files as they were at the time of capture",
         next=["code NAME", "code NAME:LINE"],
     )
 

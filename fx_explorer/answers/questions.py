@@ -33,17 +33,23 @@ QUESTIONS = (
     Question("overview", "what happened, the worst first, with totals and versions"),
     Question("findings", "what is wrong, where, what it costs, what to do, and whether it helped"),
     Question("breaks", "graph breaks: reason, line, code, how often, hints"),
-    Question("eager", "functions that run in eager mode as a whole, and why"),
-    Question("calls", "the functions torch.compile looked at, in order of calls"),
+    Question("eager", "functions that run entirely in eager mode, and why"),
+    Question("calls", "the functions torch.compile looked at, in call order"),
     Question("compilations", "each compilation: function, status, guards, kernels, seconds"),
     Question("recompiles", "why code was recompiled: the guard that failed, and the remedy"),
-    Question("guards", "what must stay true for compiled code to be used again; cost of each"),
+    Question("guards", "what must stay true for compiled code to be reused; cost of each check"),
     Question("sizes", "dynamic and specialized sizes, and which line specialized them"),
     Question("graphs", "every FX graph, with its operations"),
     Question("graph", "a graph by module, repeated layers once, and what differs", "GRAPH"),
     Question("nodes", "the nodes of a graph", "GRAPH"),
-    Question("node", "one node: value, line, what it was made from and into", "NAME"),
-    Question("line", "what torch made of a line: breaks, kernels, saved tensors, nodes", "FILE:N"),
+    Question(
+        "node",
+        "one node: value, line, what it was made from, and what later stages made from it",
+        "NAME",
+    ),
+    Question(
+        "line", "what torch made of a line: graph breaks, kernels, saved tensors, nodes", "FILE:N"
+    ),
     Question(
         "lines",
         "each line of a function: its graphs, operations and kernels, or why it is eager",
@@ -51,19 +57,25 @@ QUESTIONS = (
     ),
     Question(
         "nested",
-        "graphs that a graph runs (shared regions, branches, loops): calls, lines, kernels",
+        "graphs called by other graphs (shared regions, branches, loops): calls, lines, kernels",
         "[NAME]",
     ),
     Question("kernels", "kernels and library calls: lines, operations, bytes, time"),
     Question("kernel", "one kernel: code, lines, configurations, registers, launches", "NAME"),
-    Question("fusion", "kernels that were not fused: why, bytes and time it would save", "[NAME]"),
+    Question(
+        "fusion",
+        "kernels that were not fused: why, and the bytes and time that fusion would save",
+        "[NAME]",
+    ),
     Question(
         "why",
         "why kernels are as they are: library calls, copies, splits, tiles, vectors, threads",
         "[NAME]",
     ),
     Question("code", "lines of a source file, a graph or generated code", "[NAME[:FROM-TO]]"),
-    Question("find", "nodes, nested graphs, kernels, lines, breaks that have these words", "TEXT"),
+    Question(
+        "find", "nodes, nested graphs, kernels, lines, breaks that contain these words", "TEXT"
+    ),
     Question("stages", "what each stage did to the operations"),
     Question(
         "trace",
@@ -78,7 +90,7 @@ QUESTIONS = (
     Question("passes", "Inductor's passes, and each node that one made, changed or removed"),
     Question(
         "patterns",
-        "patterns that did not match: how much of each is there, and the check that failed",
+        "patterns that did not match: how much of each is present, and the check that failed",
         "[NAME]",
     ),
     Question(
@@ -90,7 +102,8 @@ QUESTIONS = (
     Question("modules", "the modules, with operations, kernels, saved bytes and time of each"),
     Question(
         "phases",
-        "seconds of each phase of a compile under torch's own names, forward and backward apart",
+        "seconds of each phase of a compile under torch's own names, forward and backward "
+        "separately",
         "[NAME]",
     ),
     Question("flame", "where compile time went"),
@@ -104,9 +117,9 @@ QUESTIONS = (
     Question("bench", "backends and modes beside eager mode (measured by fx-explorer bench)"),
     Question("numerics", "whether results equal eager mode's (compared by fx-explorer numerics)"),
     Question("profile", "kernels and idle times of a torch.profiler trace"),
-    Question("roofline", "kernels beside the limits of the GPU"),
+    Question("roofline", "kernels compared with the limits of the GPU"),
     Question("regions", "regions that were annotated, and their kernels"),
-    Question("support", "what a backend supports of the graphs"),
+    Question("support", "which operators of the graphs a backend supports"),
     Question("memory_snapshot", "a CUDA memory snapshot: peak, and who held it"),
     Question("variants", "compilations that were continued with something changed"),
     Question("front_ends", "the graphs of other front ends (captured with --frontend)"),
@@ -126,9 +139,9 @@ def ask(reader: SessionReader, name: str, about: str, open_other: Opener) -> Ans
     """
     question = find_question(name)
     if question.takes and not question.takes.startswith("[") and not about:
-        raise UsageError(f"{name} takes what it is about: {question.usage}")
+        raise UsageError(f"{name} needs a subject: {question.usage}")
     if about and not question.takes:
-        raise UsageError(f"{name} takes nothing after it; --match TEXT chooses rows of it")
+        raise UsageError(f"{name} takes no subject; --match TEXT chooses rows")
     from fx_explorer.answers import (
         graphs_and_kernels,
         of_fusion,

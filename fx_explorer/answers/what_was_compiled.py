@@ -77,7 +77,7 @@ def of_overview(reader: SessionReader) -> Answer:
     return Answer(
         text=first_line_of_report(findings(reader), facts),
         rows=rows,
-        known_from="what was recorded while the program ran, and the findings made of it",
+        known_from="what was recorded while the program ran, and the findings derived from it",
         figures={
             "totals": total_figures(reader),
             "target": target(reader),
@@ -111,7 +111,7 @@ def of_findings(reader: SessionReader) -> Answer:
     return Answer(
         text=first_line_of_report(every_finding, overview(reader)),
         rows=[finding_object(finding) for finding in every_finding],
-        known_from="the rows of the session; a remedy says whether it was tried in the program",
+        known_from="the rows of the session; each remedy says whether it was tried in the program",
         figures={
             "looked_for": list(looked.looked_for),
             "not_looked_for": list(looked.not_looked_for),
@@ -155,7 +155,7 @@ def _compiled_graphs(reader: SessionReader) -> str:
     captured = int(str(total_figures(reader)["graphs"]))
     if not count and captured:
         what = "graph" if captured == 1 else f"{captured:,} graphs"
-        return f"no graph runs compiled, although Dynamo captured {'a ' * (captured == 1)}{what}"
+        return f"no compiled graph runs, although Dynamo captured {'a ' * (captured == 1)}{what}"
     return f"{counted(count, 'graph')} {'was' if count == 1 else 'were'} compiled"
 
 
@@ -203,13 +203,13 @@ def of_eager_functions(reader: SessionReader) -> Answer:
         if call.runs_in_eager and (call.file, call.line) not in places:
             rows += [_given_up(reader, call)]
     if rows:
-        text = f"{counted(len(rows), 'function')} left to eager mode as a whole."
+        text = f"{counted(len(rows), 'function')} that torch.compile did not compile at all."
         if any(row["kind"] == "failed" for row in rows):
             text += continues_after_errors(reader)
     else:
         text = (
-            "Dynamo skipped no function as a whole. A function that is called at a graph break, "
-            "or disabled, is named by breaks; lines says it line by line."
+            "Dynamo skipped no whole function. Functions that are called at a graph break, or "
+            "disabled, are in the answer to breaks; lines has them line by line."
         )
     return Answer(
         text=text,
@@ -237,8 +237,8 @@ def of_calls(reader: SessionReader) -> Answer:
     for tree in call_trees(reader):
         rows.extend(_call_rows(tree))
     return Answer(
-        text=f"torch.compile looked at {counted(len(rows), 'function')}; a function that Python "
-        "calls between the graphs of another stands below it.",
+        text=f"torch.compile looked at {counted(len(rows), 'function')}; functions that Python "
+        "calls between the graphs of another function are listed below it.",
         rows=rows,
         known_from="Dynamo's frames, and the lines that called them",
         next=["compilations", "breaks"],
@@ -266,7 +266,7 @@ def _call_rows(call: FunctionCall) -> Iterator[Json]:
 _STATES = {
     "ok": "completed",
     "broke": "completed up to a graph break",
-    "skipped": "left to eager mode",
+    "skipped": "not compiled",
     "failed": "failed",
 }
 """Status of a compilation → how it ended, in words."""
@@ -315,7 +315,8 @@ def of_compilations(reader: SessionReader) -> Answer:
         )
         text += f" Of them {how_many}."
     if given_up:
-        text += f" {counted(given_up, 'attempt')} that Dynamo started again are listed, too."
+        are = "is" if given_up == 1 else "are"
+        text += f" {counted(given_up, 'restarted attempt')} of Dynamo {are} listed, too."
     return Answer(
         text=text,
         rows=rows,
@@ -366,15 +367,15 @@ def of_recompiles(reader: SessionReader) -> Answer:
             text += f" {len(causes) - MOST_CAUSES} more are among the rows."
         if len(causes) < len(rows):
             text += (
-                f" A row is a guard that failed: {len(causes)} of {len(rows)} are the cause "
-                "(against the nearest earlier version), the others failed as well."
+                f" Each row is a guard that failed: {len(causes)} of {len(rows)} are the cause "
+                "(compared with the nearest earlier version), the others failed as well."
             )
     else:
         text = "Nothing was recompiled."
     if limits:
         text += (
-            f" The recompile limit was hit {counted(len(limits), 'time')}: a call that is_refused "
-            "was not compiled, and runs in eager mode."
+            f" The recompile limit was hit {counted(len(limits), 'time')}: calls with is_refused "
+            "were not compiled and run in eager mode."
         )
     elif every_recompile:
         text += " The recompile limit was not reached."
@@ -382,9 +383,9 @@ def of_recompiles(reader: SessionReader) -> Answer:
     return Answer(
         text=text,
         rows=rows,
-        known_from="the guards that torch reported as failed; called_from is the user's line; "
-        "made_by_call: the calls of earlier versions were counted; torch_named: what torch itself "
-        "says of each version, the newest first",
+        known_from="the guards that torch reported as failed; called_from: the user's line; "
+        "made_by_call: the calls of earlier versions were counted; torch_named: "
+        "torch's own reason for each version, newest first",
         figures={"limits": limits},
         next=["guards --match NAME", "sizes", "findings"] if every_recompile else ["guards"],
     )

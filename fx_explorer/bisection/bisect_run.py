@@ -120,8 +120,8 @@ def _checked_bad(bisect: Bisect, tried: StepOutcome) -> StepOutcome:
         return bisect.condition.look_for_ending_of(tried)
     if tried.verdict == "good":
         raise UsageError(
-            f"the condition is met at {step.shown}, which is given as bad: there is nothing to "
-            "look for"
+            f"the condition is met at {step.shown}, which is given as bad: there is no bad commit "
+            "to look for"
         )
     if tried.verdict == "skipped":
         raise UsageError(f"the condition cannot be judged at {step.shown}: {tried.why}")
@@ -132,12 +132,12 @@ def _raise_not_good(bisect: Bisect) -> None:
     step, tried = bisect.steps[0], bisect.tried[0]
     if tried.verdict == "skipped":
         raise UsageError(
-            f"{step.shown}, which is given as good, cannot be judged, and every step after it that "
-            f"can is bad: {first_line(tried.why)}"
+            f"{step.shown}, which is given as good, cannot be judged, and every later step that "
+            f"can be judged is bad: {first_line(tried.why)}"
         )
     raise UsageError(
-        f"{step.shown}, which is given as good, is bad, too: {first_line(tried.why)}. "
-        "Give an older one."
+        f"{step.shown}, which is given as good, is also bad: {first_line(tried.why)}. Give an "
+        "older one."
     )
 
 
@@ -156,7 +156,7 @@ def _confirm(bisect: Bisect, try_step: Try, folder: Path) -> None:
     if good is None or not bisect.tried[bad].is_of_time:
         return
     progress = narration()
-    progress.print_message("once more, since only times differ, which vary by themselves:")
+    progress.print_message("a second time, because only times differ, and times vary:")
     verdicts = []
     for at in (good, bad):
         again = try_step(bisect.steps[at], folder / f"again-{at}.fxs")
@@ -192,17 +192,17 @@ def bisect_commits(
     progress = narration()
     if repository.is_dirty:
         progress.print_message(
-            "note: your checkout has changes that are not committed; they are in no commit, and "
-            "stay as they are"
+            "note: your checkout has uncommitted changes; they are not part of any commit, and "
+            "are left untouched"
         )
     if steps[0].name != repository.commit(good, "--good"):
         progress.print_message(
-            f"note: {good} is not an ancestor of {bad}: {steps[0].shown}, which both come from, is "
+            f"note: {good} is not an ancestor of {bad}: their common ancestor {steps[0].shown} is "
             "taken as good"
         )
     progress.print_message(
-        f"{counted(len(steps) - 1, 'commit')} after {steps[0].name[:10]}: at most "
-        f"{counted(bisect.search.most_left, 'capture')}"
+        f"{counted(len(steps) - 1, 'commit')} after {steps[0].name[:10]}: "
+        f"{counted(bisect.search.most_left, 'capture')} at most"
     )
     progress.end()
     keep = keep and keep.absolute()
@@ -319,9 +319,9 @@ def _check_files(repository: Repository, worktree: Worktree, tried: StepOutcome)
         same = worktree.path / file.relative_to(repository.top)
         if same.exists() and not same.is_symlink():
             raise UsageError(
-                f"the program imports {file}, of your checkout and not of the commit, so commits "
-                "cannot be told apart: name the target as a file, or import it from the working "
-                "directory"
+                f"the program imports {file} from your checkout and not from the commit, so every "
+                "commit would give the same result: name the target as a file, or import it from "
+                "the working directory"
             )
 
 

@@ -57,7 +57,7 @@ class ChangedFact:
     @property
     def heading(self) -> str:
         if self.before == self.now:
-            return f"{self.what}: {self.now} as before, and others"
+            return f"{self.what}: {self.now} as before, and other ones"
         return f"{self.what}: {self.before} → {self.now}" if self.before else self.now
 
 

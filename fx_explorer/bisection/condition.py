@@ -90,11 +90,11 @@ class Condition:
         self.arguments = parser.parse_args(list(words))
         self.arguments.given = frozenset()
         if self.arguments.update:
-            raise UsageError("bisect reads a baseline and does not write one: leave --update out")
+            raise UsageError("bisect reads a baseline and does not write one: remove --update")
         if is_session(self.arguments.target):
             raise UsageError(
-                f"bisect captures its target at each step, and {self.arguments.target} is captured "
-                "already: give the target"
+                f"bisect captures its target at each step, and {self.arguments.target} is already "
+                "a capture: give the target"
             )
         self._judge = Judge(self.arguments)
         self.bad_ending = ""

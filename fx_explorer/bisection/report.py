@@ -75,7 +75,7 @@ def _first_bad(bisect: Bisect) -> Iterator[Line]:
         first, second = commit.parents[:2]
         words = shlex.join(bisect.condition.words)
         yield Hanging(
-            "  It is a merge. For the commit of its branch: ",
+            "  It is a merge. To search the commits of its branch: ",
             f"fx-explorer bisect --good {first[:10]} --bad {second[:10]} -- {words}",
         )
 
@@ -91,8 +91,8 @@ def _described(commit: Commit) -> str:
 
 def _confirmed_line(is_confirmed: bool) -> Line:
     if is_confirmed:
-        return "Only times differ; a second capture of both says the same."
-    return "Only times differ, and a second capture of both does not say the same: not certain."
+        return "Only times differ, and a second capture of both confirms it."
+    return "Only times differ, and a second capture of both does not confirm it: not certain."
 
 
 def _fact_lines(fact: ChangedFact) -> Iterator[Line]:

@@ -26,7 +26,7 @@ from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.private_names import functorch_config, inductor_config
 from fx_explorer.capture.torch_compat.versions import known_options, watching_selector
 
-BUILDERS = (
+_BUILDERS = (
     "cpp",
     "cpp_pybinding",
     "triton",
@@ -252,11 +252,13 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
         codecache,
     )
 
-    for name in BUILDERS:
+    for name in _BUILDERS:
         _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())
     for name in ("cpp_pybinding", "triton"):
         if not hasattr(AsyncCompile, name):
-            notes["building"] = f"torch has no AsyncCompile.{name}: such kernels are built"
+            notes["building"] = (
+                f"torch has no AsyncCompile.{name}, so such kernels are built even while inspecting"
+            )
     # The whole module, when the wrapper too is C++.
     _replace_while_lowering(
         stack,
@@ -270,8 +272,8 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     _replace_while_lowering(stack, PythonWrapperCodegen, timed, lambda wrapper: None)
     if not hasattr(PythonWrapperCodegen, timed):
         notes["timing"] = (
-            f"torch has no PythonWrapperCodegen.{timed}: kernels of annotated regions may "
-            "run while their code is generated"
+            f"torch has no PythonWrapperCodegen.{timed}: kernels of annotated regions may run "
+            "during code generation"
         )
     # No pool of compile processes is started.
     stack.enter_context(configured(inductor_config, {"compile_threads": 1}))
@@ -314,7 +316,8 @@ def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> Non
                 _forget(getattr(type(isa), name, None), stack)
     else:
         notes["compiler"] = (
-            "torch has no VecISA.check_build: it compiles to find out what the CPU has"
+            "torch has no VecISA.check_build: it compiles a test program to find out what the CPU "
+            "supports"
         )
     if not hasattr(cpp_builder, "get_cpp_compiler"):
         return
@@ -325,7 +328,7 @@ def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> Non
         stack.enter_context(
             patched(cpp_builder, "get_cpp_compiler", lambda original: lambda: usual)
         )
-        notes["compiler"] = f"no C++ compiler was found: the code is that for {usual}"
+        notes["compiler"] = f"no C++ compiler was found, so the code is written for {usual}"
         for name in ("is_gcc", "is_clang", "is_intel_compiler", "is_apple_clang", "is_msvc_cl"):
             _forget(getattr(cpp_builder, name, None), stack)
 
@@ -352,14 +355,14 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     stack.enter_context(configured(inductor_config, dict.fromkeys(measuring, False)))
     if not hasattr(select_algorithm, "get_algorithm_selector_cache"):
         notes["autotuning"] = (
-            "this torch release cannot be kept from timing candidates with max-autotune"
+            "with max-autotune, this torch release times candidates even while inspecting"
         )
         return
 
     def first_only(choices: list[Any]) -> list[Any]:
         if len(choices) > 1:
             notes["autotuning"] = (
-                "candidates were not timed, the first is shown; capture with --build to "
+                "candidates were not timed, so the first one is shown; capture with --build to "
                 "see the fastest"
             )
         return choices[:1]

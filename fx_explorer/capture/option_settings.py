@@ -45,8 +45,8 @@ def check_at_gate(settings: Mapping[str, object]) -> None:
     if whole:
         raise UsageError(
             (
-                f"{one_of(whole)} decides whether and how Dynamo is entered, so it cannot "
-                "change at a pause; capture again with "
+                f"{one_of(whole)} decides whether and how Dynamo runs, so it cannot change at a "
+                "pause; capture again with "
             )
             + " ".join(f"--setting {name}={json.dumps(settings[name])}" for name in whole)
         )
@@ -159,7 +159,7 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
 SETTING = "compile.dynamic"
 
 THROUGH = (
-    "Dynamo has finished these graphs, so their sizes stay as they are. To make others dynamic, "
+    "Dynamo has finished these graphs, so their sizes cannot change. To make others dynamic, "
     "capture again with --dynamic or --no-dynamic; with --step, this option can be changed while "
     "Dynamo has a graph."
 )
@@ -218,7 +218,7 @@ class DynamicShapes:
 def check_changes(gate: Gate, changes: Changes) -> None:
     """Raise UsageError for a change that cannot be combined with a change of dynamic shapes."""
     if gate != "dynamo":
-        raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
+        raise UsageError("Dynamo decides what is dynamic: restart from dynamo to change it.")
     if changes.marks or changes.passes:
         raise UsageError(
             "Dynamo makes a new graph for other dynamic shapes: mark regions and apply "

@@ -90,7 +90,7 @@ def copied_lines(kernel: object, source: str) -> CopiedKernel:
 
 
 _WHY = {
-    False: "does not occur unchanged in the generated kernel",
+    False: "is missing from the generated kernel in this form",
     True: "occurs more than once in the generated kernel",
 }
 

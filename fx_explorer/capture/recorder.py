@@ -64,7 +64,6 @@ HOOKS: dict[str, tuple[str, str]] = {
     "why reductions are split": ("inductor.gpu_loop_decisions", "reduction_hook"),
     "why C++ loops are vectorized and parallel": ("inductor.cpp_loop_decisions", "cpp_loop_hook"),
     "kernels": ("inductor.inductor_hooks", "kernel_hooks"),
-    "how many kernels are built": ("inductor.kernel_builds", "build_hook"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
     "graphs that the program gives to Inductor": ("aot.direct_calls", "inductor_calls_hook"),
     "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),
@@ -77,8 +76,8 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
     "buckets of DistributedDataParallel": ("dynamo.graph", "bucket_hook"),
     "what backends ask torch's partitioner": ("backends.asking", "partitioner_hook"),
-    "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),
-    "guards of functions captured ahead of any call": ("dynamo.ahead_of_time", "guards_hook"),
+    "functions captured before any call": ("dynamo.ahead_of_time", "capture_hook"),
+    "guards of functions captured before any call": ("dynamo.ahead_of_time", "guards_hook"),
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),
     "bytecode": ("dynamo.bytecode_listing", "bytecode_hook"),
     "names of resume functions": ("dynamo.bytecode_listing", "resume_name_hook"),
@@ -86,17 +85,17 @@ HOOKS: dict[str, tuple[str, str]] = {
     "guards": ("dynamo.guard_rows", "guard_hook"),
     "what changed before a recompile": ("dynamo.failed_guards", "recompile_hook"),
     "where graph breaks are in their lines": ("dynamo.break_hooks", "extent_hook"),
-    "what Dynamo does after a graph": ("dynamo.replayed_effects", "side_effect_hook"),
+    "the code that Dynamo writes after a graph": ("dynamo.replayed_effects", "side_effect_hook"),
     "Dynamo's trace, line by line": ("dynamo.symbolic_trace", "symbolic_trace_hook"),
     "how often nested compile regions are reused": ("dynamo.region_uses", "region_use_hook"),
     "resume functions": ("dynamo.resume_functions", "resume_hook"),
-    "from where a function is not compiled": ("dynamo.break_hooks", "skipped_rest_hook"),
+    "the line from which a function is not compiled": ("dynamo.break_hooks", "skipped_rest_hook"),
     "tensors at graph breaks": ("dynamo.break_hooks", "local_tensor_hook"),
-    "for how long the program holds what graphs return": (
+    "how long the program holds the tensors that graphs return": (
         "dynamo.returned_storages",
         "returned_storage_hook",
     ),
-    "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
+    "functions whose compilation was abandoned": ("dynamo.fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),
     "the arguments of torch.compile": ("options_in_force", "compile_call_hook"),
@@ -116,7 +115,7 @@ ASKED_EVERYWHERE: dict[str, tuple[str, str]] = {
     "torch's own counts": ("torch._dynamo.utils", "counters"),
     "full names of functions in graphs": ("torch.fx.node", "_get_qualified_name"),
     "which compilation torch is in": ("torch._guards", "CompileContext"),
-    "tensors inside those of the program's classes": (
+    "tensors inside objects of the program's classes": (
         "torch.utils._python_dispatch",
         "is_traceable_wrapper_subclass",
     ),
@@ -132,11 +131,11 @@ CACHES_OFF = ("torch_compat.unseen_work", "caches_off")
 UNSEEN_WORK: dict[str, tuple[str, str]] = {
     "compiling with fewer garbage collections": ("torch_compat.unseen_work", "collected_rarely"),
     "compiling with a larger stack": ("torch_compat.unseen_work", "room_on_the_stack"),
-    "compiling without function names for disabled logs": (
+    "skipping function names for logs that are off": (
         "torch_compat.unseen_work",
         "no_function_names_for_logs",
     ),
-    "compiling without printing graphs that nobody reads": (
+    "skipping printed graphs that nobody reads": (
         "torch_compat.unseen_work",
         "no_printed_graphs",
     ),
@@ -263,7 +262,7 @@ def _missing(error: Exception) -> str:
         message = one_line(str(error))
     else:
         message = one_line(f"{type(error).__name__}: {error}")
-    return f"torch {torch.__version__} does not offer what this is read from ({message})"
+    return f"torch {torch.__version__} lacks what this is read from ({message})"
 
 
 def compile_arguments(request: CaptureRequest) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def _read(
             if not ready and process.poll() is not None:
                 break
             if sum(map(len, printed)) > MOST_PRINTED:
-                raise WorkerError("prints without an end, and no answer")
+                raise WorkerError("prints without end and gives no answer")
             if time.monotonic() > until:
                 raise WorkerError(f"did not answer within {timeout_s:g} s")
     left_s = max(0.0, until - time.monotonic())

@@ -369,8 +369,8 @@ class Capture:
             self._console.add("", [self._describe_left_processes()])
         elif self._worker.left_output_open:
             text = (
-                "a process that the program started, and that left its process group, still "
-                "holds its output"
+                "a process that the program started, and that left its process group, still holds "
+                "the program's output open"
             )
             self._console.add("", [text])
         self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or outcome_of(
@@ -387,8 +387,8 @@ class Capture:
         if self._worker.stopped:
             self.left_behind = ""
         else:
-            self.left_behind = f"{told} They run on, as without fx-explorer."
-        text = self.left_behind or f"{told} They were ended with it."
+            self.left_behind = f"{told} They continue to run, as without fx-explorer."
+        text = self.left_behind or f"{told} They were ended with the program."
         self._last_note = text
         return text
 
@@ -411,7 +411,7 @@ class Capture:
         if self.output is not None and self.output.path.exists() and not has_found:
             self.discard()
             self.session_path = self.output.path
-            problem = f"Nothing was compiled, and {self.output.path} keeps what it had."
+            problem = f"Nothing was compiled; {self.output.path} keeps its previous content."
         elif self.output is not None and outcome.kind != "not_started":
             try:
                 place_session(self.session_path, self.output)

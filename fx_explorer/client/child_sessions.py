@@ -94,7 +94,7 @@ def _unseen(file: Path) -> ChildProcess:
             0, 0, "started", str(told["command"])[:LONGEST], str(told["why"])[:LONGEST]
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        return ChildProcess(0, 0, "started", "", f"what it left cannot be read: {error}")
+        return ChildProcess(0, 0, "started", "", f"what it recorded cannot be read: {error}")
 
 
 def _is_script(session: Path) -> bool:

@@ -137,8 +137,8 @@ class Console:
         """
         if dropped := self._late - len(self._last):
             text = (
-                f"{dropped:,} lines that were printed here are not kept: the session holds "
-                "the beginning and the end"
+                f"{dropped:,} printed lines in between are not kept: the session keeps the "
+                "beginning and the end"
             )
             self._rows.append(ConsoleLine(0, "", text, time.monotonic() - self._started))
         self._rows += self._last

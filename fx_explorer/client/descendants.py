@@ -242,10 +242,10 @@ class Descendants:
         for process in self._outliving():
             group = status_of(process.pid)
             if group and group.group == self._worker:
-                fate = "was ended with it"
+                fate = "was ended with the program"
             else:
                 fate = "runs on"
-            why = f"it still ran when the program ended, and {fate}"
+            why = f"it was still running when the program ended, and {fate}"
             unknown = UnknownProcess(
                 process.pid, process.command, why, self._is_recorded(process.image)
             )
@@ -444,7 +444,7 @@ def _why_not_recorded(words: list[str], environment: list[str], hook: str) -> st
     path = next((word for word in environment if word.startswith("PYTHONPATH=")), "")
     if hook not in path.partition("=")[2].split(os.pathsep):
         return "its environment lacks the PYTHONPATH that this program was given"
-    return "another sitecustomize hides ours, or its Python is older than 3.10"
+    return "another sitecustomize replaces ours, or its Python is older than 3.10"
 
 
 def describe_descendants(descendants: list[Descendant]) -> str:

@@ -167,7 +167,7 @@ class ForkServer:
             raise
         worker = _adopted(pid) if pid else None
         if pid and worker is None:
-            raise OSError(f"process {pid}, a fork of a worker, has ended before it began")
+            raise OSError(f"process {pid}, a fork of a worker, ended before it could start")
         return worker
 
     @property
@@ -299,7 +299,7 @@ class _Server:
         """
         line = self._answers.readline()
         if line.strip() != b"%d" % self._process.pid:
-            raise OSError(f"another process answers for the interpreter: {line!r}")
+            raise OSError(f"another process answers in place of the interpreter: {line!r}")
         self._is_greeted = True
 
 

@@ -147,7 +147,7 @@ class History:
                 folder.mkdir(mode=0o700)
                 self._note_last(number)
                 return number, folder
-        raise OSError(f"{MOST_TRIES} captures were begun at once")
+        raise OSError(f"{MOST_TRIES} captures were started at the same time")
 
     def _last_number(self) -> int:
         """Return the highest number that was given, which may have been forgotten since."""
@@ -198,16 +198,15 @@ class History:
             if capture.number == number:
                 return capture
         raise UsageError(
-            f"there is no history:{number}: it was removed, or never was. Those that are kept: "
-            "fx-explorer history"
+            f"there is no history:{number}: it was removed, or never existed. List the captures "
+            "that are kept with: fx-explorer history"
         )
 
     def forget(self, capture: KeptCapture) -> None:
         """Remove a capture. Raises UsageError if somebody has it open, or it cannot be removed."""
         if not _remove_unless_held(capture.folder):
             raise UsageError(
-                f"{capture.name} is open in another fx-explorer: close that first, or forget it "
-                "later"
+                f"{capture.name} is open in another fx-explorer: close it first, or forget it later"
             )
 
     def remove_oldest(self, newest: KeptCapture) -> None:

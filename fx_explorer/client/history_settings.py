@@ -58,7 +58,7 @@ def parse_history(table: object, where: str) -> HistorySettings:
         default = getattr(settings, name)
         value = table.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            message = "must be a whole number from 1 on. Captures are not kept with: keep = false"
+            message = "must be a whole number from 1 on. To keep no captures: keep = false"
             problems.append(f"{where}: {name} = {shown_value(value)} {message}")
             value = default
         limits[name] = value

@@ -32,7 +32,7 @@ def news_of_leftovers(history: History | None) -> list[str]:
         kept = _move(leftover, history) if history and not leftover.problem else None
         if kept:
             news.append(
-                f"a capture was interrupted, and what it found is kept ({leftover.words}): "
+                f"a capture was interrupted; what it recorded is kept ({leftover.words}): "
                 f"fx-explorer {kept.name}"
             )
         elif not history or leftover.problem or _is_still(leftover):
@@ -41,13 +41,13 @@ def news_of_leftovers(history: History | None) -> list[str]:
         note_reported(leftover.directory)
     if len(not_moved) == 1:
         news.append(
-            f"a capture was interrupted, and what it found is kept ({not_moved[0].words}). Get or "
-            "remove it: fx-explorer recover"
+            f"a capture was interrupted; what it recorded is kept ({not_moved[0].words}). Recover "
+            "or remove it: fx-explorer recover"
         )
     elif not_moved:
         news.append(
-            f"{len(not_moved)} captures were interrupted, and what they found is kept (the last: "
-            f"{not_moved[-1].words}). List, get or remove them: fx-explorer recover"
+            f"{len(not_moved)} captures were interrupted; what they recorded is kept (the last: "
+            f"{not_moved[-1].words}). List, recover or remove them: fx-explorer recover"
         )
     return news
 

@@ -39,7 +39,7 @@ weights), and only listed.
 MOST_SHOWN = 2_000
 """Maximum number of texts of one package that become documents."""
 
-NOT_THERE = "an AOTInductor package has no graphs: it is what was made of them"
+NOT_THERE = "an AOTInductor package has no graphs, only the code compiled from them"
 
 
 def write_package_session(archive: Pt2Archive, session: Path) -> None:

@@ -13,19 +13,19 @@ from typing import Literal
 from fx_explorer.model import Failure, Outcome
 
 OF_A_JOB = (
-    "torchrun ends the other ranks of a job when one of them fails; what failed is that "
-    "rank's to say"
+    "torchrun ends the other ranks of a job when one of them fails; see the failed rank for the "
+    "cause"
 )
 
 StopReason = Literal["", "cancelled", "timed_out"]
 
 SIGNALS: dict[int, str] = {
     signal.SIGSEGV: (
-        "a segmentation fault: native code (an extension, a library, a kernel) used memory "
-        "that is not its own"
+        "a segmentation fault: native code (an extension, a library, a kernel) accessed memory "
+        "that does not belong to it"
     ),
     signal.SIGBUS: (
-        "a bus error: native code used memory that is not there (a truncated mapped file, a "
+        "a bus error: native code accessed memory that does not exist (a truncated mapped file, a "
         "full /dev/shm)"
     ),
     signal.SIGABRT: "an abort: native code gave up (a failed assertion, or memory that ran out)",

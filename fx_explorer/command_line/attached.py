@@ -50,7 +50,7 @@ class UnpackingProgress(LiveLine):
 
     def show_looked_at(self, count: int, total: int) -> None:
         if self.is_due:
-            self.show(f"looking at what is in {self._name}: {count:,} of {total:,} files")
+            self.show(f"reading the list of files in {self._name}: {count:,} of {total:,}")
 
 
 def open_archive(archive: Path, folder: Path, progress: UnpackingProgress) -> Path:
@@ -76,9 +76,9 @@ def open_archive(archive: Path, folder: Path, progress: UnpackingProgress) -> Pa
     )
     if inside is None:
         raise UsageError(
-            f"{archive} is {kind_of_file(archive).words} with {counted(len(files), 'file')}, and "
-            "none that fx-explorer opens (a log of TORCH_TRACE or TORCH_LOGS, tlparse's folder, a "
-            f"session){': ' if files else ''}{_names(files, content)}"
+            f"{archive} is {kind_of_file(archive).words} with {counted(len(files), 'file')}, but "
+            "none that fx-explorer can open (a log of TORCH_TRACE or TORCH_LOGS, tlparse's "
+            f"folder, a session){': ' if files else ''}{_names(files, content)}"
         )
     return inside
 
@@ -138,7 +138,7 @@ def _debug_directory(archive: Path, content: Path) -> Path | None:
             found.append(directory)
     if len(found) > 1:
         raise UsageError(
-            f"{archive} has {len(found)} folders of TORCH_COMPILE_DEBUG: "
+            f"{archive} has {len(found)} TORCH_COMPILE_DEBUG directories: "
             f"{_names(found, content)}. Unpack it, and name one of them"
         )
     return found[0] if found else None

@@ -32,7 +32,7 @@ def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
         "--kernels",
         metavar="NAME",
         default=NONE,
-        help="with --gpu: build these Triton kernels, for their registers and occupancy: all, "
+        help="with --gpu: build these Triton kernels to see their registers and occupancy: all, "
         "none (default) or a name",
     )
 
@@ -80,7 +80,7 @@ def named(reader: SessionReader, name: str) -> list[Kernel]:
     if not kernels:
         every = (
             "\n  ".join(kernel.name for kernel in triton_kernels(reader))
-            or "(none: all of it is library calls)"
+            or "(none: library calls only)"
         )
         raise UsageError(f"no Triton kernel is called {name!r}. There are:\n  {every}")
     return kernels
@@ -91,7 +91,7 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
     path = writable_session(reader.path)
     if path == reader.path:
         return reader
-    print_message(f"{reader.path} cannot be written to: what is built is kept in the copy {path}")
+    print_message(f"{reader.path} is read-only: the built kernels are saved in the copy {path}")
     return stack.enter_context(SessionReader(path))
 
 

@@ -23,7 +23,7 @@ def add_allow_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-nothing",
         action="store_true",
-        help="end with 0, not with 2, when nothing was compiled",
+        help="exit with 0 instead of 2 when nothing was compiled",
     )
 
 
@@ -41,20 +41,20 @@ def add_capture_arguments(
     parser.add_argument(
         "--record-bytecode",
         action="store_true",
-        help="call the target once more, and record what Dynamo's bytecode does, instruction "
-        "by instruction",
+        help="call the target once more and record each instruction of Dynamo's bytecode with its "
+        "effect",
     )
     parser.add_argument(
         "--record-trace",
         action="store_true",
         help="record every instruction that Dynamo traces, with its symbolic stack and local "
-        "variables; without it, every line",
+        "variables (without this option: every line)",
     )
     parser.add_argument(
         "--record-patterns",
         action="store_true",
-        help="record which patterns of Inductor's passes, and of yours, did not match, and the "
-        "check that failed",
+        help="record which patterns of Inductor's passes, and your own patterns, did not match, "
+        "and the check that failed",
     )
     add_front_end_arguments(parser)
     add_worker_arguments(parser, several=of_two)
@@ -83,8 +83,8 @@ def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         type=front_ends,
-        help=f"show the graph that it makes of the same target, too: {', '.join(FRONT_ENDS)}, "
-        "all; A,B or repeated",
+        help="also show the graph that these front ends make of the target: "
+        f"{', '.join(FRONT_ENDS)}, all; A,B or repeated",
     )
     beside.add_argument(
         "--frontend-limit",
@@ -114,7 +114,7 @@ def add_call_arguments(parser: argparse._ActionsContainer) -> None:
         "--call",
         metavar="EXPR",
         default="",
-        help="expression that makes the model or function, in the target's names",
+        help="expression that makes the model or function, using names from the target",
     )
     parser.add_argument(
         "--inputs",
@@ -129,14 +129,14 @@ def add_call_arguments(parser: argparse._ActionsContainer) -> None:
         help="with or without backward (default: with, when something requires grad)",
     )
     parser.add_argument(
-        "--device", default="", help="move the model and its inputs there first, e.g. cuda"
+        "--device", default="", help="first move the model and its inputs to this device, e.g. cuda"
     )
 
 
 def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
     help_line = (
-        "make the code for this GPU, which need not be there: h100, a100 … or a TOML file "
-        "(doctor --gpus lists them)"
+        "generate code for this GPU, which this machine need not have: h100, a100 … or a TOML "
+        "file (doctor --gpus lists them)"
     )
     if several:
         parser.add_argument(
@@ -151,7 +151,7 @@ def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = Fal
     parser.add_argument(
         "--no-weights",
         action="store_true",
-        help="with --gpu: tensors have shapes and no content, so that no model is too large",
+        help="with --gpu: tensors have shapes but no content, so a model of any size fits",
     )
 
 
@@ -160,9 +160,9 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
     how = parser.add_argument_group("how to compile")
     add_backend_arguments(
         how,
-        "a torch._inductor.config entry, e.g. max_fusion_size=8, or guard_filter_fn=NAME: a filter "
-        "of torch.compiler's, or FILE.py:FUNCTION, that says which guards are dropped; may be "
-        "repeated",
+        "a torch._inductor.config entry, e.g. max_fusion_size=8, or guard_filter_fn=NAME: a "
+        "filter from torch.compiler, or FILE.py:FUNCTION, which chooses the guards to drop; may "
+        "be repeated",
     )
     add_setting_argument(how)
     add_strictness_arguments(how)
@@ -176,7 +176,7 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
     how.add_argument(
         "--use-caches",
         action="store_true",
-        help="let torch use its compile caches, and show the hits",
+        help="let torch use its compile caches, and show cache hits",
     )
 
 
@@ -192,7 +192,7 @@ def add_backend_arguments(how: argparse._ActionsContainer, option_help: str) -> 
         "--dynamic",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="dynamic shapes always, or never (default: as torch)",
+        help="make every shape dynamic, or none (default: as torch decides)",
     )
     how.add_argument(
         "--option",
@@ -223,7 +223,7 @@ def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--fullgraph",
         action="store_true",
-        help="one graph or an error: a graph break ends the program",
+        help="require one graph: a graph break ends the program with an error",
     )
     parser.add_argument(
         "--stance",
@@ -240,9 +240,9 @@ def add_worker_arguments(parser: argparse.ArgumentParser, *, several: bool = Fal
     where.add_argument(
         "--as-python",
         action="store_true",
-        help="the target is Python, although its name does not say so",
+        help="the target is a Python file, whatever its name",
     )
-    help_line = "interpreter to run in (default: this one)"
+    help_line = "Python interpreter for the program (default: this one)"
     if several:
         where.add_argument(
             "--python", action="append", default=[], help=help_line + "; twice to compare"
@@ -333,23 +333,20 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
     if gpu is None:
         if getattr(arguments, "no_weights", False):
             raise UsageError(
-                "--no-weights needs --gpu: tensors without content can only be compiled "
-                "for, and nothing is run"
+                "--no-weights needs --gpu: tensors without content can be compiled for, but "
+                "nothing can run"
             )
         return
     if arguments.build:
-        raise UsageError(
-            "--build cannot be combined with --gpu: nothing can be run on a virtual GPU"
-        )
+        raise UsageError("--build cannot be combined with --gpu: nothing can run on a virtual GPU")
     if arguments.use_caches:
         raise UsageError(
-            "--use-caches cannot be combined with --gpu: torch's caches are kept away "
-            "from a virtual GPU"
+            "--use-caches cannot be combined with --gpu: a virtual GPU must not use torch's caches"
         )
     if arguments.backend not in GPU_BACKENDS:
         raise UsageError(
-            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run "
-            "its graphs, which a virtual GPU cannot do"
+            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} runs the "
+            "graphs, which a virtual GPU cannot do"
         )
 
 
@@ -360,7 +357,6 @@ def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="X is a session that you did not capture on this machine, or a .pt2 file, and "
-        "you trust whoever made it: "
-        "compile its kernels, run the program it names, load it",
+        help="trust X, a session from another machine or user, or a .pt2 file: allow fx-explorer "
+        "to compile its kernels, run the program it names, and load it",
     )

@@ -34,7 +34,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     """Add what to write, and return the group."""
     written = parser.add_argument_group("what to write")
     written.add_argument(
-        "--github", action="store_true", help="print annotations for GitHub Actions too"
+        "--github", action="store_true", help="also print annotations for GitHub Actions"
     )
     written.add_argument(
         "--junit",
@@ -58,7 +58,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         "--summary",
         metavar="FILE",
         type=Path,
-        help='append the check as markdown, as to "$GITHUB_STEP_SUMMARY"',
+        help='append the check as markdown to this file, such as "$GITHUB_STEP_SUMMARY"',
     )
     add_force_argument(written)
     return written
@@ -148,7 +148,7 @@ def _print_target(target: CheckedTarget, *, is_one_of_several: bool) -> None:
             print_fitted(printable(check.description) + name)
     if target.outcome is None:
         print_fitted(
-            f"note: the capture of this session has not ended; the figures are those so far{name}",
+            f"note: the capture of this session has not ended; the figures are preliminary{name}",
             sys.stderr,
         )
     elif is_one_of_several and target.problem:

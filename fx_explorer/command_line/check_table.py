@@ -87,7 +87,7 @@ def read_table(file: Path, only: tuple[str, ...] = ()) -> list[TableEntry]:
             known = ", ".join(entries)
             raise UsageError(f"{file}: [{TABLE}] has no target called {name}; it has {known}")
     if TARGET in shared:
-        raise UsageError(f"{file}: {TARGET} belongs into [{TABLE}.NAME], not into [{TABLE}]")
+        raise UsageError(f"{file}: {TARGET} belongs in [{TABLE}.NAME], not in [{TABLE}]")
     return [
         _entry(name, {**shared, **entry}, f"{file}: [{TABLE}.{name}]")
         for name, entry in entries.items()
@@ -107,7 +107,7 @@ def _table(file: Path) -> Mapping[str, object] | None:
         found = found.get(key) if isinstance(found, dict) else None
     if found is None or isinstance(found, dict):
         return found
-    raise UsageError(f"{file}: [{TABLE}] is {shown_value(found)}, and no table")
+    raise UsageError(f"{file}: [{TABLE}] is {shown_value(found)}, not a table")
 
 
 def _entry(name: str, entry: Mapping[str, object], where: str) -> TableEntry:
@@ -130,7 +130,7 @@ def _entry(name: str, entry: Mapping[str, object], where: str) -> TableEntry:
         elif key != TARGET:
             action = actions.get(key)
             if action is None or key in ("help", "update") or key.startswith("allow-"):
-                raise UsageError(f"{where}: there is no entry {key}{_close(key, actions)}")
+                raise UsageError(f"{where}: {key} is not a known entry{_close(key, actions)}")
             words += _words(key, value, action, where)
     arguments = parser.parse_args([*words, "--", target])
     arguments.given = frozenset()
@@ -150,7 +150,7 @@ def _close(key: str, actions: Mapping[str, object]) -> str:
 
 def _allowed(value: object, where: str) -> Iterator[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise UsageError(f'{where}: {ALLOW} is a list of names, such as ["gaps"]')
+        raise UsageError(f'{where}: {ALLOW} must be a list of names, such as ["gaps"]')
     for name in value:
         yield f"--allow-{name}"
 
@@ -162,10 +162,10 @@ def _words(key: str, value: object, action: argparse.Action, where: str) -> list
         if isinstance(action, argparse.BooleanOptionalAction):
             return [option if value else f"--no-{key}"]
         if action.nargs != 0:
-            raise UsageError(f"{where}: {key} takes a value, and is {shown_value(value)}")
+            raise UsageError(f"{where}: {key} needs a value, not {shown_value(value)}")
         return [option] if value else []
     if action.nargs == 0:
-        raise UsageError(f"{where}: {key} is true or false, and is {shown_value(value)}")
+        raise UsageError(f"{where}: {key} must be true or false, not {shown_value(value)}")
     if not isinstance(value, list):
         return [option, *_texts(key, [value], where)]
     words: list[str] = []

@@ -58,8 +58,8 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
     """
     if arguments.target == getattr(arguments, "other", None) == "-":
         raise UsageError(
-            "standard input can be read only once, and both logs are given as -: save one of them "
-            "to a file, and name the file"
+            "standard input can be read only once, and both logs are -: save one of them to a "
+            "file and name the file"
         )
     for field in ("target", "other"):
         target = getattr(arguments, field, None)
@@ -108,8 +108,8 @@ def _resolved(
     if getattr(arguments, "follow", False):
         if getattr(arguments, "save", None):
             raise UsageError(
-                "--save reads a log to its end, and one that is followed has none: press "
-                "s in the app"
+                "--save needs a complete log, and --follow reads one that still grows: press s in "
+                "the app"
             )
         arguments.reads_log = followed_log(Path(target))
         return None
@@ -145,8 +145,8 @@ def _refuse_session(command: str, session: Path, name: str) -> None:
     if command in TAKE_NO_SESSION:
         SessionReader(session).close()  # what cannot be read is reported first
         raise UsageError(
-            f"fx-explorer {command} is for targets: {name} is captured already. Look at it with: "
-            f"fx-explorer {name}"
+            f"fx-explorer {command} works on targets: {name} is already a capture. Look at it "
+            f"with: fx-explorer {name}"
         )
 
 
@@ -217,8 +217,8 @@ def _of_plugin(
         return None
     if command not in SHOW_LOGS or _tries(arguments):
         raise UsageError(
-            f"{file} is {plugin.offer.words}, and not the program, which fx-explorer {command} "
-            f"needs for this. Look at it with: fx-explorer {file}"
+            f"{file} is {plugin.offer.words}, but fx-explorer {command} needs the program. Look "
+            f"at it with: fx-explorer {file}"
         )
     output = _output_of_log(file, arguments)
     session = place_of_session(file, arguments, until)
@@ -243,7 +243,7 @@ def _opened(
     if inside.is_dir() and command != "explore" and not _is_debug(inside):
         count = len(list(inside.iterdir()))
         raise UsageError(
-            f"{given} has {count} logs, of the ranks of a job perhaps. Compare them with: "
+            f"{given} has {count} logs, perhaps of the ranks of a job. Compare them with: "
             f"fx-explorer {given}; or unpack it and name one"
         )
     arguments.origin, arguments.given_as = origin_of(inside, given, folder), given
@@ -269,8 +269,8 @@ def _session_in(
 
     if command in TAKE_NO_SESSION:
         raise UsageError(
-            f"fx-explorer {command} is for targets: {page} has a session that is captured already. "
-            f"Look at it with: fx-explorer {page}"
+            f"fx-explorer {command} works on targets: {page} contains a session, which is already "
+            f"a capture. Look at it with: fx-explorer {page}"
         )
     session = place_of_session(page, arguments, until)
     write_session(page, session)
@@ -291,16 +291,16 @@ def _exported(
     archive = read_pt2(file)
     if name:
         raise UsageError(
-            f"{file} is {kind_of_file(file).words}, and offers no {name}: leave out :{name}"
+            f"{file} is {kind_of_file(file).words} and contains no {name}: leave out :{name}"
         )
     if archive.kind == "exported_program":
         _check_trust(command, file, arguments)
         return None
     if command not in SHOW_PACKAGES:
         raise UsageError(
-            f"{file} is a package of AOTInductor: it holds compiled code, and no program that "
-            f"fx-explorer {command} could work on. Give the program that it was made of. Its code "
-            f"is shown by: fx-explorer {file}"
+            f"{file} is an AOTInductor package: it has compiled code, but fx-explorer {command} "
+            "needs a program. Give the program it was made from. Its code is shown by: "
+            f"fx-explorer {file}"
         )
     session = place_of_session(file, arguments, until)
     write_package_session(archive, session)
@@ -393,12 +393,12 @@ def given_log(
         writer = "Triton" if kind == "tritonparse" else "torch"
         shown = getattr(arguments, "given_as", log)
         raise UsageError(
-            f"{shown} is what {writer} wrote of a program, and not the program, which fx-explorer "
-            f"{command} needs for this. Look at it with: fx-explorer {shown}"
+            f"{shown} was written by {writer} about a program, but fx-explorer {command} needs "
+            f"the program itself. Look at it with: fx-explorer {shown}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
         raise UsageError(
-            "- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -"
+            "- reads a log that another program writes: zcat trace.log.gz | fx-explorer -"
         )
     output = _output_of_log(log, arguments)
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())

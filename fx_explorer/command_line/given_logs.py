@@ -30,18 +30,18 @@ def followed_log(given: Path) -> Path:
     if not is_on_terminal():
         raise UsageError(
             "--follow shows a log in the app, which needs a terminal. Leave it out to read the "
-            "log as it is now"
+            "log up to now"
         )
     if not given.is_dir():
         kind = kind_of_file(given)
         if kind.kind != "log":
             raise UsageError(
-                "--follow is for a TORCH_TRACE log that a job is writing, or the directory that "
+                "--follow takes a TORCH_TRACE log that a job is writing, or the directory that "
                 f"TORCH_TRACE names: {given} is {kind.words}"
             )
         if is_packed(given):
             raise UsageError(
-                f"{given} is packed: no job writes to it any more. Open it without --follow"
+                f"{given} is compressed: no job is writing to it. Open it without --follow"
             )
         return given
     log = log_to_follow(given)

@@ -76,7 +76,7 @@ def answer_from(
     """
     if is_session(arguments.target):
         if output:
-            raise UsageError("-o is for targets: a session that is given is saved already")
+            raise UsageError("-o works on targets: a session is already saved")
         refuse_gpu(arguments)
 
         refuse_capture_options(arguments)
@@ -106,7 +106,7 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
         else:
             what = "is captured already"
         raise UsageError(
-            f"{given} is for targets: {shown} {what}. Capture its program with {given}."
+            f"{given} works on targets: {shown} {what}. Capture its program with {given}."
         )
 
 
@@ -129,17 +129,16 @@ def is_session(target: str) -> bool:
         if logs:
             names = listed((str(log) for log in logs), MOST_LOGS)
             ranks = (
-                f" There are {names}. Ranks of one job are compared by: fx-explorer ranks "
-                f"{target}; two runs by: fx-explorer diff A B"
+                f" There are {names}. Compare ranks of one job with: fx-explorer ranks {target}; "
+                "two runs with: fx-explorer diff A B"
             )
         raise UsageError(
-            f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in "
-            f"it.{ranks}"
+            f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs "
+            f"in this directory.{ranks}"
         )
     if path.suffix == ".log" and kind.kind == "text":
         raise UsageError(
-            f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a "
-            "target or a session."
+            f"{target} is a log, but not a TORCH_TRACE log. Give a target or a session."
         )
     return False
 
@@ -176,8 +175,8 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
         else:
             what = "is captured already"
         raise UsageError(
-            f"{option} is for targets: {shown_name(arguments)} {what}. Capture its "
-            f"program with {option}."
+            f"{option} works on targets: {shown_name(arguments)} {what}. Capture its program with "
+            f"{option}."
         )
 
 
@@ -195,8 +194,8 @@ def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) 
     """
     if not arguments.trust and not is_own_session(session):
         raise UsageError(
-            f"{session} was not captured by you on this machine, so nothing of it is run unasked. "
-            f"{consequence} If you trust whoever made it, add --trust."
+            f"{session} was not captured by you on this machine, so none of its code runs without "
+            f"your permission. {consequence} If you trust whoever made it, add --trust."
         )
 
 
@@ -211,4 +210,4 @@ def refuse_options_of_measuring(arguments: argparse.Namespace, allowed: Collecti
         option_name = "-o"
     else:
         option_name = f"--{given[0].replace('_', '-')}"
-    raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
+    raise UsageError(f"{option_name} works on targets: {arguments.target} is already a measurement")

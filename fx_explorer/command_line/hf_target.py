@@ -116,7 +116,7 @@ def file_of(target: str) -> str:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise TargetError(
-            f"{target}: the file for it cannot be written ({path}: {error.strerror})"
+            f"{target}: its file cannot be written ({path}: {error.strerror})"
         ) from error
     return str(path)
 
@@ -134,10 +134,10 @@ def _parts(target: str) -> tuple[str, dict[str, object], dict[str, int]]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
-        raise UsageError(f"{target}: fields are given as name=value&name=value") from error
+        raise UsageError(f"{target}: write fields as name=value&name=value") from error
     for field, text in pairs:
         if not field.isidentifier() or keyword.iskeyword(field):
-            raise UsageError(f"{target}: {field!r} is no name of a field")
+            raise UsageError(f"{target}: {field!r} is not a valid field name")
         if field in OF_INPUTS:
             sizes[field] = _size(target, field, text)
         else:

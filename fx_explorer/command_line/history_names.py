@@ -42,5 +42,5 @@ def session_of(target: str, until: contextlib.ExitStack) -> Path | None:
     try:
         until.callback(Hold(capture.folder).release)
     except OSError as error:
-        raise UsageError(f"{capture.name} is being removed at this moment") from error
+        raise UsageError(f"{capture.name} is being removed right now") from error
     return capture.session

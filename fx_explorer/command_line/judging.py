@@ -30,12 +30,11 @@ from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.trials import forking_worker, why_not_measured
 
 ALLOWED = {
-    "nothing": "that nothing was compiled at all",
-    "early-exit": "that the program left before its end, with exit status 0",
-    "unseen-children": "that a child process imported torch unrecorded, or outlived the program",
-    "compile-errors": "that compiling raised an error, which the program caught or torch passed "
-    "over",
-    "gaps": "that something torch did could not be recorded",
+    "nothing": "nothing was compiled at all",
+    "early-exit": "the program left before its end, with exit status 0",
+    "unseen-children": "a child process imported torch unrecorded, or outlived the program",
+    "compile-errors": "the compiler raised an error, which the program caught or torch suppressed",
+    "gaps": "something that torch did could not be recorded",
 }
 """Name → help. Without the option, each is a condition that fails (overview/checks.py)."""
 
@@ -44,7 +43,10 @@ def add_condition_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the conditions that can be checked, and the exceptions that can be allowed."""
     asked = parser.add_argument_group("conditions (one at least)")
     asked.add_argument(
-        "--max-graph-breaks", metavar="N", type=_count, help="graph breaks, each time one was hit"
+        "--max-graph-breaks",
+        metavar="N",
+        type=_count,
+        help=("graph breaks, counted each time one was hit"),
     )
     asked.add_argument(
         "--max-break-sites", metavar="N", type=_count, help="places in the code with a graph break"
@@ -57,7 +59,7 @@ def add_condition_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-skipped-frames",
         action="store_const",
         const=0,
-        help="every function that Dynamo looked at is compiled, none runs in eager mode",
+        help="every function that Dynamo looked at is compiled; none runs in eager mode",
     )
     asked.add_argument(
         "--expect-graphs", metavar="N", type=_count, help="exactly this number of graphs"
@@ -75,7 +77,7 @@ def add_condition_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-saved-bytes",
         metavar="SIZE",
         type=_bytes,
-        help="what forwards save for backwards: 4096, 64kB, 2MB, 1GB",
+        help="bytes that forwards save for backwards: 4096, 64kB, 2MB, 1GB",
     )
     asked.add_argument(
         "--max-peak", metavar="SIZE", type=_bytes, help="predicted peak memory of a step"
@@ -92,37 +94,37 @@ def add_condition_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         action="append",
         default=[],
-        help="one generated kernel computes both operators, such as layer_norm and gelu; may be "
-        "repeated",
+        help="one generated kernel computes both operators A and B, such as layer_norm and gelu; "
+        "may be repeated",
     )
     asked.add_argument(
         "--close-to-eager",
         action="store_const",
         const=0,
-        help="results are those of eager mode by PyTorch's own rule; a target is run for it, as by "
-        "fx-explorer numerics",
+        help="results agree with eager mode by PyTorch's own rule; a target is run for this, as "
+        "by fx-explorer numerics",
     )
     asked.add_argument(
         "--baseline",
         metavar="FILE",
         type=Path,
-        help="no figure is worse than in this baseline, session or JSON report",
+        help="no figure is worse than in this baseline, which is a session or a JSON report",
     )
     asked.add_argument(
         "--expected",
         metavar="FILE",
         type=Path,
-        help="nothing is worse than in the row of this CSV file with the target's name, by the "
+        help="no figure is worse than in the row with the target's name in this CSV file, by the "
         "rules of PyTorch's own CI",
     )
     asked.add_argument(
-        "--update", action="store_true", help="write the baseline from what is found now"
+        "--update", action="store_true", help="write the baseline from the current figures"
     )
     asked.add_argument(
         "--own",
         metavar="PATH",
         type=Path,
-        help="graph breaks, recompiles and skipped functions count only where your innermost line "
+        help="count graph breaks, recompiles and skipped functions only where your innermost line "
         "is below PATH",
     )
     allowed = parser.add_argument_group("what every check requires, and may be configured to allow")
@@ -205,12 +207,12 @@ class Judge:
         if before is None:
             return []
         if before.target != now.target:
-            text = f"note: the baseline is of {before.target}, and this is {now.target}"
+            text = f"note: the baseline is for {before.target}, and this is {now.target}"
             print_fitted(printable(text), sys.stderr)
         if before.sizes is None:
             print_fitted(
-                "note: the baseline does not say the sizes of inputs; they are taken to be the "
-                "same",
+                "note: the baseline does not record the sizes of inputs; they are assumed to be "
+                "the same",
                 sys.stderr,
             )
         return [difference.check for difference in compare(before, now)]
@@ -227,7 +229,7 @@ def given_baseline(arguments: argparse.Namespace) -> Baseline | None:
     if kind_of_file(arguments.baseline).kind == "sqlite":
         if arguments.update:
             raise UsageError(
-                f"--update writes a text, and {arguments.baseline} is a session: name another file"
+                f"--update writes text, but {arguments.baseline} is a session: name another file"
             )
         with SessionReader(arguments.baseline) as reader:
             return measure(reader, Path.cwd(), arguments.own)

@@ -132,7 +132,7 @@ contains.
 UNTIL_IT_IS_GONE_S = 0.005
 """Seconds between two checks of a process that has closed its pipes."""
 
-STOPPED = "The reading of the log was stopped; what was found until then is kept."
+STOPPED = "Reading the log was stopped; what was read so far is kept."
 
 
 class LogReadingProcess:

@@ -50,11 +50,11 @@ _QUESTIONS = "\n".join(f"- {question.usage}: {question.does}" for question in QU
 
 INSTRUCTIONS = """\
 fx-explorer says what torch.compile did to a program: graph breaks, recompiles, guards, graphs,
-kernels, memory, times, each with the user's line. Begin with ask(file): it gives what is wrong and
-names further questions. Every answer says which session it is of, and how it is known
-(known_from); cite both, with the line, in what you tell the user. "left_out" says what an answer
-does not have; raise skip, choose fields, or match words to see it. A figure that is in no answer
-was not recorded: say so, and do not guess.
+kernels, memory, times, each with the user's line. Begin with ask(file): it says what is wrong and
+names further questions. Every answer names its session and its source (known_from); cite both,
+with the line, in what you tell the user. "left_out" names what was left out of an answer; raise
+skip, choose fields, or match words to see it. A figure that no answer has was not recorded:
+say so, and do not guess.
 """
 
 
@@ -79,15 +79,15 @@ class Allowed:
                 return candidate
         shown = ", ".join(map(str, self.roots))
         if not inside:
-            raise UsageError(f"{name} is outside of what this server was given: {shown}")
-        raise UsageError(f"there is no file {name!r} in {shown}; list_files names those there are")
+            raise UsageError(f"{name} is outside of the folders of this server: {shown}")
+        raise UsageError(f"there is no file {name!r} in {shown}; list_files names the files")
 
     def _check_links(self, folder: Path) -> None:
         """Raise UsageError for a folder of logs with a link that leads outside."""
         for path in folder.rglob("*"):  # nothing for a file
             if path.is_symlink() and not self.has(path.resolve()):
                 raise UsageError(
-                    f"{path} is a link that leads outside of what this server was given"
+                    f"{path} is a link that leads outside of the folders of this server"
                 )
 
     def folders(self) -> Iterator[Path]:
@@ -183,7 +183,10 @@ class ToolCalls:
         """Capture a program in a process of its own, and return the overview of the session."""
         refused = [option for option in options if option.split("=")[0] in OF_SERVER]
         if refused:
-            raise UsageError(f"{refused[0]} is not for clients: the server says where to write")
+            raise UsageError(
+                f"{refused[0]} is not available to clients: the server decides where "
+                "files are written"
+            )
         file, _, name = program.partition(":")
         path = self.allowed.find(file)
         target = f"{path}:{name}" if name else str(path)
@@ -240,17 +243,16 @@ def server_of(answers: ToolCalls, *, may_run: bool) -> MCPServer:
         annotations=reads,
         structured_output=False,
         description="Answer one question about a session (.fxs), a TORCH_TRACE log, an archive or "
-        f"a page of fx-explorer's. Questions, with what `about` holds for each:\n{_QUESTIONS}",
+        "a page written by fx-explorer. Questions, with the meaning of `about` for "
+        f"each: {_QUESTIONS}",
     )
     async def ask_question(
         file: Annotated[str, Field(description="path of the session, log, archive or page")],
         question: Annotated[str, Field(description="name of the question")] = "overview",
-        about: Annotated[
-            str, Field(description="what follows the question's name, e.g. model.py:12")
-        ] = "",
+        about: Annotated[str, Field(description="subject of the question, e.g. model.py:12")] = "",
         match: Annotated[str, Field(description="only rows with all of these words")] = "",
         fields: Annotated[
-            str, Field(description="fields of each row, separated by commas; all for every one")
+            str, Field(description="fields of each row, separated by commas; “all” for every field")
         ] = "",
         limit: Annotated[int, Field(ge=1, le=MOST_ROWS, description="rows at most")] = 20,
         skip: Annotated[int, Field(ge=0, description="rows to leave out first")] = 0,

@@ -265,7 +265,7 @@ async def _follow(
     narrate_history(capture, history, progress)
     code = exit_code(outcome, as_script=request.as_script, stopped_by=capture.stopped_by)
     if request.as_script and outcome.kind in SCRIPT_ENDED:
-        progress.print_message(f"exit code {code}, the script's own")
+        progress.print_message(f"exit code {code}, from the script itself")
     return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
 
 

@@ -60,7 +60,7 @@ def script_of(notebook: Path) -> Path:
     """
     cells = list(_code_cells(notebook))
     if not cells:
-        raise UsageError(f"{notebook} is a notebook without code")
+        raise UsageError(f"{notebook} has no code")
     text = _script(notebook, cells)
     digest = hashlib.sha256(str(notebook.absolute()).encode()).hexdigest()[:8]
     path = state_folder() / "notebooks" / digest / f"{notebook.stem}.py"
@@ -84,9 +84,7 @@ def _code_cells(notebook: Path) -> Iterator[tuple[int, str]]:
                 source = cell["source"] if "source" in cell else cell["input"]
                 yield number, source if isinstance(source, str) else "".join(source)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(
-            f"{notebook} is no notebook of Jupyter that can be read: {error}"
-        ) from error
+        raise UsageError(f"{notebook} is not a readable Jupyter notebook: {error}") from error
 
 
 def _cells_of_version_3(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -122,7 +120,10 @@ def _not_python(notebook: Path, number: int, code: str, error: Exception) -> str
         advice = ". Cells with await run in Jupyter only"
     elif re.search(r"=\s*[!%]", code):
         advice = ". What IPython assigns (x = !command, x = %magic) runs in Jupyter only"
-    return f"{notebook}: cell {number} is no Python, in its line {line} ({error.args[0]}){advice}"
+    return (
+        f"{notebook}: cell {number} is not valid Python, in its line {line} "
+        f"({error.args[0]}){advice}"
+    )
 
 
 def _without_future(python: str, tree: ast.Module, future: list[str]) -> str:

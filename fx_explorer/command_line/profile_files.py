@@ -20,13 +20,13 @@ from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
 
 HELP = (
-    "show the times of this profile beside the session: what torch.profiler wrote with "
+    "show the times of this profile in the session; the file is written by torch.profiler's "
     "export_chrome_trace, .json or .json.gz"
 )
 
 FOR_SESSIONS = (
-    "a profile is read beside a session or a log of the same program, and {target} is neither. "
-    "Record the program first, with a profiler in it: fx-explorer run {target}"
+    "a profile is shown together with a session or a log of the same program, and {target} is "
+    "neither. Record the program first, with a profiler in it: fx-explorer run {target}"
 )
 
 
@@ -69,8 +69,8 @@ def _writable(session: Path, what: str, until: contextlib.ExitStack) -> Path:
     writable = writable_session(session, folder)
     if writable != session:
         print_fitted(
-            f"fx-explorer: the {what} is joined to a copy: {printable(str(session))} stays as it "
-            "is",
+            f"fx-explorer: the {what} is added to a copy: {printable(str(session))} stays "
+            "unchanged",
             sys.stderr,
         )
     return writable

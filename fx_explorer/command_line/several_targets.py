@@ -51,7 +51,9 @@ def check_table(arguments: argparse.Namespace) -> int:
     for name in sorted(arguments.given):
         if name not in OF_ALL:
             option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} is for one target: name it, or write it into {file}")
+            raise UsageError(
+                f"{option} works on one target: name it, or write the option into {file}"
+            )
     output = CheckOutput.of(arguments)
     entries = read_table(file, tuple(arguments.only))
     for entry in entries:
@@ -62,9 +64,7 @@ def check_table(arguments: argparse.Namespace) -> int:
         run = _Run(entries, judges, jobs)
         results = asyncio.run(run.check_all())
     if run.stopped_by:
-        print_fitted(
-            f"fx-explorer: stopped; nothing is judged of {len(entries)} targets", sys.stderr
-        )
+        print_fitted(f"fx-explorer: stopped; {len(entries)} targets are not judged", sys.stderr)
         return 128 + run.stopped_by
     output.write([target for target, _ in results])
     _print_verdict(results)

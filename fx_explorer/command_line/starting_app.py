@@ -50,11 +50,11 @@ def explore(arguments: argparse.Namespace) -> int:
         session = None
     given = session or log
     if arguments.save and not getattr(arguments, "is_saved", False):
-        raise UsageError("--save is for TORCH_TRACE logs. Keep a capture with: -o FILE")
+        raise UsageError("--save works on TORCH_TRACE logs. To save a capture: -o FILE")
     if given and arguments.output:
-        raise UsageError("-o is for targets: a session that is opened is saved already")
+        raise UsageError("-o works on targets: a session is already saved")
     if given and (arguments.run or arguments.step):
-        raise UsageError("--run and --step are for targets: a saved session is not compiled again")
+        raise UsageError("--run and --step work on targets: a saved session is not compiled again")
     if given:
         refuse_gpu(arguments)
         refuse_capture_options(arguments)
@@ -66,8 +66,8 @@ def explore(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.step:
         raise UsageError(
-            "--step needs a terminal: the compiler would wait for keys that nobody can "
-            "press. Leave it out"
+            "--step needs a terminal: the compiler would wait for keys that cannot be pressed. "
+            "Leave it out"
         )
     from fx_explorer.command_line.captured_first import capture_first
 
@@ -80,8 +80,8 @@ def _explore_with_profile(arguments: argparse.Namespace) -> int:
     """
     if arguments.follow:
         raise UsageError(
-            "--profile is for a log that is complete, and one that is followed grows. "
-            "Leave --follow out"
+            "--profile needs a complete log, and --follow reads one that still grows. Leave "
+            "--follow out"
         )
     with contextlib.ExitStack() as until:
         session = session_with_profile(arguments.target, arguments.profile, until)
@@ -103,7 +103,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 
     if arguments.output or arguments.run or arguments.step:
         raise UsageError(
-            "-o, --run and --step are for targets: the logs of ranks are not compiled again"
+            "-o, --run and --step work on targets: the logs of ranks are not compiled again"
         )
     refuse_gpu(arguments)
     refuse_capture_options(arguments)
@@ -386,7 +386,7 @@ def run_app(
 
     for fault in faults_of(app):
         print(
-            f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}",
+            f"fx-explorer: an internal error that fx-explorer survived: {printable_text(fault)}",
             file=sys.stderr,
         )
     if open_next and app.controllers.leaving.opens_next:

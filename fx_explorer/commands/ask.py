@@ -42,8 +42,8 @@ questions:
 
 NOTES = """\
 
-An answer is a JSON object: answer (a sentence), rows, count (rows there are), known_from (what
-recorded them), left_out (and how to ask for it), next (further questions). Fields
+An answer is a JSON object: answer (a sentence), rows, count (of all rows), known_from (what
+recorded them), left_out (what is missing, and how to get it), next (further questions). Fields
 without a value are left out. docs/reference/answer-schema.json describes it.
 """
 
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "question", metavar="QUESTION", nargs="?", default="overview", help="default: overview"
     )
     parser.add_argument(
-        "about", metavar="ABOUT", nargs="*", help="what the question is about, such as a line"
+        "about", metavar="ABOUT", nargs="*", help="subject of the question, such as a line"
     )
     add_selection_arguments(parser)
     add_capture_arguments(parser)
@@ -85,7 +85,7 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
         "--fields",
         metavar="A,B",
         default="",
-        help=f"these fields of each row; {ALL_FIELDS} for every one",
+        help=f"only these fields of each row; {ALL_FIELDS} for every field",
     )
     parser.add_argument(
         "--characters",

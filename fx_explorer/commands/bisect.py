@@ -22,14 +22,14 @@ examples:
   fx-explorer bisect --good v1.2 --bad HEAD -- model.py --close-to-eager
   fx-explorer bisect --python old/bin/python --python new/bin/python -- model.py --max-kernels 9
 
-After -- stands a condition, as fx-explorer check takes it: a target, what it must meet, and how it
-is compiled. Each commit is checked out in a worktree in a temporary folder: your checkout is not
+After -- follows a condition, as for fx-explorer check: a target, what it must meet, and how it is
+compiled. Each commit is checked out in a worktree in a temporary folder: your checkout is not
 touched. Sixty commits take at most seven captures. A commit that cannot be checked out, or whose
-program does not start, is skipped. Where the program of --bad raises an error, the commit is looked
-for since which it does.
+program does not start, is skipped. If the program of --bad raises an error, bisect looks for the
+first commit that raises it.
 
-exit codes: 0 the commit is named · 1 it is one of several, since others could not be judged · 2 bad
-usage, or --good is not good, or --bad is not bad
+exit codes: 0 the commit was found · 1 it is one of several, because some could not be judged · 2
+bad usage, or --good is not good, or --bad is not bad
 """
 
 
@@ -40,18 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "arguments",
         metavar="CONDITION",
         nargs="*",
-        help="what fx-explorer check takes: a target and its conditions, after --",
+        help="arguments of fx-explorer check: a target and its conditions, after --",
     )
     between = parser.add_argument_group("between what")
     between.add_argument("--good", metavar="REV", default="", help="a commit that meets it")
-    between.add_argument("--bad", metavar="REV", default="", help="a later one that does not")
+    between.add_argument(
+        "--bad", metavar="REV", default="", help=("a later commit that does not meet it")
+    )
     between.add_argument(
         "--python",
         metavar="PYTHON",
         action="append",
         default=[],
-        help="instead: interpreters with releases of torch, from the good one to the bad one; "
-        "twice at least",
+        help="instead of commits: interpreters with releases of torch, from the good one to the "
+        "bad one; at least two",
     )
     between.add_argument(
         "--link",
@@ -69,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="FOLDER",
         type=Path,
-        help="keep the sessions of the last good and the first bad one, good.fxs and bad.fxs, for "
-        "fx-explorer diff",
+        help="save the sessions of the last good and the first bad commit as good.fxs and "
+        "bad.fxs, for fx-explorer diff",
     )
 
 
@@ -79,11 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
     is_of_torch = bool(pythons)
     if is_of_torch and (arguments.good or arguments.bad or arguments.link):
         raise UsageError(
-            "--python before -- is for releases of torch, in place of --good, --bad and --link; "
-            "the interpreter for commits stands after --"
+            "--python before -- names releases of torch, in place of --good, --bad and --link; "
+            "the interpreter for commits goes after --"
         )
     if is_of_torch and len(pythons) < 2:
-        raise UsageError("--python is needed twice at least: the good interpreter and the bad one")
+        raise UsageError("--python is needed at least twice: the good interpreter and the bad one")
     if not is_of_torch and not (arguments.good and arguments.bad):
         raise UsageError("bisect needs --good REV and --bad REV, or --python twice")
     condition = Condition(arguments.arguments)

@@ -34,18 +34,18 @@ examples:
   fx-explorer check model.py --max-graph-breaks 0        exit code 1 when there is one
   fx-explorer check train.fxs --max-recompiles 2 --junit check.xml
   fx-explorer check model.py --expect-graphs 1 --github  annotations for GitHub Actions
-  fx-explorer check model.py --baseline model.baseline.json --update   accept what is found now
+  fx-explorer check model.py --baseline model.baseline.json --update   accept the current figures
   fx-explorer check model.py --baseline model.baseline.json   not worse than that
   fx-explorer check                       all targets of [tool.fx-explorer.check] in pyproject.toml
 
-Each condition that is not met is one line on stdout, with file and line; everything else goes to
-stderr. What child processes compile counts, too. A check also fails when nothing was compiled, when
-the program left early, when compiling raised an error, and when a child process could not be seen.
+Each unmet condition is one line on stdout, with file and line; everything else goes to stderr.
+Compilations in child processes count, too. A check also fails when nothing was compiled, when the
+program left early, when compiling raised an error, and when a child process could not be observed.
 Each of these can be allowed.
 
 exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worker died or timed out, or
-the session is not complete · 2 and 5 as for every command. With 3 and 4 the conditions are still
-judged, on what was captured.
+the session is not complete · 2 and 5 as for every command. With 3 and 4, the conditions are
+still judged on what was captured.
 """
 
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [X] [OPTIONS]"
     add_target_argument(parser, may_be_missing=True)
     add_condition_arguments(parser)
-    table = parser.add_argument_group("without X: the targets of [tool.fx-explorer.check]")
+    table = parser.add_argument_group("without X: the targets in [tool.fx-explorer.check]")
     table.add_argument(
         "--only", metavar="NAME", action="append", default=[], help="this target; may be repeated"
     )
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help="keep the session of a target in this file",
+        help="save the session of a target in this file",
     )
     add_capture_arguments(parser)
 
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.target:
         return check_table(arguments)
     if arguments.only or arguments.jobs:
-        raise UsageError("--only and --jobs are for the table of targets: leave X out")
+        raise UsageError("--only and --jobs work on the table of targets: leave X out")
     judge = Judge(arguments)
     output = CheckOutput.of(arguments)
     is_target = not is_session(arguments.target)

@@ -39,8 +39,7 @@ small edits
   fx-explorer diagnose model.fxs --json                  for programs
 
 A finding names the line, the evidence, the cost and a remedy. A remedy counts as working only when
---try has shown it on this program: the program is captured again with that one change, and the
-effect is counted.
+--try has measured it on this program: the program is captured again with only that change.
 
 exit codes: 0 nothing was found · 1 something was · and those of every command.
 """
@@ -56,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_budget_argument(what, BUDGET_S)
     what.add_argument("--json", action="store_true", help="print JSON")
     what.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="keep the session of a target"
+        "-o", "--output", metavar="FILE", type=Path, help="save the session of a target"
     )
     add_force_argument(what)
     add_capture_arguments(parser)
@@ -118,9 +117,7 @@ def _nothing_found(diagnosis: Diagnosis) -> str:
     if diagnosis.before.raised_inspecting:
         return f"The program failed while it was inspected ({ended}). {OF_EAGER_GRAPHS}."
     if ended:
-        return (
-            f"The program failed ({ended}), and nothing of torch.compile's was found to cause it."
-        )
+        return f"The program failed ({ended}), and no cause in torch.compile was found."
     return "No problem was found."
 
 

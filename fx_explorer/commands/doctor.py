@@ -98,7 +98,7 @@ def torch_checks(python: str) -> list[DoctorCheck]:
     try:
         return list(judge_torch(python, answers))
     except (LookupError, TypeError, ValueError, AttributeError):
-        return [_no_python(f"{python} does not answer as a Python interpreter would")]
+        return [_no_python(f"{python} does not answer like a Python interpreter")]
 
 
 def _no_python(why: str) -> DoctorCheck:
@@ -147,7 +147,7 @@ def judge_torch(python: str, answers: Mapping[str, Any]) -> Iterator[DoctorCheck
         yield DoctorCheck(
             "torch cache",
             "warning",
-            f"torch does not say where it is: {answers.get('cache_error', '')}",
+            f"torch does not report where it is: {answers.get('cache_error', '')}",
         )
 
 
@@ -182,7 +182,7 @@ def _torch_check(python: str, answers: Mapping[str, Any]) -> DoctorCheck:
             "torch",
             "warning",
             text,
-            f"Tested are {supported}; with newer ones some views may stay empty, and say so.",
+            f"Tested with {supported}; with newer releases some views may stay empty, and say so.",
         )
     return DoctorCheck("torch", "ok", text)
 
@@ -192,7 +192,7 @@ def _gpu_check(answers: Mapping[str, Any]) -> DoctorCheck:
         return DoctorCheck("gpu", "ok", answers["gpu"])
     if answers["torch_cuda"] or answers["torch_hip"]:
         return DoctorCheck(
-            "gpu", "ok", "none, though this torch is built for one; models compile for the CPU"
+            "gpu", "ok", "none, although this torch is built for one; models compile for the CPU"
         )
     return DoctorCheck("gpu", "ok", "none (this torch is a CPU build); models compile for the CPU")
 
@@ -325,7 +325,7 @@ def _clipboard(environ: Mapping[str, str]) -> DoctorCheck:
             "clipboard",
             "warning",
             text,
-            "tmux passes it on only with: tmux set -g set-clipboard on",
+            "tmux passes it through only with: tmux set -g set-clipboard on",
         )
     return DoctorCheck("clipboard", "ok", text)
 
@@ -334,7 +334,9 @@ def _editor(environ: Mapping[str, str]) -> DoctorCheck:
     try:
         command = editor_command("model.py", 1, environ)
     except UsageError as error:
-        return DoctorCheck("editor", "warning", str(error), "The key e opens your lines in it.")
+        return DoctorCheck(
+            "editor", "warning", str(error), "The key e opens your lines in this editor."
+        )
     return DoctorCheck("editor", "ok", command[0])
 
 
@@ -456,7 +458,7 @@ def closing_line(checks: list[DoctorCheck]) -> str:
 
 CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
 TIMEOUT_S = 300
-ADVICE = "Nothing that comes after this was tried; without it --gpu cannot be used."
+ADVICE = "The checks after this one were not made; without it --gpu cannot be used."
 LAST = "machine code"
 """Name of the check that comes last; without it, the process ended too early."""
 
@@ -479,7 +481,7 @@ def describe_gpus() -> Iterator[str]:
         table = Table(COLUMNS, rows, indent=4, has_titles=False)
         yield from text_lines([table], width_for(sys.stdout))
         yield ""
-    yield "Any other one: --gpu FILE.toml, with the same numbers."
+    yield "For another GPU: --gpu FILE.toml, with the same numbers."
 
 
 def _numbers(gpu: Gpu) -> Iterator[tuple[str, int | float]]:
@@ -502,7 +504,7 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     except WorkerError as error:
         return [DoctorCheck("python", "problem", f"{python} {error}", "Choose another --python.")]
     except (LookupError, TypeError):
-        message = f"{python} does not answer as a Python interpreter would"
+        message = f"{python} does not answer like a Python interpreter"
         return [DoctorCheck("python", "problem", message, "Choose another --python.")]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
         checks.append(

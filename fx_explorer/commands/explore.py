@@ -49,14 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         default=None,
-        help="keep the session in this file (default: only in the history)",
+        help="save the session in this file (default: only in the history)",
     )
     parser.add_argument(
         "--save",
         type=Path,
         default=None,
         metavar="FILE",
-        help="keep what is read of a log as a session",
+        help="save what is read from a log as a session",
     )
     add_force_argument(parser)
     add_profile_argument(parser)
@@ -71,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its "
-        "logs: show what comes as it comes",
+        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its logs: "
+        "show entries as they arrive",
     )
     add_capture_arguments(parser)
 

@@ -27,8 +27,8 @@ from fx_explorer.session import SessionReader
 
 EPILOG = """\
 NAME is the number of a graph in the list, its stage (dynamo, joint, forward, backward, post_grad),
-or words of its title. Every recorded graph can be printed from the session, without the program
-and without torch. The script makes inputs, parameters and buffers of the same shapes, strides,
+or words of its title. Every recorded graph can be printed from the session alone, without the
+program or torch. The script makes inputs, parameters and buffers of the same shapes, strides,
 dtypes and devices with random content, and runs the graph in a Python that has torch. Its first
 lines say what it cannot rebuild.
 
@@ -64,14 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fold",
         action="store_true",
-        help="a row for each module with its nodes and parameters; layers that repeat as one row, "
-        "with what differs among them",
+        help="a row for each module with its nodes and parameters; repeated layers are one row, "
+        "with their differences",
     )
     parser.add_argument(
         "--module",
         metavar="PATH",
         default="",
-        help="with --fold: this module and what is in it, such as layers.0.mlp",
+        help="with --fold: only this module and its content, such as layers.0.mlp",
     )
     parser.add_argument(
         "-o",
@@ -90,11 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     is_folded = arguments.fold or arguments.module
     if is_folded and arguments.format != "code":
-        raise UsageError(f"--fold is a table of its own: leave --format {arguments.format} out")
+        raise UsageError(f"--fold prints its own table: leave out --format {arguments.format}")
     if is_folded and not arguments.name:
-        raise UsageError("--fold is for one graph: give its NAME. Without it, graphs are listed")
+        raise UsageError("--fold needs one graph: give its NAME. Without it, graphs are listed")
     if arguments.output and not arguments.name:
-        raise UsageError("-o is for one graph: give its NAME. Without -o, the graphs are listed")
+        raise UsageError("-o needs one graph: give its NAME. Without -o, the graphs are listed")
     output = text_output(arguments.output, "graph", SIGN.encode(), arguments, "-o FILE")
     return answer_from(arguments, lambda reader: _answer(reader, arguments, output)) or 0
 
@@ -149,9 +149,10 @@ def _no_graph(reader: SessionReader) -> str:
     titles = (document.title for document in _documents(reader))
     listed = "\n".join(printable(f"      {title}") for title in titles)
     return (
-        "A package of AOTInductor has no graph, only compiled code. For its "
-        "graph, give the ExportedProgram that it "
-        f"was made of (torch.export.save). Its documents, which the app shows:\n{listed}"
+        "An AOTInductor package has no graph, only compiled code. For its graph, give the "
+        "ExportedProgram it was made from (torch.export.save). Its documents, which the app "
+        "shows:\n"
+        f"{listed}"
     )
 
 
@@ -187,7 +188,8 @@ def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -
         raise UsageError(f"no graph is called {name!r}; there are:\n{_listed(graphs)}")
     if len(documents) > 1:
         raise UsageError(
-            f"{name!r} fits {len(documents)} graphs; give the number of one:\n{_listed(documents)}"
+            f"{name!r} matches {len(documents)} graphs; give the number of one: "
+            f"{_listed(documents)}"
         )
     return documents[0]
 

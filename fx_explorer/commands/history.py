@@ -32,11 +32,12 @@ examples:
   fx-explorer history --json --limit 5                   for programs
   fx-explorer report history:17 --format text            any command takes history:N as its session
 
-Every capture of a target is kept: of the app, capture, run, report, check, diagnose and diff, also
-one that was stopped or whose program crashed. Trials are not. A project is a git repository, or the
-target's folder outside of one. Nothing leaves the machine: the sessions are readable for you alone,
-in ~/.local/state/fx-explorer/history ($XDG_STATE_HOME). The oldest are removed when there are more
-than 20 of a project, or 2 GB in all. The configuration file changes that, or switches it off:
+Every capture of a target is kept: from the app, capture, run, report, check, diagnose and diff,
+including captures that were stopped and programs that crashed. Trials are not. A project is a git
+repository, or the target's folder outside of one. Nothing leaves the machine: only you can read
+the sessions, in ~/.local/state/fx-explorer/history ($XDG_STATE_HOME). The oldest are removed
+when a project has more than 20, or when all take more than 2 GB. The configuration file
+changes these limits, or switches the history off:
 
     [history]
     keep = false
@@ -90,7 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=20,
         help="the maximum number of captures that are listed (default: 20)",
     )
-    parser.add_argument("--all", action="store_true", help="with forget: all of the project")
+    parser.add_argument(
+        "--all", action="store_true", help=("with forget: all captures of the project")
+    )
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
@@ -103,15 +106,13 @@ def run(arguments: argparse.Namespace) -> int:
     project = _project(history, arguments.project)
     if arguments.action not in ACTIONS:
         raise UsageError(
-            f"history does not know {arguments.action!r}. One capture is opened with its number: "
-            "fx-explorer history:17"
+            f"history has no action {arguments.action!r}. To open one capture: fx-explorer "
+            "history:17"
         )
     if arguments.action == "forget":
         return _forget(history, project, arguments)
     if arguments.all or arguments.numbers:
-        raise UsageError(
-            "--all and numbers are for forget. history:N opens one: fx-explorer history:17"
-        )
+        raise UsageError("--all and numbers are for forget. To open one: fx-explorer history:17")
     captures = history.captures()
     if arguments.json:
         _print_json(captures, project, arguments.limit)
@@ -135,7 +136,9 @@ def _forget(history: History, project: str, arguments: argparse.Namespace) -> in
     before any is removed, and for one that cannot be removed.
     """
     if arguments.all == bool(arguments.numbers):
-        raise UsageError("say which: fx-explorer history forget N…, or --all of this project")
+        raise UsageError(
+            "say which to forget: fx-explorer history forget N…, or --all of this project"
+        )
     if arguments.all:
         chosen = [capture for capture in history.captures() if capture.project == project]
     else:

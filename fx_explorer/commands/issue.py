@@ -51,15 +51,15 @@ COLLECT_S = 120.0
 """Seconds that torch's own list of versions may take."""
 
 EPILOG = """\
-The program is run without torch.compile, as it is, by each backend (eager, aot_eager, inductor) and
-with the parts of the compiler switched off that the fault may be of, each in a process of its own.
-What passes, fails, differs or takes too long is a table, and the first backend with the fault names
+The program is run without torch.compile, unchanged, with each backend (eager, aot_eager, inductor),
+and with suspect parts of the compiler switched off, each run in its own process. A table
+shows which runs pass, fail, differ or take too long; the first backend with the fault names
 the component.
 
 FOLDER gets issue.md, the session, the page for the browser, torch's log (TORCH_TRACE) of the
-program as it is, your file, and attachments.zip with them. Read them before you send them: they
-have your source and what your program printed. --minify has torch's minifier take operations out of
-the graph as long as the fault stays.
+unchanged program, your file, and attachments.zip with all of these. Read them before you send them:
+they contain your source and your program's output. --minify lets torch's minifier remove operations
+from the graph as long as the fault remains.
 
 examples:
   fx-explorer issue train.py -o draft                    everything that PyTorch's form asks for
@@ -68,8 +68,8 @@ examples:
   fx-explorer issue train.py -o draft --form vllm        as vLLM's form asks for it
   fx-explorer issue model.fxs -o draft                   of a session, whose program is run again
 
-exit codes: 0 it fails or differs with torch.compile alone · 1 it does not · and those of every
-command
+exit codes: 0 the program fails or differs only with torch.compile · 1 it does not · and those
+of every command
 """
 
 
@@ -83,18 +83,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         type=Path,
         default=Path(FOLDER),
-        help=f"a folder that is made for it (default: {FOLDER})",
+        help=f"a new folder for the draft (default: {FOLDER})",
     )
     what.add_argument(
         "--form",
         choices=list(FORMS),
         default="pytorch",
-        help="the project whose form is followed (default: pytorch)",
+        help="the project whose issue form is used (default: pytorch)",
     )
     what.add_argument(
         "--minify",
         action="store_true",
-        help="make the graph smaller with torch's minifier, which may take minutes",
+        help="make the graph smaller with torch's minifier; this may take minutes",
     )
     add_budget_argument(what, BUDGET_S)
     add_capture_arguments(parser)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the draft. Returns 1 where nothing fails or differs with torch.compile alone."""
     folder: Path = arguments.output
     if folder.exists():
-        raise UsageError(f"{folder} is there already: name a folder that is not")
+        raise UsageError(f"{folder} already exists: name a new folder")
     check_program(arguments)  # before anything is written
     read = _Read()
 
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     problem = "" if read.is_script else why_not_measured(read.request)
     if problem:
-        raise UsageError(f"the program cannot be run in other ways: {problem}")
+        raise UsageError(f"the program cannot be run with other settings: {problem}")
     ablation, minified = asyncio.run(_tried(read.request, arguments, read.is_script))
     _write(arguments, read, ablation, minified)
     print(f"{folder}/issue.md: {_verdict(ablation)}")
@@ -241,7 +241,7 @@ def versions_of(python: str, form: Form) -> str:
     versions, why = _run_versions(python, VERSIONS[form])
     if why and form != "pytorch":
         versions, torchs_why = _run_versions(python, OF_TORCH)
-        why = f"{why} What follows is from python -m {OF_TORCH[0]}." if versions else why
+        why = f"{why} The rest is from python -m {OF_TORCH[0]}." if versions else why
         return "\n".join(filter(None, [why, torchs_why, versions]))
     return why or versions
 
@@ -283,7 +283,7 @@ def _verdict(ablation: Ablation) -> str:
         return f"the first backend with the fault adds {ablation.component}"
     if ablation.not_tried:
         return (
-            f"{counted(ablation.not_tried, 'run')} left out, as --budget is used up: which "
-            "component it is of is not known"
+            f"{counted(ablation.not_tried, 'run')} left out, because --budget is used up: the "
+            "component is not known"
         )
-    return "it fails or differs as it is, and by none of the backends alone"
+    return "it fails or differs unchanged, but with no single backend"

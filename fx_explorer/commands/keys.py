@@ -18,8 +18,7 @@ examples:
   fx-explorer keys --default --format markdown
 
 Keys are remapped in ~/.config/fx-explorer/config.toml ($XDG_CONFIG_HOME is honoured). The same file
-has the theme,
-and what to do after a fix was written ("ask", "capture" again, "nothing"):
+sets the theme, and the action after a fix was written ("ask", "capture" again, "nothing"):
 
     theme = "light"
     after_fix = "capture"
@@ -47,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how to write the table",
     )
     parser.add_argument(
-        "--default", action="store_true", help="the default keys, whatever the config file says"
+        "--default", action="store_true", help="the default keys, ignoring the config file"
     )
 
 

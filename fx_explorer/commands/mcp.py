@@ -16,9 +16,9 @@ examples:
   fx-explorer mcp runs/ model.fxs     those, and nothing else
   fx-explorer mcp . --allow-run       programs in the folder may be captured, too
 
-A client starts it by itself, for example: claude mcp add fx-explorer -- fx-explorer mcp /path
-It writes nothing into PATH. With --allow-run it runs the program that a client names; the session
-lies in a folder of its own until it ends, and in the history, as every capture does.
+An MCP client starts it, for example: claude mcp add fx-explorer -- fx-explorer mcp /path It
+writes nothing into PATH. With --allow-run it runs the program that a client names; the session
+is kept in a temporary folder until the server ends, and in the history like every capture.
 """
 
 

@@ -30,8 +30,8 @@ examples:
 
 While a capture runs, its session is in a temporary directory. When fx-explorer itself is killed
 (kill -9, a machine that runs out of memory), the session stays there. The next start moves it into
-the history (fx-explorer history). Where that is switched off or cannot be written, the next start
-says so, and this command saves it.
+the history (fx-explorer history). If the history is switched off or cannot be written, the next
+start says so, and this command saves the session.
 """
 
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         nargs="?",
         type=int,
-        help="which one, as listed; without it, list them",
+        help="number in the list; without it, print the list",
     )
     parser.add_argument(
         "-o",
@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     listed = leftovers()
     if arguments.number is not None and not 1 <= arguments.number <= len(listed):
         raise UsageError(
-            f"there is no {arguments.number} in the list of what was left: it has {len(listed)}"
+            f"there is no {arguments.number} in the list of interrupted captures: it has "
+            f"{len(listed)}"
         )
     if arguments.number is None:
         chosen = listed
@@ -83,11 +84,12 @@ def _list(listed: list[Leftover]) -> None:
         print_fitted(Hanging(f"{number:>3}  ", printable(str(leftover))))
     if listed:
         print_fitted(
-            "\nget one: fx-explorer recover N [-o FILE]   remove one, or all: "
-            "fx-explorer recover [N] --remove"
+            "\n"
+            "recover one: fx-explorer recover N [-o FILE] remove one, or all: fx-explorer recover "
+            "[N] --remove"
         )
     else:
-        print("no capture was interrupted: nothing is left")
+        print("no capture was interrupted")
 
 
 def _recover(leftover: Leftover, output: Path) -> None:

@@ -48,8 +48,8 @@ def add_measure_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-breaks",
         action="store_true",
-        help="also build the target and call it repeatedly, for the time that each graph "
-        "break takes (no sessions, no scripts)",
+        help="also build the target and call it repeatedly, to measure the time of each graph "
+        "break (no sessions, no scripts)",
     )
 
 
@@ -60,7 +60,7 @@ def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
     if not arguments.measure_breaks:
         return answer
     if is_session(arguments.target):
-        raise UsageError("--measure-breaks is for targets: a session that is given is not changed")
+        raise UsageError("--measure-breaks works on targets: a given session is not changed")
     import asyncio  # neither is needed for other reports
 
     from fx_explorer.trials import add_break_times
@@ -135,21 +135,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=[*WRITERS, *OF_SECTIONS],
         default="json",
-        help="json: the documented schema (default); text: the overview, and kernels with "
-        "their lines, modules, bytes, times; markdown: for an issue or a pull request; html: one "
-        "page that is the session, for a browser; chrome-trace: compile phases, the steps of a "
-        "call and memory for Perfetto; collapsed: compile time as stacks for flame graphs, or a "
-        "call (--section ledger); svg: the picture of a section",
+        help="json: the documented schema (default); text: the overview, and kernels with their "
+        "lines, modules, bytes, times; markdown: for an issue or a pull request; html: the "
+        "session as one page for a browser; chrome-trace: compile phases, the steps of a "
+        "call and memory for Perfetto; collapsed: compile time as stacks for flame graphs, "
+        "or a call (--section ledger); svg: the picture of a section",
     )
     parser.add_argument(
         "--section",
         metavar="NAME",
-        help="one part by itself: overview, findings, breaks, guards, kernels, fusion, "
-        "decisions, modules, memory, step_memory, stages, trace, passes, graphs, sizes, "
-        "side_effects, values, collectives, flame, ledger, bench, numerics, profile, roofline, "
-        "regions, support, console (json, text, markdown); flame, ledger or step_memory "
-        "(chrome-trace); flame or ledger (collapsed); those or roofline or bench (svg); or the "
-        "name of a plug-in's view or section (json, text, markdown)",
+        help="only one part: overview, findings, breaks, guards, kernels, fusion, decisions, "
+        "modules, memory, step_memory, stages, trace, passes, graphs, sizes, side_effects, "
+        "values, collectives, flame, ledger, bench, numerics, profile, roofline, regions, "
+        "support, console (json, text, markdown); flame, ledger or step_memory "
+        "(chrome-trace); flame or ledger (collapsed); those or roofline or bench (svg); or "
+        "the name of a plug-in's view or section (json, text, markdown)",
     )
     parser.add_argument(
         "--limit",
@@ -159,13 +159,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"with --section: the maximum number of rows (default: {MOST_ROWS})",
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout"
+        "-o", "--output", metavar="FILE", type=Path, help="write to this file instead of stdout"
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="leave out source code, values, printed lines, paths and your names; counts, links, "
-        "shapes, kernels and times stay",
+        help="leave out source code, values, printed lines, paths and your names; keep counts, "
+        "links, shapes, kernels and times",
     )
     add_force_argument(parser)
     add_allow_argument(parser)
@@ -228,7 +228,7 @@ def _section_writer(arguments: argparse.Namespace) -> Writer:
     if is_of_plugin:
         _check_plugin_section(name)
     if arguments.format == "html":
-        raise UsageError("--section is for json, text and markdown: a page has links to each part")
+        raise UsageError("--section works with json, text and markdown: a page links to all parts")
 
     def write(reader: SessionReader, output: OutputFile | None) -> None:
         if arguments.format == "json" and is_of_plugin:
@@ -302,7 +302,7 @@ def write_page(reader: SessionReader, output: OutputFile | None) -> None:
     """Write a page for the browser to ``output``, or to stdout."""
     from fx_explorer.report.page.page import html_page  # not needed for other formats
 
-    _tell("making the page: which lines belong together takes a while for a large session")
+    _tell("making the page: linking lines takes a while in a large session")
     _write(html_page(reader, session_content(reader.path)), output)
 
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`"
     )
     parser.add_argument(
-        "arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --"
+        "arguments", metavar="ARGS", nargs="*", help="arguments of the script, after --"
     )
     parser.add_argument(
         "-o",
@@ -49,23 +49,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--build",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="build and run the kernels as the script alone would, or only generate them "
-        "(default: build, but with --gpu)",
+        help="build and run the kernels as in a normal run, or only generate them (default: "
+        "build, except with --gpu)",
     )
     add_gpu_arguments(parser)
     parser.add_argument(
         "--backend",
         metavar="NAME",
         default="",
-        help="the backend in place of those that the script gives to torch.compile: a "
-        "registered one, or FILE.py:FUNCTION",
+        help="use this backend for every torch.compile of the script: a registered one, or "
+        "FILE.py:FUNCTION",
     )
     add_setting_argument(parser)
     add_strictness_arguments(parser)
     parser.add_argument(
         "--use-caches",
         action="store_true",
-        help="let torch use its compile caches, and show the hits",
+        help="let torch use its compile caches, and show cache hits",
     )
     add_worker_arguments(parser)
     parser.usage = "%(prog)s [OPTIONS] SCRIPT [-- ARGS]"

@@ -45,12 +45,12 @@ BUDGET_S = 1800.0
 
 
 EPILOG = """\
-The program is captured with its kernels built. Then remedies and fixes are tried, results are
-compared with eager mode, one call is accounted for, and backends and modes are measured, each in
-processes of their own. Everything goes into one session, and the page carries it.
+The program is captured with its kernels built. Then it tries remedies and fixes, compares results
+with eager mode, shows where the time of one call goes, and measures backends and modes, each in its
+own processes. Everything goes into one session, which the page contains.
 
-A part that fails or runs out of time does not stop the others. Study the page again, and only what
-is missing is done.
+A part that fails or runs out of time does not stop the others. Run study on the page again to do
+only the missing parts.
 
 examples:
   fx-explorer study model.py -o model.html               half an hour at most
@@ -102,7 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
         _print(study.parts, diagnosis)
         print_fitted(f"written: {output.path} (look at it with: fx-explorer {output.path})")
         if any(part.is_missing for part in study.parts):
-            print_fitted(f"what is missing: fx-explorer study {output.path} -o {output.path}")
+            print_fitted(
+                f"to do the missing parts: fx-explorer study {output.path} -o {output.path}"
+            )
         if stopped_by:
             return 128 + stopped_by
         is_missing = any(part.is_missing for part in study.parts)
@@ -125,7 +127,7 @@ def _output(arguments: argparse.Namespace) -> OutputFile:
     elif suffix == ".fxs":
         output = session_file(path, force=arguments.force, never=never)
     else:
-        raise UsageError(f"-o {path}: it writes a page (.html) or a session (.fxs)")
+        raise UsageError(f"-o {path}: the file must be a page (.html) or a session (.fxs)")
     output.check()
     return output
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_on_terminal():
         raise UsageError(
             "the tour needs a terminal: it is the app itself, with a guide. docs/start/faq.md "
-            "needs none"
+            "works without one"
         )
     from fx_explorer.tui.tour_steps import begin_walk, tour_folder
 

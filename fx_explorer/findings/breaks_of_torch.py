@@ -27,7 +27,7 @@ def names_left_out(reader: SessionReader, graph_breaks: Sequence[DistinctBreak])
     left_out = functions_left_out(reader)
     names = [name for row in graph_breaks for name in left_out.get((row.file, row.line), ())]
     if names:
-        yield f"Not compiled for it: {listed(list(dict.fromkeys(names)), MOST_PLACES)}."
+        yield f"Not compiled because of this: {listed(list(dict.fromkeys(names)), MOST_PLACES)}."
         reasons = dict.fromkeys(reason for row in graph_breaks for reason in row.not_resumed)
         if reasons:
             yield f"Torch cannot resume there: {together(list(reasons))}."
@@ -50,7 +50,7 @@ def failed_backend(reader: SessionReader, graph_breaks: Sequence[DistinctBreak])
     others = [row for row in graph_breaks if row is not innermost and row.file]
     if others:
         callers = listed([in_file(row.file, row.line) for row in others], MOST_PLACES)
-        evidence.append(f"Functions that call it could not be compiled for it either: {callers}.")
+        evidence.append(f"Functions that call it could not be compiled either: {callers}.")
     evidence += names_left_out(reader, graph_breaks)
     evidence += _rests(graph_breaks)
     is_lost = any(row.eager_rests or row.cost.functions_in_python for row in graph_breaks)
@@ -109,8 +109,8 @@ def steps_of_schedulers(graph_breaks: Sequence[DistinctBreak]) -> Finding:
         f"{_listed_places(graph_breaks)} breaks the graph ({_times(graph_breaks)}): a learning "
         f"rate scheduler replaced the optimizer's step by a wrapper ({_LR_SCHEDULER}) that Dynamo "
         "skips.",
-        "The wrapper notes for the scheduler that step was called, and calls the optimizer's "
-        "own step, at which Dynamo begins a new graph.",
+        "The wrapper records for the scheduler that step was called, then calls the optimizer's "
+        "own step, where Dynamo begins a new graph.",
     )
 
 
@@ -121,7 +121,7 @@ def steps_of_optimizers(graph_breaks: Sequence[DistinctBreak]) -> Finding:
         f"{_listed_places(graph_breaks)} breaks the graph ({_times(graph_breaks)}): torch's "
         "optimizers break it themselves around their step.",
         "PyTorch compiles an optimizer this way: the update inside of step() is a graph of its "
-        "own. Nothing is to be done.",
+        "own. No change is needed.",
     )
 
 

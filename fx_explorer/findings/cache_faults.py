@@ -108,7 +108,7 @@ def cache_findings(compared: CacheComparison, recompiles: Sequence[str] = ()) ->
     if is_missed and recompiles:
         evidence.append(
             f"Without caches {'; '.join(recompiles[:SHOWN_LINES])}. With caches it is compiled "
-            "less often: most likely the code for one value is used for others."
+            "less often: most likely, code for one value is reused for others."
         )
     if compared.ended_with != compared.ended_without:
         evidence.append(
@@ -118,12 +118,12 @@ def cache_findings(compared: CacheComparison, recompiles: Sequence[str] = ()) ->
     for now, before in zip(compared.printed_with, compared.printed_without, strict=False):
         evidence.append(f"With caches it prints “{now}”, without “{before}”.")
     text = (
-        "With torch's compile caches, which your own run has, the program recompiles differently."
+        "With torch's compile caches, which your own run uses, the program recompiles differently."
     )
     if differs:
         text = (
-            "The program's results differ with torch's compile caches, which your own run has, "
-            "from those without."
+            "The program's results are different with and without torch's compile caches, which "
+            "your own run uses."
         )
     yield Finding(
         kind="compile cache",
@@ -134,15 +134,16 @@ def cache_findings(compared: CacheComparison, recompiles: Sequence[str] = ()) ->
         view="time",
         evidence=tuple(evidence),
         explanation=(
-            "A cached graph may not be lowered again, and must compute the same: where it does "
-            "not, it is a fault of PyTorch's."
+            "A graph from the cache must compute the same as a newly lowered one; if it does not, "
+            "PyTorch has a bug."
         ),
         remedies=(
             Remedy(
-                "Switch the caches off until it is mended: torch._inductor.config."
-                "force_disable_caches = True, or TORCHINDUCTOR_FORCE_DISABLE_CACHES=1.",
+                "Switch the caches off until the bug is fixed: "
+                "torch._inductor.config.force_disable_caches = True, or "
+                "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1.",
                 state="tried",
-                result="without caches it computes what two runs agree on.",
+                result="without caches the result is the same in two runs.",
             ),
             Remedy("Report it to PyTorch: github.com/pytorch/pytorch/issues."),
         )

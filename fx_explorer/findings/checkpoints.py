@@ -32,16 +32,16 @@ def find_checkpoints(reader: SessionReader) -> Iterator[Finding]:
             place=place_of_path(reader, file, line),
             view="memory",
             explanation=(
-                "The policy chooses among operations as eager mode calls them. Of Inductor's code "
-                "it sees library calls only, under other names (addmm.out), so nothing that it "
-                "names is saved, and all is recomputed in the backward."
+                "The policy chooses among operations as eager mode calls them. In Inductor's code "
+                "it sees only library calls, under other names (addmm.out), so nothing it names "
+                "is saved, and everything is recomputed in the backward."
             ),
             remedies=(
                 Remedy(
                     "Compile around the checkpoint: torch.compile a function or module that calls "
                     f"checkpoint({name}, …). Then the policy is applied in the graph. context_fn "
-                    "must exist before the call there: a function or a functools.partial, no "
-                    "lambda in the compiled code."
+                    "must exist before that call: use a function or a functools.partial, not a "
+                    "lambda inside the compiled code."
                 ),
             ),
         )

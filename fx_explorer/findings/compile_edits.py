@@ -12,7 +12,7 @@ from fx_explorer.findings.source_lines import NOT_PARSED
 
 COPY_BEFORE = (
     "A copy.deepcopy of a module whose forward was replaced computes with the original's weights: "
-    "copy it before."
+    "copy the module before you replace its forward."
 )
 """Follows advice to write ``module.forward = torch.compile(module.forward)``: the copy has the same
 compiled function, which is bound to the original.

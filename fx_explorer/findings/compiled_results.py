@@ -191,7 +191,7 @@ def built_findings(compared: BuiltResults, writes: Sequence[str] = ()) -> Iterat
     yield Finding(
         kind="wrong result",
         text=(
-            f"The program prints other results compiled than in eager mode: {stage} makes the "
+            f"The compiled program prints other results than eager mode: {stage} causes the "
             "difference."
         ),
         urgency="wrong",
@@ -207,7 +207,7 @@ def built_findings(compared: BuiltResults, writes: Sequence[str] = ()) -> Iterat
 def _differences(compared: BuiltResults) -> list[str]:
     """Return the lines that differ, the first few of them."""
     evidence = [
-        f"Compiled it prints “{line}”, in eager mode “{other}”."
+        f"The compiled program prints “{line}”, eager mode “{other}”."
         for line, other in compared.differing[:SHOWN_LINES]
     ]
     more = len(compared.differing) - SHOWN_LINES
@@ -221,8 +221,8 @@ def _rounds_less(compared: BuiltResults) -> Finding:
     return Finding(
         kind="wrong result",
         text=(
-            "The program prints other results compiled than in eager mode: Inductor rounds less "
-            "often, which is no fault."
+            "The compiled program prints other results than eager mode, because Inductor rounds "
+            "less often; this is no bug."
         ),
         urgency="minor",
         severity="notice",
@@ -230,16 +230,16 @@ def _rounds_less(compared: BuiltResults) -> Finding:
         view="console",
         evidence=tuple(_differences(compared)),
         explanation=(
-            "Eager mode rounds to float16 or bfloat16 after each operation. A kernel of "
-            "Inductor's computes several operations in float32 and rounds at the end, which is "
-            "mostly more exact."
+            "Eager mode rounds to float16 or bfloat16 after each operation. An Inductor kernel "
+            "computes several operations in float32 and rounds at the end, which is usually more "
+            "exact."
         ),
         remedies=(
             Remedy(
-                "Set torch._inductor.config.emulate_precision_casts = True where results must be "
-                "those of eager mode: it rounds as eager mode does.",
+                "Set torch._inductor.config.emulate_precision_casts = True if results must equal "
+                "eager mode: Inductor then rounds like eager mode.",
                 state="tried",
-                result="it prints what eager mode prints.",
+                result="it prints the same as eager mode.",
             ),
         ),
     )
@@ -248,34 +248,37 @@ def _rounds_less(compared: BuiltResults) -> Finding:
 def _explanation(compared: BuiltResults, *, is_far: bool) -> str:
     if compared.is_right_with_aot_eager:
         text = (
-            'With backend="aot_eager" it prints what eager mode prints: the graphs are right, and '
-            "the code that Inductor generates computes something else."
+            'With backend="aot_eager" it prints the same as eager mode: the graphs are right, so '
+            "the error is in the code that Inductor generates."
         )
     else:
         text = (
-            "Dynamo's graphs, run with PyTorch's operators, print what eager mode prints, and "
-            'backend="aot_eager" does not: AOTAutograd changes what they compute, writes into '
-            "tensors and their views first of all."
+            "Dynamo's graphs, run with PyTorch's operators, print the same as eager mode, but "
+            'backend="aot_eager" does not: AOTAutograd changes their results, most likely at '
+            "writes into tensors and their views."
         )
     if not is_far:
-        text += " Rounding, too, can add up to such a difference over many steps."
+        text += " Rounding alone can also cause such a difference over many steps."
     return f"{text} {FIRST_OPERATOR}"
 
 
 FIRST_OPERATOR = (
     "fx-explorer numerics FILE.py:FUNCTION --inputs EXPRESSION, with the function that you "
-    "compile, looks for the first operator that differs."
+    "compile, finds the first operator that differs."
 )
 
 
 def _remedies(compared: BuiltResults, writes: Sequence[str]) -> Iterator[Remedy]:
-    backend, result = "eager", "the capture ran its graphs so, and printed what eager mode prints."
+    backend, result = (
+        "eager",
+        ("the capture ran its graphs with this backend, and printed the same as eager mode."),
+    )
     if compared.is_right_with_aot_eager:
-        backend, result = AOT_EAGER, "it prints what eager mode prints."
+        backend, result = AOT_EAGER, "it prints the same as eager mode."
     yield Remedy(
-        f'Use backend="{backend}" until it is mended: it fuses nothing.',
+        f'Use backend="{backend}" until the bug is fixed: it fuses nothing.',
         state="tried",
         result=result,
     )
     if writes and not compared.is_right_with_aot_eager:
-        yield Remedy("Write into the tensor itself, by its index, in place of the view.")
+        yield Remedy("Write into the tensor itself, with its index, instead of the view.")

@@ -144,7 +144,7 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
     if is_backward:
         name = f"The backward of {name or NAMELESS[0].lower() + NAMELESS[1:]}"
     if is_suppressed:
-        goes_on = ", and it runs in eager mode, as suppress_errors is set"
+        goes_on = ", and it runs in eager mode, because suppress_errors is set"
     place = place_of_path(reader, compilation.file, compilation.line)
     if user_line:
         place = place_of_path(reader, user_line.file, user_line.line) or place
@@ -170,7 +170,7 @@ def _failed(reader: SessionReader, lines: SourceLines, compilation: model.Compil
     )
 
 
-NAMELESS = "A function whose name is not in this text"
+NAMELESS = "A function whose name this text does not have"
 """What failed, in a text with a traceback without Dynamo's frames."""
 
 
@@ -209,8 +209,8 @@ def _broken_whole_graph(
     return Finding(
         kind="compiler error",
         text=(
-            f"{plain_function(compilation.function)} breaks the graph, which fullgraph=True makes "
-            "an error."
+            f"{plain_function(compilation.function)} breaks the graph, which is an error with "
+            "fullgraph=True."
         ),
         urgency="failed",
         topic="run",
@@ -221,7 +221,7 @@ def _broken_whole_graph(
         remedies=(
             *(as_remedy(text) for text in (known.remedies if known else ())),
             Remedy(
-                "Take fullgraph=True out: the graph then breaks there, and what comes before and "
+                "Remove fullgraph=True: the graph then breaks there, and the code before and "
                 "after is compiled.",
                 changes={"settings": {"compile.fullgraph": False}},
             ),
@@ -239,8 +239,8 @@ def _unexplained(traceback: CompilerTraceback) -> str:
     """
     if traceback.raised_in and _UNEXPECTED.match(traceback.error):
         return (
-            f"torch's own code raised it (torch/{traceback.raised_in}), and not on purpose: most "
-            "likely a fault of PyTorch's. Report it with the traceback: "
+            f"torch's own code raised it (torch/{traceback.raised_in}) unintentionally: most "
+            "likely a PyTorch bug. Report it with the traceback: "
             "github.com/pytorch/pytorch/issues."
         )
     return ""
@@ -335,7 +335,8 @@ def _tryable(
         edited = without_call(text, tree, user_line.line) if tree else None
         if edited:
             yield Remedy(
-                f"Leave the call out of what is compiled: {edited.code}. It then breaks the graph.",
+                f"Keep the call out of the compiled code: {edited.code}. The graph then breaks "
+                "there.",
                 changes={"overlay": {user_line.file: edited.text}},
             )
     request = reader.request()
@@ -358,7 +359,7 @@ _FAILS_WITH = {IN_DYNAMO: ("aot_eager", "eager"), IN_AOTAUTOGRAD: ("aot_eager",)
 """Stage that failed → the backends that have it, too."""
 
 OTHER_BACKENDS = {
-    "aot_eager": "traces the backward as Inductor does, and fuses nothing",
-    "eager": "runs the graph as Dynamo took it, and fuses nothing",
+    "aot_eager": "traces the backward like Inductor, but fuses nothing",
+    "eager": "runs the graph as Dynamo recorded it, but fuses nothing",
 }
 """Backend → what it does. Each does without one more stage of the compiler."""

@@ -165,7 +165,7 @@ class Diagnosis:
             tell("looking for compiled modules that also run in eager mode")
             self.eager_modules = await find_eager_calls(request, self.edits, worker)
         if not request.use_caches:
-            tell("running the program as it is, with torch's compile caches, and without")
+            tell("running the program unchanged, with torch's compile caches, and without them")
             built = await run_built(request, worker, use_caches=False)
             self.compared = await compare_caches(request, built, worker)
             if built.is_known:
@@ -182,7 +182,9 @@ class Diagnosis:
         if without is None or without.eager is None or without.differs:
             return
         if self.draws_random:
-            tell("what it prints is not compared with eager mode: it draws other random numbers")
+            tell(
+                "its output is not compared with eager mode, because it draws other random numbers"
+            )
             return
         self.built = await compare_built(
             request, built, without.eager, worker, is_low_precision=self.is_low_precision

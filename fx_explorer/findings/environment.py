@@ -19,15 +19,13 @@ def find_missing_tools(reader: SessionReader) -> Iterator[Finding]:
             yield Finding(
                 kind="missing tool",
                 text=(
-                    "There is no C++ compiler here: torch.compile with Inductor fails on this "
-                    "machine when it builds its code."
+                    "No C++ compiler was found: torch.compile with Inductor fails on this machine "
+                    "when it builds its code."
                 ),
                 urgency="failed",
                 topic="run",
                 view="console",
-                evidence=(
-                    "The code shown is what would be built with g++. This capture built nothing.",
-                ),
+                evidence=("The code shown is the code for g++. This capture built nothing.",),
                 explanation=(
                     "Inductor compiles C++ for the CPU, and for the code that launches kernels on "
                     "a GPU."
@@ -35,11 +33,11 @@ def find_missing_tools(reader: SessionReader) -> Iterator[Finding]:
                 remedies=(
                     Remedy(
                         "Install one (Debian, Ubuntu: apt-get install g++), or set the variable "
-                        "CXX to the path of one. fx-explorer doctor says whether it is found."
+                        "CXX to the path of one. fx-explorer doctor checks it."
                     ),
                     Remedy(
-                        'Use torch.compile(…, backend="aot_eager"), which needs none, but fuses '
-                        "nothing.",
+                        'Use torch.compile(…, backend="aot_eager"), which needs no compiler, but '
+                        "fuses nothing.",
                         changes={"settings": {"compile.backend": "aot_eager"}, "build": True},
                     ),
                 ),

@@ -80,7 +80,7 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("compiler errors", "errors of the compiler", find_compiler_errors, "graphs"),
     FindingKind(
         "program errors",
-        "errors due to what torch.compile returned",
+        "errors caused by the object that torch.compile returned",
         find_program_errors,
         "a capture",
     ),
@@ -149,12 +149,12 @@ class FindingSearch:
 
     @property
     def description(self) -> str:
-        sentence = f"Looked for: {', '.join(self.looked_for)}."
+        sentence = f"Checked: {', '.join(self.looked_for)}."
         if self.given_up:
-            sentence += f" Not looked for, since {self.given_up_since}: {', '.join(self.given_up)}."
+            sentence += f" Not checked, because {self.given_up_since}: {', '.join(self.given_up)}."
         others = [name for name in self.not_looked_for if name not in self.given_up]
         if others:
-            sentence += f" Not looked for: {', '.join(others)}."
+            sentence += f" Not checked: {', '.join(others)}."
         return sentence
 
     @property
@@ -162,7 +162,7 @@ class FindingSearch:
         """Return how many kinds of problems were looked for, where there is no room for the
         list.
         """
-        sentence = f"Looked for {counted(len(self.looked_for), 'kind')} of problems"
+        sentence = f"Checked for {counted(len(self.looked_for), 'kind')} of problems"
         if self.not_looked_for:
             sentence += f", not for {counted(len(self.not_looked_for), 'other')}"
         return sentence

@@ -70,8 +70,8 @@ def find_framework_hooks(reader: SessionReader) -> Iterator[Finding]:
         view="breaks",
         evidence=tuple(evidence),
         explanation=(
-            "A hook moves weights before and after the forward of its module, and is kept out of "
-            "compilation. A graph can only span what lies between two hooks."
+            "A hook moves weights before and after the forward of its module, and is not "
+            "compiled. A graph can only contain code between two hooks."
         ),
         remedies=REMEDIES,
         count=hits,
@@ -81,14 +81,14 @@ def find_framework_hooks(reader: SessionReader) -> Iterator[Finding]:
 REMEDIES = (
     Remedy(
         'Put the hooks on larger modules: preload_module_classes=["NameOfTheBlock"] of '
-        "Accelerate's cpu_offload and dispatch_model moves a block as a whole, which then compiles "
-        "as a whole."
+        "Accelerate's cpu_offload and dispatch_model moves whole blocks, so that each block "
+        "compiles as a whole."
     ),
     Remedy(
         "Move the whole model at once: Accelerate's cpu_offload_with_hook(model), or diffusers' "
         "enable_model_cpu_offload() in place of enable_sequential_cpu_offload()."
     ),
-    Remedy("Where the memory suffices, do not offload what is compiled: model.to(device)."),
+    Remedy("If memory suffices, do not offload the compiled module: model.to(device)."),
 )
 
 
@@ -120,7 +120,7 @@ def _consequences(reader: SessionReader) -> Iterator[str]:
     files = {compilation.name: compilation.file for compilation in compilations}
     again = [row for row in causes(reader) if is_of_hooks(files.get(row.compilation, ""))]
     if again:
-        yield f"Functions of the hooks were compiled {counted(len(again), 'time')} again."
+        yield f"Functions of the hooks were recompiled {counted(len(again), 'time')}."
     for hit in limit_hits(reader):
         if is_of_hooks(hit.file):
             yield f"{hit.description}."

@@ -50,7 +50,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         'Give generate() the same max_length in each call, with cache_implementation="static", so '
         "that its cache keeps its size; and pad the prompts to one length "
         '(tokenizer(…, padding="max_length", max_length=N), padding_side="left").',
-        expected="generate() calls the model in two ways, once for the prompt and once for each "
+        expected="generate() calls the model in two forms: once for the prompt, and once for each "
         "further token. Both compilations stay in use.",
     ),
     _framework(
@@ -66,12 +66,12 @@ FRAMEWORKS: tuple[Framework, ...] = (
         r"/(?:pytorch_lightning|lightning)/",
         "Give the Trainer batches of one size: DataLoader(…, drop_last=True), and a collate_fn "
         "that pads.",
-        "Compile the module that computes (self.net) in place of the whole LightningModule.",
+        "Compile the module that computes (self.net) instead of the whole LightningModule.",
     ),
     _framework(
         "PEFT",
         r"/peft/",
-        "Pad the inputs to few sizes.",
+        "Pad the inputs to a few sizes.",
         "Call peft.utils.hotswap.prepare_model_for_compiled_hotswap(model, target_rank=R), with "
         "the highest rank, after the first adapter is loaded and before compiling. Swap adapters "
         "with hotswap_adapter: ranks and scalings then do not recompile.",
@@ -97,8 +97,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "DistributedDataParallel",
         r"/torch/nn/parallel/distributed",
         "Give each rank batches of one size: DataLoader(…, drop_last=True), and a collate_fn that "
-        "pads. drop_last of DistributedSampler gives the ranks equally many samples, and does not "
-        "fill the last batch.",
+        "pads. drop_last of DistributedSampler gives every rank the same number of samples, but "
+        "does not fill the last batch.",
     ),
 )
 

@@ -134,20 +134,20 @@ def _wrapped_in_vain(reader: SessionReader, graph_breaks: list[DistinctBreak]) -
     where = [in_file(row.file, row.line) for row in graph_breaks if row.file]
     return Finding(
         kind="graph break",
-        text="Nothing of the model inside DistributedDataParallel was compiled.",
+        text="No part of the model inside DistributedDataParallel was compiled.",
         urgency="not compiled",
         topic="breaks",
         place=graph_breaks[0].place,
         view="breaks",
         evidence=(f"DistributedDataParallel breaks the graph itself, at {listed(where)}.",),
         explanation=(
-            "After these breaks torch.compile looks at each forward by itself, and skips those "
-            "that are torch's own, such as the forward of nn.Sequential: they are compiled only as "
-            "part of a function of yours."
+            "After these breaks torch.compile looks at each forward separately, and skips torch's "
+            "own, such as the forward of nn.Sequential: it is compiled only as part of one of "
+            "your functions."
         ),
         remedies=(
             Remedy(NOTHING_INSIDE),
-            Remedy("Put the layers in a module of your own, whose forward calls them."),
+            Remedy("Put the layers in your own module, whose forward calls them."),
         ),
         count=len(graph_breaks),
     )
@@ -200,9 +200,7 @@ def _finding(reader: SessionReader, lines: SourceLines, graph_break: DistinctBre
     )
 
 
-OF_PACKAGE = (
-    "The line is one of a package's, and no setting of the package is known that avoids the break."
-)
+OF_PACKAGE = "The line belongs to a package, and no known setting of the package avoids the break."
 
 
 def _explanation(lines: SourceLines, graph_break: DistinctBreak, *, has_advice: bool) -> str:
@@ -237,7 +235,7 @@ LEAST_WORDS = 12
 MOST_LINES = 2_000
 
 
-SETTLED = "Where what it warns of is settled, the logger is not called."
+SETTLED = "If the cause of the warning is fixed, the logger is not called."
 
 
 def _logged(reader: SessionReader, lines: SourceLines, graph_break: DistinctBreak) -> str:
@@ -268,8 +266,8 @@ def _remedies(
 _OUTSIDE = "Define the class outside of the function, at the top level of the module."
 
 _IMPORT = (
-    "Import it once, outside of what is compiled: at the top of the module, in try and except "
-    "ImportError where it may be missing. A cache around the function that imports does not help: "
+    "Import it once, outside of the compiled code: at the top of the module, in try and except "
+    "ImportError if it may be missing. A cache around the function that imports does not help: "
     "Dynamo looks through functools.cache."
 )
 

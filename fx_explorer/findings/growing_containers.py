@@ -20,13 +20,12 @@ _FILLING = ("append", "appendleft", "extend", "insert", "add", "update", "setdef
 """Methods of containers that make them longer."""
 
 GROWS = (
-    "The function fills it, so it is longer in each call, and its length is compiled in: each "
-    "length is compiled."
+    "The function fills it, so it is longer in each call. Compiled code is valid for one length "
+    "only."
 )
 
 NO_LIMIT_SUFFICES = (
-    "A higher limit only lets it be compiled for more lengths; it is reached as well where the "
-    "container grows on."
+    "A higher limit only allows more lengths; it is reached as well if the container keeps growing."
 )
 
 
@@ -104,6 +103,6 @@ def _last_name(path: str) -> str:
 def fill_outside(recompile: ExplainedRecompile) -> Remedy:
     """Return how to keep the growth out of what is compiled."""
     return Remedy(
-        f"Fill {recompile.change.name} outside of the compiled function: return what is to be "
-        "stored, and store it where the function is called."
+        f"Fill {recompile.change.name} outside of the compiled function: return the values, and "
+        "store them in the caller."
     )

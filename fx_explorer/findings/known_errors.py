@@ -16,7 +16,7 @@ Fault = Literal["yours", "torch", "machine", "unknown"]
 
 FAULT_WORDS: dict[Fault, str] = {
     "yours": "The cause is in the program.",
-    "torch": "This is a fault of PyTorch's, not of the program.",
+    "torch": "This is a PyTorch bug, not an error in the program.",
     "machine": "The cause is this machine's installation, not the program.",
     "unknown": "",
 }
@@ -38,14 +38,14 @@ def _known(pattern: str, fault: Fault, explanation: str, *remedies: str, source:
 
 
 GRADIENT_OVERWRITTEN = (
-    "The first backward put a gradient into memory of a CUDA graph, and a later run has written "
-    "over it, as where gradients are added up over several calls."
+    "The first backward put a gradient into memory of a CUDA graph, and a later run overwrote it; "
+    "this happens when gradients are accumulated over several calls."
 )
 
 KEEP_GRADIENTS = (
-    "Where gradients are not added up, call optimizer.zero_grad(), which sets them to None, before "
-    "each backward.",
-    "Where they are, let each parameter have a gradient before the first compiled backward: "
+    "If gradients are not accumulated, call optimizer.zero_grad(), which sets them to None, "
+    "before each backward.",
+    "If they are accumulated, give each parameter a gradient before the first compiled backward: "
     "parameter.grad = torch.zeros_like(parameter), and optimizer.zero_grad(set_to_none=False).",
 )
 
@@ -53,9 +53,9 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"checkpoint not implemented for [^\n]{1,300} context_fn",
         "yours",
-        "Dynamo takes the context_fn of torch.utils.checkpoint.checkpoint only as a function that "
-        "exists before the call, or a functools.partial of one. A lambda or function that the "
-        "compiled code makes is refused.",
+        "Dynamo accepts the context_fn of torch.utils.checkpoint.checkpoint only if it is a "
+        "function that exists before the call, or a functools.partial of one. A lambda or "
+        "function that the compiled code creates is not accepted.",
         "Give context_fn=functools.partial(create_selective_checkpoint_contexts, policy), with "
         "the policy defined at the top level of a module.",
         source="torch/_dynamo/variables/higher_order_ops.py, CheckpointHigherOrderVariable",
@@ -63,10 +63,10 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"symbol_to_source\[symbol\]\[0\]",
         "torch",
-        "Everything was compiled; the error came when torch wrote the guards. A size that is made "
-        "inside the compiled function, such as the jagged size of a nested tensor, has no name in "
-        "its inputs, and torch looks for one.",
-        "Make the nested tensor before the call, and give it to the compiled function.",
+        "Everything was compiled; the error was raised when torch wrote the guards. A size that "
+        "is created inside the compiled function, such as the jagged size of a nested tensor, "
+        "belongs to no input, but torch looks for the input.",
+        "Make the nested tensor before the call, and pass it to the compiled function.",
         "Apply the operation to the plain values before the nested tensor is made from them.",
         source="torch/fx/experimental/symbolic_shapes.py, produce_guards_verbose",
     ),
@@ -74,52 +74,52 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         r"does not yet handle non-differentiable view input mutations",
         "torch",
         "The graph writes into one of two inputs that share memory, and autograd does not know "
-        "that one is a view of the other, as after detach(), .data or nn.Parameter(x). "
-        "AOTAutograd does not support that. A graph break between both lines makes inputs of what "
-        "one graph would hold.",
-        "Where the two need not share memory, clone() one: the write then does not reach the "
-        "other any more, as it does in eager mode.",
-        "Make both tensors outside of the compiled function, or leave the write out of it.",
+        "that one is a view of the other (as with detach(), .data or nn.Parameter(x)). "
+        "AOTAutograd does not support that. A graph break between the two lines turns values "
+        "inside a graph into inputs.",
+        "If the two need not share memory, clone() one: a write to one then no longer changes the "
+        "other, as it does in eager mode.",
+        "Make both tensors outside of the compiled function, or move the write out of it.",
         source="torch/_functorch/_aot_autograd/runtime_wrappers.py, merge_view_inputs",
     ),
     _known(
         r"sourceless builder[^\n]{0,300}<class 'method'>",
         "torch",
-        "Dynamo cannot take a bound method that a decorator holds, such as torch.no_grad() above a "
-        "method, of an object that is made inside the compiled function.",
-        "Write with torch.no_grad(): inside the method in place of the decorator.",
-        "Make the object before the call, outside of the compiled function.",
+        "Dynamo cannot trace a decorated method, such as one below torch.no_grad(), if its object "
+        "is created inside the compiled function.",
+        "Write with torch.no_grad(): inside the method instead of the decorator.",
+        "Create the object before the call, outside of the compiled function.",
         source="torch/_dynamo/variables/builder.py, SourcelessBuilder",
     ),
     _known(
         r"InvalidCxxCompiler|No working C\+\+ compiler found",
         "machine",
-        "Inductor compiles C++ for the CPU, and for the code that launches kernels, and found no "
+        "Inductor compiles C++ for the CPU, and for the code that launches kernels, but found no "
         "compiler.",
         "Install a C++ compiler (Debian, Ubuntu: apt-get install g++), or set the variable CXX to "
         "the path of one.",
-        'Without one, torch.compile(…, backend="aot_eager") needs none, but fuses nothing.',
+        'Without a compiler: torch.compile(…, backend="aot_eager") needs none, but fuses nothing.',
         source="torch/_inductor/cpp_builder.py, get_cpp_compiler",
     ),
     _known(
         r"TritonMissing|Cannot find a working triton installation",
         "machine",
         "Inductor writes kernels for the GPU in Triton, and Triton cannot be imported.",
-        "Install the version of Triton that this torch requires, which pip check names; on "
-        "Windows the package triton-windows.",
+        "Install the Triton version that this torch requires (pip check names it); on Windows, "
+        "the package triton-windows.",
         source="torch/_inductor/exc.py, TritonMissing",
     ),
     _known(
         r"GPUTooOldForTriton",
         "machine",
-        "Triton supports this GPU no longer: it needs compute capability 7.0 or newer.",
+        "Triton no longer supports this GPU: it needs compute capability 7.0 or newer.",
         'Use torch.compile(…, backend="aot_eager"), which needs no Triton but fuses nothing.',
         source="torch/_inductor/exc.py, GPUTooOldForTriton",
     ),
     _known(
         r"CppCompileError",
         "torch",
-        "Inductor wrote C++ that the compiler refuses. The compiler's own words are in the "
+        "Inductor wrote C++ code that the compiler rejects. The compiler's own message is in the "
         "traceback.",
         "Update the compiler and torch, and report it to PyTorch with the traceback.",
         source="torch/_inductor/exc.py, CppCompileError",
@@ -128,35 +128,34 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         r"OutOfResources|out of resource: shared memory",
         "torch",
         "A Triton kernel needs more shared memory or registers than the GPU has.",
-        "Report it to PyTorch with the kernel. For a kernel of your own: smaller blocks, or fewer "
-        "num_stages.",
+        "Report it to PyTorch with the kernel. If it is your own kernel: use smaller blocks, or "
+        "fewer num_stages.",
         source="triton/runtime/errors.py, OutOfResources",
     ),
     _known(
         r"ConstraintViolationError|Constraints violated",
         "yours",
-        "A size was marked as dynamic (mark_dynamic, or dynamic_shapes of export), and the code "
-        "needs it as a fixed number.",
-        "Use torch._dynamo.maybe_mark_dynamic in place of mark_dynamic, and "
-        "torch.export.Dim.AUTO in dynamic_shapes: then it becomes a fixed number, without an "
-        "error.",
-        "Take out what needs the number.",
+        "A size was marked as dynamic (mark_dynamic, or dynamic_shapes of export), but the code "
+        "specializes it.",
+        "Use torch._dynamo.maybe_mark_dynamic instead of mark_dynamic, and torch.export.Dim.AUTO "
+        "in dynamic_shapes: the size is then specialized without an error.",
+        "Remove the code that needs the number.",
         source="torch/fx/experimental/symbolic_shapes.py, ConstraintViolationError",
     ),
     _known(
         r"GuardOnDataDependentSymNode|Could not guard on data-dependent expression",
         "yours",
-        "The code branches on a number that comes out of a tensor (.item(), nonzero), whose value "
-        "is not known while compiling.",
-        "Say what holds with torch._check(condition) before the branch.",
-        "Use torch.where or torch.cond in place of the Python branch.",
+        "The code branches on a number from a tensor (.item(), nonzero), whose value is unknown "
+        "at compile time.",
+        "State the condition that holds with torch._check(condition) before the branch.",
+        "Use torch.where or torch.cond instead of the Python branch.",
         source="torch/fx/experimental/symbolic_shapes.py, GuardOnDataDependentSymNode",
     ),
     _known(
         r"DynamicOutputShapeException|Exception: ?aten\.nonzero\b",
         "yours",
         "The size of an operator's result depends on the values of a tensor, as with a boolean "
-        "mask, so it cannot be computed while compiling.",
+        "mask, so it is unknown at compile time.",
         "Set torch._dynamo.config.capture_dynamic_output_shape_ops = True: such a size is then "
         "part of the graph.",
         source="torch/_subclasses/fake_tensor.py, DynamicOutputShapeException",
@@ -164,17 +163,17 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"_local_scalar_dense[^\n]{0,200}while executing setitem",
         "yours",
-        "The index in x[index] = value is a tensor without dimensions. Such an index is taken as a "
-        "number, which is not known while compiling.",
-        "Give the index a dimension, and the value, too: x[:, index.view(1)] = value.unsqueeze(1).",
+        "The index in x[index] = value is a tensor without dimensions. Such an index is treated "
+        "as a number, which is unknown at compile time.",
+        "Give both the index and the value a dimension: x[:, index.view(1)] = value.unsqueeze(1).",
         "x.index_copy_(1, index.view(1), value.unsqueeze(1)) does the same.",
         source="torch/_subclasses/fake_impls.py, local_scalar_dense",
     ),
     _known(
         r"DataDependentOutputException|_local_scalar_dense",
         "yours",
-        "The result of an operator is a number that depends on the values of a tensor, so it "
-        "cannot be computed while compiling.",
+        "The result of an operator is a number that depends on the values of a tensor, so it is "
+        "unknown at compile time.",
         "Set torch._dynamo.config.capture_scalar_outputs = True: such a number is then part of the "
         "graph.",
         source="torch/_subclasses/fake_tensor.py, DataDependentOutputException",
@@ -182,7 +181,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"no fake impl registered|does not have a fake impl|UnsupportedOperatorException",
         "yours",
-        "A custom operator has no function that tells the shape of its result, which compiling "
+        "A custom operator has no function that returns the shape of its result, which compiling "
         "needs.",
         "Register one: @torch.library.register_fake('NAMESPACE::NAME').",
         source="torch/_library/fake_impl.py",
@@ -190,18 +189,17 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"data pointer of (?:a )?(?:Fake|Functional)?Tensor|Cannot access data pointer",
         "yours",
-        "Code outside of PyTorch's operators (a C++ extension, NumPy) asked for the memory of a "
-        "tensor that has only a shape while compiling.",
-        "Wrap the call in a custom operator (torch.library.custom_op), or leave it out with "
+        "Code outside of PyTorch's operators (a C++ extension, NumPy) tried to read the memory of "
+        "a tensor, but tensors have only shapes at compile time.",
+        "Wrap the call in a custom operator (torch.library.custom_op), or exclude it with "
         "torch.compiler.disable.",
         source="torch/_subclasses/fake_tensor.py",
     ),
     _known(
         r"Please convert all Tensors to FakeTensors first",
         "yours",
-        "A tensor that was made outside reached the code while it was traced with tensors that "
-        "have only shapes: often a global, or one kept in an object that Dynamo does not look "
-        "into.",
+        "The code was traced with fake tensors, but used a real tensor: often a global, or one in "
+        "an object that Dynamo does not trace.",
         "Pass the tensor as an argument, or register it as a buffer of the module.",
         source="torch/_subclasses/fake_tensor.py, validate_and_convert_non_fake_tensors",
     ),
@@ -215,18 +213,18 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"overwritten by a subsequent run",
         "yours",
-        "The output of a CUDA graph was read after a later run had written over it: all runs of a "
-        "graph share the same memory.",
-        "Call torch.compiler.cudagraph_mark_step_begin() before each step, or clone() what is "
-        "kept.",
+        "The output of a CUDA graph was read after a later run overwrote it: all runs of a graph "
+        "share the same memory.",
+        "Call torch.compiler.cudagraph_mark_step_begin() before each step, or clone() results "
+        "that you keep.",
         source="torch/_inductor/cudagraph_trees.py",
     ),
     _known(
         r"FX to symbolically trace a dynamo-optimized function",
         "yours",
-        "Something that torch.compile returned is traced again by torch.fx (symbolic_trace, "
-        "quantization, export).",
-        "Trace the model itself, and compile what comes out.",
+        "A compiled object (returned by torch.compile) is traced again by torch.fx "
+        "(symbolic_trace, quantization, export).",
+        "Trace the model itself, and compile the result.",
         source="torch/_dynamo/eval_frame.py, _TorchDynamoContext",
     ),
     _known(
@@ -240,14 +238,14 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"TorchRuntimeError|Dynamo failed to run FX node with fake tensors",
         "yours",
-        "An operator raised for tensors of these shapes and dtypes. It mostly raises without "
-        "torch.compile as well.",
+        "An operator raised an error for tensors of these shapes and dtypes. It usually raises "
+        "without torch.compile as well.",
         source="torch/_dynamo/utils.py, get_fake_value",
     ),
     _known(
         r"\bUserError\b",
         "yours",
-        "torch.compile was used in a way that its documentation excludes; the message says which.",
+        "torch.compile was used in a way that its documentation forbids; the message says which.",
         source="torch/_dynamo/exc.py, UserError",
     ),
     _known(
@@ -260,21 +258,21 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _known(
         r"No space left on device|Disk quota exceeded|Read-only file system",
         "machine",
-        "torch writes compiled code into a folder, which is full or cannot be written.",
+        "torch writes compiled code into a folder that is full or cannot be written.",
         "Set TORCHINDUCTOR_CACHE_DIR to a folder with room.",
         source="torch/_inductor/runtime/cache_dir_utils.py",
     ),
     _known(
         r"out of memory|OutOfMemoryError",
         "machine",
-        "The memory of the device did not suffice.",
-        "See fx-explorer memory TARGET: what a step needs at its peak, and what takes it.",
+        "The device ran out of memory.",
+        "See fx-explorer memory TARGET: the peak memory of a step, and what takes it.",
         source="torch.OutOfMemoryError",
     ),
     _known(
         r"INTERNAL ASSERT FAILED|InternalTorchDynamoError|LoweringException|AssertionError",
         "torch",
-        "torch.compile failed in a way that its authors did not expect.",
+        "torch.compile failed with an internal error.",
         "Report it: github.com/pytorch/pytorch/issues, with the traceback (key: the failure's "
         "document).",
         source="torch/_dynamo/exc.py, InternalTorchDynamoError",

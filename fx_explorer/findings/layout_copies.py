@@ -85,7 +85,7 @@ def _finding(reader: SessionReader, copy: Explained, node: model.Node, whole: in
         cost += f", about {microseconds(seconds)} by the data sheet"
     where = f" ({in_file(*copy.line)})" if copy.line else ""
     change = copy.reason.change or (
-        "Give it to the compiled function in that layout, so that it is copied once and not in "
+        "Pass it to the compiled function in that layout, so that it is copied once and not in "
         "each call."
     )
     return Finding(

@@ -50,40 +50,40 @@ MOST_INPUTS = 4
 
 ON_THE_GPU = Remedy(
     "Make the tensor on the GPU (device=…), once and before the call; a scalar tensor may become "
-    "a number of Python's."
+    "a Python number."
 )
 
 REASONS = (
     _Words(
         "mutated inputs",
-        "torch copies the inputs of a CUDA graph to memory of its own, so what is written into "
-        "them would not reach the program. Parameters, buffers and results of other CUDA graphs "
-        "are not copied, and may be written into.",
+        "torch copies the inputs of a CUDA graph to its own memory, so writes into them would not "
+        "reach the program. Parameters, buffers and results of other CUDA graphs are not copied, "
+        "and may be written into.",
         (
             Remedy("Return the new value, and assign it outside of the compiled function."),
             Remedy(
-                "Where it is the same tensor in each call, make it a buffer of the module, or "
-                "call torch._dynamo.mark_static_address(tensor) before the first call."
+                "If it is the same tensor in each call, make it a buffer of the module, or call "
+                "torch._dynamo.mark_static_address(tensor) before the first call."
             ),
         ),
     ),
     _Words(
         CPU_OPERATOR,
         "An operator computes with a tensor on the CPU, which no CUDA graph can record. torch "
-        "records what comes before and after it.",
+        "records the operators before and after it.",
         (ON_THE_GPU,),
     ),
     _Words(
         COPY,
-        "A tensor is copied between the CPU and the GPU in each call, which no CUDA graph of "
-        "torch's records.",
+        "Each call copies a tensor between the CPU and the GPU, which torch does not record in a "
+        "CUDA graph.",
         (ON_THE_GPU,),
     ),
     _Words("cpu device", "The graph has tensors on the CPU.", (ON_THE_GPU,)),
     _Words(
         "unbacked binding ops",
         "The size of a result depends on the values, so it is known only when the operator has "
-        "run. torch records what comes before and after it.",
+        "run. torch records the operators before and after it.",
         (
             Remedy(
                 "Use an operator whose result has a fixed size, such as torch.where with a mask."
@@ -92,21 +92,21 @@ REASONS = (
     ),
     _Words(
         "input storage mutation",
-        "The graph gives an input other memory (set_), and a CUDA graph has fixed addresses.",
+        "The graph gives an input other memory (set_), but a CUDA graph has fixed addresses.",
         (Remedy("Call set_ outside of the compiled function."),),
     ),
     _Words(
         "CUDAGraph-unsafe custom ops",
         "The operator cannot be recorded: it waits for the GPU, is a loop in the graph, writes by "
         "a boolean mask, makes a sparse tensor, or has the tag cudagraph_unsafe. torch records "
-        "what comes before and after it.",
-        (Remedy("Where it writes by a boolean mask, use torch.where with the mask."),),
+        "the operators before and after it.",
+        (Remedy("If it writes by a boolean mask, use torch.where with the mask."),),
     ),
     _Words(
         "dynamic shape ops",
-        "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs is set, so what has sizes "
-        "that may change is not recorded.",
-        (Remedy("Pad to a few sizes, and leave the option out."),),
+        "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs is set, so graphs with "
+        "dynamic sizes are not recorded.",
+        (Remedy("Pad to a few sizes, and remove the option."),),
     ),
 )
 """torch's reasons (torch/_inductor/cudagraph_utils.py; scheduler.py, should_partition)."""
@@ -165,8 +165,8 @@ def _would_run(reader: SessionReader, graphs: Sequence[CudaGraph]) -> Finding:
     evidence = []
     if is_moved:
         evidence.append(
-            "Here all tensors of the program were moved to the virtual GPU. One that it leaves on "
-            "the CPU keeps torch from recording what computes with it."
+            "In this capture, all tensors of the program were moved to the virtual GPU. If the "
+            "program keeps a tensor on the CPU, torch cannot record operators that use it."
         )
     return Finding(
         kind="CUDA graph",
@@ -181,12 +181,15 @@ def _would_run(reader: SessionReader, graphs: Sequence[CudaGraph]) -> Finding:
         severity="notice",
         topic="call",
         explanation=(
-            "torch compiled for CUDA graphs and left nothing out. All calls of a CUDA graph share "
-            "memory: a result that is kept over the next call is overwritten, and torch raises an "
-            "error where it is read."
+            "torch compiled for CUDA graphs and excluded nothing. All calls of a CUDA graph share "
+            "memory: a result that is kept beyond the next call is overwritten, and torch raises "
+            "an error when it is read."
         ),
         remedies=(
-            Remedy("Clone what is kept from one call to the next, outside of the compiled code."),
+            Remedy(
+                "Clone results that you keep from one call to the next, outside of the "
+                "compiled code."
+            ),
             Remedy("Call torch.compiler.cudagraph_mark_step_begin() before each step."),
         ),
         count=len(graphs),
@@ -256,7 +259,7 @@ def _not_recorded(graph: CudaGraph) -> Finding:
     if graph.sizes == 1:
         return Finding(
             kind="CUDA graph",
-            text=f"{graph.name} was called too seldom to be recorded as a CUDA graph.",
+            text=f"{graph.name} was not called often enough to be recorded as a CUDA graph.",
             urgency="minor",
             severity="notice",
             topic="call",
@@ -265,12 +268,12 @@ def _not_recorded(graph: CudaGraph) -> Finding:
     return Finding(
         kind="CUDA graph",
         text=(
-            f"{graph.name} was called with {graph.sizes} sizes, none of them twice: none was "
+            f"{graph.name} was called with {graph.sizes} sizes, each only once, so none was "
             "recorded as a CUDA graph."
         ),
         urgency="not compiled",
         topic="call",
-        explanation="torch makes a recording for each size, when that size comes the second time.",
+        explanation="torch records a size when it occurs the second time.",
         remedies=FEWER_SIZES,
     )
 
@@ -285,8 +288,7 @@ def _recordings(graph: CudaGraph) -> Finding:
         severity="notice",
         topic="call",
         explanation=(
-            "Each recording takes memory of its own and a call that is slow. torch records one for "
-            "each size."
+            "Each recording takes extra memory and one slow call. torch records one for each size."
         ),
         remedies=FEWER_SIZES,
         count=graph.recorded,
@@ -301,7 +303,7 @@ def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Finding]:
             kind="CUDA graph",
             text=(
                 f"{graph.name} writes into inputs{_where(reason)}: torch runs it as a CUDA graph "
-                "only where they come from another one."
+                "only if these come from another CUDA graph."
             ),
             urgency="slow",
             severity="notice",

@@ -115,7 +115,7 @@ def eager_calls(reader: SessionReader) -> list[tuple[EagerCall, ...]]:
 def _role(call: EagerCall) -> str:
     where = in_file(call.given_file, call.given_line)
     if call.path:
-        return f"part of what is given to torch.compile at {where}"
+        return f"part of the object given to torch.compile at {where}"
     return f"given to torch.compile at {where}"
 
 
@@ -130,12 +130,12 @@ def _what_to_do(call: EagerCall) -> str:
         code = f"{name}.compile()"
     if call.path:
         return (
-            f"Compile the module itself, {code}, in place of what is given to torch.compile at "
-            f"{where}: what is around it then runs in eager mode.{copies}"
+            f"Compile the module itself, {code}, instead of the object given to torch.compile at "
+            f"{where}: the code around it then runs in eager mode.{copies}"
         )
     return (
         f"Compile it in place at {where}, {code}: then every call of the module is compiled. Or "
-        f"call what torch.compile returned there.{copies}"
+        f"call the object that torch.compile returned there.{copies}"
     )
 
 
@@ -172,8 +172,8 @@ def eager_call_findings(modules: Sequence[EagerModule]) -> Iterator[Finding]:
             view="source",
             evidence=tuple(evidence),
             explanation=(
-                "torch.compile(module) leaves the module itself as it is: only calls of what it "
-                "returned are compiled."
+                "torch.compile(module) does not change the module: only calls of the object it "
+                "returns are compiled."
             ),
             remedies=(module.remedy,),
             count=module.count,

@@ -28,10 +28,7 @@ from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
-LAZY = (
-    "torch.compile returns a new function and compiles nothing by itself: it compiles when what it "
-    "returned is called."
-)
+LAZY = "torch.compile only returns a new function; calling that function compiles it."
 
 
 def find_never_called(reader: SessionReader) -> Iterator[Finding]:
@@ -89,20 +86,20 @@ def _explanation(unused: str) -> str:
     if unused.startswith(IN_PLACE):
         return (
             "module.compile() compiles the call of the module, module(x). A call of its forward, "
-            "or of a method that calls forward, goes past it. And Dynamo skips the code of "
-            "torch.nn: of torch.nn.Sequential, compiled in place, it compiles nothing."
+            "or of a method that calls forward, bypasses it. Also, Dynamo skips the code of "
+            "torch.nn: a torch.nn.Sequential that is compiled in place stays uncompiled."
         )
     if OF_ORIGINAL in unused:
         return (
-            "torch.compile(module) returns a wrapper whose call is compiled. Other methods are "
-            "those of the module inside, and what they call is not compiled."
+            "torch.compile(module) returns a wrapper whose call is compiled. Its other methods "
+            "are the original module's, and code that they call is not compiled."
         )
     return LAZY
 
 
 _OF_FORWARD = (
-    "Compile its forward, however it is called: model.forward = torch.compile(model.forward). "
-    f"This also works where the call is in a package. {COPY_BEFORE}"
+    "Compile its forward, which works for every kind of call: model.forward = "
+    f"torch.compile(model.forward). This also works if the call is in a package. {COPY_BEFORE}"
 )
 
 
@@ -110,11 +107,11 @@ def _what_to_do(name: str, unused: str, edits: _Edits) -> Iterator[Remedy]:
     """Yield the ways to have the compiled code run."""
     if unused.startswith(IN_PLACE):
         if ".forward" in unused:
-            yield Remedy("Call the module in place of its forward: self(…) for self.forward(…).")
+            yield Remedy("Call the module instead of its forward: self(…) for self.forward(…).")
         yield Remedy(_OF_FORWARD, changes=edits.to_its_forward())
     elif OF_ORIGINAL in unused:
         yield Remedy(
-            "Compile in place, module.compile(): that works where the method calls the module, "
+            "Compile in place, module.compile(): this works if the method calls the module, "
             "self(…).",
             changes=edits.in_place(),
         )
@@ -126,21 +123,20 @@ def _what_to_do(name: str, unused: str, edits: _Edits) -> Iterator[Remedy]:
 def _call_it(name: str, unused: str) -> str:
     if "local name self" in unused:
         return (
-            "Call self.compile() there: it compiles the module in place. "
-            "self = torch.compile(self) "
-            "only gives the local name another meaning."
+            "Call self.compile() there: it compiles the module in place. self = "
+            "torch.compile(self) only rebinds the local name."
         )
     parameter = _REBOUND.search(unused)
     if parameter:
         name = parameter["name"]
         return (
-            f"Return {name} there, and use what is returned: {name} = torch.compile({name}) only "
-            f"gives the local name another meaning, and what {parameter['function']} was called "
-            f"with stays as it is. Or, of a module, {name}.compile(): it compiles in place."
+            f"Return {name} there, and use the returned object: {name} = torch.compile({name}) "
+            f"only rebinds the local name; the object that {parameter['function']} was called "
+            f"with is unchanged. Or, for a module, {name}.compile(): it compiles in place."
         )
     return (
-        f"Call what torch.compile returned in place of {name}, or compile a module in place with "
-        "module.compile()."
+        f"Call the object that torch.compile returned instead of {name}, or compile a module in "
+        "place with module.compile()."
     )
 
 

@@ -36,9 +36,9 @@ REMEDIES = (
         "copies the result once a call."
     ),
     Remedy(
-        "Where each call is a step of its own whose earlier results are no longer read, call "
-        "torch.compiler.cudagraph_mark_step_begin() before it. It only marks a new step: "
-        "earlier results are not kept."
+        "If each call is a separate step whose earlier results are no longer read, call "
+        "torch.compiler.cudagraph_mark_step_begin() before it. It only marks a new step: earlier "
+        "results are not kept."
     ),
 )
 
@@ -80,8 +80,8 @@ def _overwritten(reader: SessionReader, traceback: str) -> Finding:
     return Finding(
         kind="overwritten output",
         text=(
-            f"{where} reads {result} after a later call has overwritten it: it is the output of a "
-            "CUDA graph."
+            f"{where} reads {result} after a later call overwrote it: it is the output of a CUDA "
+            "graph."
         ),
         urgency="failed",
         topic="run",
@@ -91,7 +91,7 @@ def _overwritten(reader: SessionReader, traceback: str) -> Finding:
         explanation=(
             "A CUDA graph writes its results to the same memory in each call. torch notices that "
             "the program still reads the result of an earlier call, and raises an error. In the "
-            "default mode, without CUDA graphs, each call has results of its own."
+            "default mode, without CUDA graphs, each call has separate results."
         ),
         remedies=REMEDIES,
     )

@@ -35,7 +35,7 @@ it.
 
 LINES_SHOWN = 6
 
-OF_TORCHS_OWN = "; m.forward = torch.compile(m.forward) where its forward is torch.nn's"
+OF_TORCHS_OWN = "; m.forward = torch.compile(m.forward) if its forward is torch.nn's"
 """Follows m.compile(), which compiles nothing of a Sequential and its subclasses."""
 
 
@@ -145,20 +145,20 @@ def _finding(
     return Finding(
         kind="placement",
         text=(
-            f"torch.compile is around {function}, which breaks the graph at "
-            f"{counted(len(lines), 'line')} ({numbers}); {whole.name} in it has no break."
+            f"torch.compile wraps {function}, which breaks the graph at "
+            f"{counted(len(lines), 'line')} ({numbers}); {whole.name} inside has no break."
         ),
         urgency="not compiled",
         topic="graphs",
         place=place_of_path(reader, of_function.file, of_function.line),
         view="breaks",
         evidence=(
-            f"{whole.name} has {share(whole.operations, whole.of_all)} of the operations of "
-            "modules, all in one graph.",
+            f"{whole.name} contains {share(whole.operations, whole.of_all)} of the modules' "
+            "operations, all in one graph.",
         ),
         explanation=(
-            "Each break ends a graph, and the rest of the function is compiled apart, with guards "
-            "of its own."
+            "Each break ends a graph, and the rest of the function is compiled separately, with "
+            "its own guards."
         ),
         remedies=(_remedy(whole, function),),
         count=len(lines),
@@ -181,9 +181,9 @@ def _remedy(whole: WholeModule, function: str) -> Remedy:
         what = f"Compile {whole.name} alone ({whole.name}.compile(){OF_TORCHS_OWN})"
     else:
         what = (
-            f"Compile its {whole.name} alone ({whole.name}.compile() on that module{OF_TORCHS_OWN})"
+            f"Compile only its {whole.name} ({whole.name}.compile() on that module{OF_TORCHS_OWN})"
         )
     return Remedy(
-        f"{what} in place of {function}: what is around it then runs in eager mode. {COPY_BEFORE}",
+        f"{what} instead of {function}: the code around it then runs in eager mode. {COPY_BEFORE}",
         changes={"compile_modules": [whole.path]},
     )

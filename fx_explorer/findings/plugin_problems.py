@@ -35,7 +35,7 @@ def _kind_of(plugin: Plugin[ProblemKind]) -> FindingKind:
     """Return a plug-in's kind. Raises TypeError for an unknown need."""
     offer = plugin.offer
     if offer.needs not in NEEDS:
-        raise TypeError(f"needs cannot be {shown_value(offer.needs)}: it is one of {NEEDS}")
+        raise TypeError(f"needs cannot be {shown_value(offer.needs)}: it must be one of {NEEDS}")
     find = partial(_find, plugin)
     return FindingKind(plugin.name, offer.looked_for, find, offer.needs, is_of_plugin=True)
 
@@ -53,13 +53,17 @@ def _findings(plugin: Plugin[ProblemKind], reader: SessionReader) -> list[Findin
     for problem in plugin.offer.find(reader):
         problems.append(_finding(plugin.name, problem, reader))
         if len(problems) > MOST_PROBLEMS:
-            raise ValueError(f"it found more than {MOST_PROBLEMS:,} problems: those alike are one")
+            raise ValueError(
+                f"it found more than {MOST_PROBLEMS:,} problems: report similar ones as one"
+            )
     return problems
 
 
 def _finding(kind: str, problem: Problem, reader: SessionReader) -> Finding:
     if not isinstance(problem, Problem):
-        raise TypeError(f"it found {shown_value(problem)}, which is no fx_explorer.plugins.Problem")
+        raise TypeError(
+            f"it returned {shown_value(problem)}, which is not a fx_explorer.plugins.Problem"
+        )
     if problem.urgency not in URGENCIES:
         raise TypeError(f"urgency cannot be {shown_value(problem.urgency)}")
     for sentences in (problem.evidence, problem.remedies):

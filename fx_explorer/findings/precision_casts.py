@@ -91,8 +91,8 @@ def _finding(reader: SessionReader, dtype: str, casts: list[_Cast], read: int) -
         remedies=(
             Remedy(
                 f"For inference store the weights in {name}: model.to(torch.{name}), and call it "
-                "without autocast. Operations that autocast keeps in float32 then round as well: "
-                "compare the results."
+                f"without autocast. Operations that autocast keeps in float32 then use {name} as "
+                "well: compare the results."
             ),
         ),
         count=len(casts),

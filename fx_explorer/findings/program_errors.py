@@ -35,9 +35,10 @@ class WrapperError:
 
 
 _IN_PLACE = (
-    "Compile in place: model.compile() in place of model = torch.compile(model). The model stays "
-    "what it is, and its keys as well. For torch.nn.Sequential and other classes of torch.nn, of "
-    f"which this compiles nothing: model.forward = torch.compile(model.forward). {COPY_BEFORE}"
+    "Compile in place: model.compile() in place of model = torch.compile(model). The model keeps "
+    "its class, and its state_dict keeps its keys. For torch.nn.Sequential and other classes of "
+    "torch.nn, where this compiles nothing: model.forward = torch.compile(model.forward). "
+    f"{COPY_BEFORE}"
 )
 
 WRAPPER_ERRORS: tuple[WrapperError, ...] = (
@@ -46,7 +47,7 @@ WRAPPER_ERRORS: tuple[WrapperError, ...] = (
             r'loading state_dict.{1,2000}Missing key\(s\)[^\n]*"(?:\w+\.)*_orig_mod\.', re.S
         ),
         "torch.compile(model) returns a wrapper that holds the model as _orig_mod, so its keys "
-        "begin with _orig_mod. What is loaded has the keys of the model itself.",
+        "begin with _orig_mod. The file that is loaded has the keys of the model itself.",
         (
             _IN_PLACE,
             "Load before torch.compile is called, or into the model: model._orig_mod"
@@ -62,17 +63,18 @@ WRAPPER_ERRORS: tuple[WrapperError, ...] = (
         (
             "Save the model's own state: model._orig_mod.state_dict().",
             _IN_PLACE,
-            "For files that exist: torch.nn.modules.utils"
-            '.consume_prefix_in_state_dict_if_present(state, "_orig_mod.") before they are loaded.',
+            "For existing files: call "
+            'torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "_orig_mod.") '
+            "before you load them.",
         ),
     ),
     WrapperError(
         re.compile(r"lr_scheduler\.py.{1,4000}has no attribute '__func__'", re.S),
-        "A scheduler replaces the optimizer's step, which must be its method. The optimizer's step "
-        "is a function here, since torch.compile(optimizer.step) returned it.",
+        "A scheduler replaces the optimizer's step, which must be its method. The optimizer's "
+        "step is a function here, because torch.compile(optimizer.step) returned one.",
         (
-            "Make the scheduler first, and compile optimizer.step after that.",
-            "Compile a function of your own that calls optimizer.step(), and call it in the loop: "
+            "Create the scheduler first, then compile optimizer.step.",
+            "Compile your own function that calls optimizer.step(), and call it in the loop: "
             "optimizer.step then stays a method.",
         ),
     ),
@@ -80,8 +82,8 @@ WRAPPER_ERRORS: tuple[WrapperError, ...] = (
         re.compile(
             r"PicklingError: Can't pickle <function [^\n]{1,300}it's not the same object as"
         ),
-        "What torch.compile returns for a function or a method cannot be pickled: pickle finds the "
-        "original by its name, which is another object.",
+        "The result of torch.compile for a function or a method cannot be pickled: pickle finds "
+        "the original by its name, which is another object.",
         (
             "Compile a module in place, module.compile(): it is pickled without its compiled code.",
             "Pickle before torch.compile is called, and compile in the process that loads it.",
@@ -109,7 +111,10 @@ def find_program_errors(reader: SessionReader) -> Iterator[Finding]:
         place, evidence = _users_line(reader, lines, text)
         yield Finding(
             kind="program error",
-            text=f"The program raised {failure.kind}, because of what torch.compile returned.",
+            text=(
+                f"The program raised {failure.kind}, because of the object that torch.compile "
+                "returned."
+            ),
             urgency="failed",
             topic="run",
             place=place,

@@ -51,9 +51,9 @@ def _set_elsewhere(reader: SessionReader, lines: SourceLines, hit: LimitHit) -> 
             value = _set_to(node, hit.option)
             if value is not None and value != hit.limit:
                 return [
-                    f"{in_file(file.path, getattr(node, 'lineno', 0))} sets it to {value}, and it "
-                    f"was {hit.limit} where this was compiled. torch keeps its options for each "
-                    "thread: what one thread sets, another does not have."
+                    f"{in_file(file.path, getattr(node, 'lineno', 0))} sets it to {value}, but it "
+                    f"was {hit.limit} where this was compiled. torch keeps options per thread: an "
+                    "option set in one thread has no effect in another."
                 ]
     return []
 
@@ -76,7 +76,7 @@ def _lines_of(lines: SourceLines, recompile: ExplainedRecompile) -> Iterator[str
     """Yield the user's line that depends on what varies, with its code, and the one that calls."""
     file, line = recompile.file, recompile.line
     if line and lines.is_users(file):
-        yield f"It depends on it in {in_file(file, line)}: {lines.code(file, line)}"
+        yield f"This value decides in {in_file(file, line)}: {lines.code(file, line)}"
     file, line = recompile.called_from
     if line and lines.is_users(file):
         yield f"It is called from {in_file(file, line)}: {lines.code(file, line)}"
@@ -90,8 +90,8 @@ def _higher_limit(hit: LimitHit, is_of_objects: bool) -> Remedy:
     if is_of_objects and hit.instances > hit.compiled:
         wanted = max(hit.instances, hit.limit + 1)
     return Remedy(
-        f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each is "
-        "compiled, and a call checks the guards of one after the other.",
+        f"Set torch._dynamo.config.{hit.option} = {wanted}: more versions are kept. Each version "
+        "is compiled, and a call checks the guards of one version after the other.",
         changes={"settings": {f"dynamo.{hit.option}": wanted}},
     )
 
@@ -105,9 +105,9 @@ def _own_limits(reader: SessionReader) -> Iterator[Remedy]:
     """
     if reader.rows(model.OptionInForce, name=_ISOLATED, limit=1):
         yield Remedy(
-            "Where each object is given to torch.compile by itself, use torch.compile(…, "
-            "isolate_recompiles=True): each call of torch.compile then has versions and a limit of "
-            "its own.",
+            "If each object is given to torch.compile separately, use torch.compile(…, "
+            "isolate_recompiles=True): each call of torch.compile then has its own versions and "
+            "limit.",
             changes={"settings": {_ISOLATED: True}},
         )
 
@@ -123,9 +123,9 @@ def _limit_finding(
     is_of_objects = any(group[0].is_another_object for group in groups)
     if is_of_objects and hit.instances > hit.compiled:
         evidence.append(
-            f"There are {counted(hit.instances, 'object')} of the class. torch keeps the versions "
-            f"of a method with its code, for all objects together: {hit.compiled} of them have "
-            f"compiled code, and {hit.instances - hit.compiled} run in eager mode."
+            f"There are {counted(hit.instances, 'object')} of the class. torch keeps one list of "
+            f"versions for a method, shared by all objects: {hit.compiled} of them have compiled "
+            f"code, and {hit.instances - hit.compiled} run in eager mode."
         )
     for group in groups:
         evidence += [f"{describe_group(group)}.", *_lines_of(lines, group[0])]
@@ -140,8 +140,8 @@ def _limit_finding(
         # A trial sets options in the main thread, and so would the user: it changes nothing here.
         remedies.append(
             Remedy(
-                f"Set torch._dynamo.config.{hit.option} at the beginning of the function that the "
-                "thread runs, or give the thread the options of this one: "
+                f"Set torch._dynamo.config.{hit.option} at the beginning of the thread's "
+                "function, or give the thread this thread's options: "
                 "Thread(target=contextvars.copy_context().run, args=(function,))."
             )
         )

@@ -116,15 +116,16 @@ def is_of_a_loop(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> 
 def why_it_steers(recompile: ExplainedRecompile) -> str:
     """Return why no option makes one graph for all values."""
     return (
-        f"The code decides by {recompile.change.name}, as in a branch or the length of a loop: "
-        "each value that changes the operations is another graph, also with dynamic=True."
+        f"The code depends on the value of {recompile.change.name}, as in a branch or the length "
+        "of a loop: each value that changes the operations needs another graph, also with "
+        "dynamic=True."
     )
 
 
 def _outside(recompile: ExplainedRecompile) -> Remedy:
     return Remedy(
-        f"Where it takes many values, keep what decides by {recompile.change.name} outside of the "
-        "compiled function, and compile what it calls."
+        f"If it takes many values, keep the code that depends on {recompile.change.name} outside "
+        "of the compiled function, and compile the functions it calls."
     )
 
 
@@ -144,11 +145,11 @@ CACHE = "past_key_values"
 
 FIXED_CACHE = Remedy(
     "Use a cache of a fixed size: past_key_values=StaticCache(config=model.config, "
-    "max_cache_len=N) of transformers."
+    "max_cache_len=N) from transformers."
 )
 
 NO_CACHE = Remedy(
-    "Where nothing is generated, as in training, make no cache: model.config.use_cache = False, or "
+    "If nothing is generated, as in training, use no cache: model.config.use_cache = False, or "
     "use_cache=False in the call."
 )
 
@@ -173,7 +174,7 @@ def _without_duck_shape(reader: SessionReader) -> Remedy:
             break
     return Remedy(
         f"Set {setting} before the first call (import torch.fx.experimental._config): sizes that "
-        "happen to be equal then stay two.",
+        "happen to be equal then stay two separate sizes.",
         changes=changes,
     )
 
@@ -187,15 +188,15 @@ def _what_can_be_done(text: str) -> Iterator[Remedy]:
     """
     _, _, rest = text.rpartition(BOTH_STAY)
     rest = rest.replace(NO_MORE, "").replace(f" {NOT_TRIED}", "").strip()
-    rest = rest.removeprefix("Otherwise ")
+    # In this program nothing was tried yet.
+    rest = _AVOIDS.sub("may avoid", rest.removeprefix("Otherwise "))
     if not rest:
         return
     is_about_dynamic = "dynamic=True" in rest and "dynamic=True) does not" not in rest
     changes = _MADE_DYNAMIC if is_about_dynamic else {}
     begins_with_code = rest.startswith(("torch.", "self."))
     sentence = rest if begins_with_code else f"{rest[0].upper()}{rest[1:]}"
-    # In this program nothing was tried yet.
-    yield Remedy(_AVOIDS.sub("may avoid", sentence), changes=changes, proven=sentence)
+    yield Remedy(sentence, changes=changes)
     if "allow_unspec_int_on_nn_module = True" in rest:
         name = "allow_unspec_int_on_nn_module"
         yield Remedy(
@@ -207,15 +208,15 @@ def _what_can_be_done(text: str) -> Iterator[Remedy]:
 def _as_a_tensor(recompile: ExplainedRecompile) -> Remedy:
     name = recompile.change.name
     return Remedy(
-        f"Keep {name} a tensor: without .item(), float() or int() on the way to where the code "
-        "computes with it. Each value that is a Python number there is compiled in.",
+        f"Keep {name} a tensor: do not call .item(), float() or int() before the code computes "
+        "with it. A Python number there is specialized: compiled code is valid for one value.",
     )
 
 
 _LEARNING_RATE = Remedy(
-    "Give the optimizer its learning rate as a tensor, lr=torch.tensor(0.01), and write into it in "
-    "place (group['lr'].fill_(value)), as PyTorch's schedulers do. Each value that is a Python "
-    "number there is compiled in."
+    "Give the optimizer its learning rate as a tensor, lr=torch.tensor(0.01), and change it in "
+    "place (group['lr'].fill_(value)), as PyTorch's schedulers do. A Python number there is "
+    "specialized: compiled code is valid for one value."
 )
 
 

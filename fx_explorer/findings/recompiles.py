@@ -139,7 +139,6 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
         brief=_in_short(group),
-        version=first.compilation,
     )
 
 
@@ -221,7 +220,6 @@ def _finding_of_pieces(
         count=sum(len(group) for group in groups),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
-        version=first[0].compilation,
     )
 
 
@@ -292,6 +290,6 @@ def _why_it_may_stay(group: Sequence[ExplainedRecompile]) -> str:
     why, stays, _ = text.partition(BOTH_STAY)
     if stays:
         which = "Both" if len(group) == 1 else "All"
-        stay = f"{which} compilations stay in use: with only these values nothing is to be done."
+        stay = f"{which} compilations stay in use: if no other values occur, no change is needed."
         return f"{why}{stay}"
     return ""

@@ -37,10 +37,11 @@ FASTER = 0.8
 """Share of the compile time below which a trial counts as faster: less is within the noise."""
 
 
-TOO_LONG = "it took too long and was stopped; --timeout gives it more"
+TOO_LONG = "it took too long and was stopped; --timeout allows more time"
 
 ONLY_SOMETIMES = (
-    "the program fails only sometimes, as unchanged it ran to its end, too: no trial shows anything"
+    "the program fails only sometimes: unchanged, it also ran to its end, so no trial proves "
+    "anything"
 )
 
 LEAST_COMPILED = 0.3
@@ -80,7 +81,7 @@ def key_of(changes: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-UNCHANGED = Remedy("the program as it is: it may fail only sometimes, or differently each time")
+UNCHANGED = Remedy("the unchanged program: it may fail only sometimes, or differently each time")
 """Is tried beside the remedies of a program that failed: without it, a trial that runs to its end
 would prove nothing.
 """
@@ -198,7 +199,7 @@ def _marked(remedy: Remedy, places: Mapping[str, str]) -> Remedy:
     for name in _settings_of(remedy):
         if name in places and remedy.state == "not tried":
             where = f" at {places[name]}" if places[name] else ""
-            why = f"your program sets this option itself{where}: change it there"
+            why = f"your program itself sets this option{where}: change it there"
             return replace(remedy, state="cannot be tried", result=why, changes={})
     return remedy
 
@@ -234,7 +235,7 @@ def _tried(
             continue
         result = _result(finding, before, trial)
         if unchanged and not before.went_well and not _fails_alike(before, unchanged):
-            result = f"{result} Unchanged it failed in another way: {unchanged.message}."
+            result = f"{result} Unchanged, it failed differently: {unchanged.message}."
         if "compile.dynamic" in remedy.changes.get("settings", {}):
             result = f"with dynamic=True {result}"
         has_helped = _has_helped(finding, before, trial)
@@ -302,12 +303,12 @@ def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
             return f"it fails in the same way{why}."
         return f"the program then stops: {trial.message or trial.outcome}."
     if finding.kind == "program error":
-        return "the program runs to its end: compiling makes the difference."
+        return "the program runs to its end, so compiling causes the error."
     if finding.kind == "compiler error":
         if trial.failed >= len(before.figures.failed) > 0:
             return "compiling still fails."
         breaks = trial.graph_breaks - before.figures.graph_breaks
-        more = f", with {counted(breaks, 'graph break')} more" if breaks > 0 else ""
+        more = f", with {counted(breaks, 'more graph break')}" if breaks > 0 else ""
         return f"the program runs to its end{more}."
     differences = list(_differences(before, trial))
     if finding.kind == "missed fusion" and trial.kernels >= 0:
@@ -326,10 +327,10 @@ def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
     if before.refused and trial.refused < before.refused:
         yield "none is refused" if not trial.refused else f"{trial.refused} are still refused"
     elif before.refused:
-        yield "the limit is reached as before"
+        yield "the limit is still reached"
     failed = trial.failed - len(figures.failed)
     if failed > 0:
-        yield f"{counted(failed, 'function')} can then not be compiled"
+        yield f"then {counted(failed, 'function')} cannot be compiled"
     for noun, old, new in (
         ("recompile", figures.recompiles, trial.recompiles),
         ("graph break", figures.graph_breaks, trial.graph_breaks),
@@ -344,5 +345,5 @@ def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:
 def why_not_tried(request: CaptureRequest | None) -> str:
     """Return why no remedy of a session can be tried; empty where they can."""
     if request is None:
-        return "what was given does not say how to run the program: give its target"
+        return "the session does not say how to run the program: give its target"
     return ""

@@ -91,7 +91,7 @@ def _finding(reader: SessionReader, repeated: RepeatedBlocks, compile_s: float) 
     return Finding(
         kind="repeated block",
         text=(
-            f"{repeated.blocks} blocks of one structure ({path}) are compiled one by one, "
+            f"{repeated.blocks} blocks with the same structure ({path}) are compiled one by one, "
             f"inside the graph of {function}."
         ),
         urgency="again",
@@ -104,14 +104,14 @@ def _finding(reader: SessionReader, repeated: RepeatedBlocks, compile_s: float) 
             f"{counted(repeated.of_graph, 'operation')}. Compiling it took {seconds(compile_s)}.",
         ),
         explanation=(
-            "Compile time grows with the number of blocks. When each block is compiled by itself, "
-            "the first one's code serves all (regional compilation)."
+            "Compile time grows with the number of blocks. When each block is compiled "
+            "separately, the code of the first one is reused for all (regional compilation)."
         ),
         remedies=(
             Remedy(
-                f"Compile the blocks in place of the model: for block in {path}: "
-                "block.compile(). Each call of a block then pays for its guards, and nothing is "
-                "fused across blocks.",
+                f"Compile the blocks instead of the model: for block in {path}: block.compile(). "
+                "Each call of a block then pays for its guards, and nothing is fused across "
+                "blocks.",
                 changes={"compile_modules": [f"{repeated.path}.*"]},
             ),
         ),

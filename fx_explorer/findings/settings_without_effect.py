@@ -36,18 +36,18 @@ def find_settings_without_effect(reader: SessionReader) -> Iterator[Finding]:
         yield _finding(
             reader,
             asks_for_graphs,
-            f"{_setting_text(asks_for_graphs)} does nothing here: no graph is on a GPU.",
+            f"{_setting_text(asks_for_graphs)} has no effect: no graph is on a GPU.",
             "It asks for CUDA graphs, which exist on a GPU only, and torch skips them on a CPU.",
-            Remedy("Leave it out here, or run the program on a GPU."),
+            Remedy("Remove it, or run the program on a GPU."),
         )
     freezing = _freezing_setting(reader)
     if freezing and _is_training_only(reader):
         yield _finding(
             reader,
             freezing,
-            "The option freezing does nothing here: every graph is compiled for training.",
-            "Freezing makes constants of the weights, which must not change afterwards. torch "
-            "freezes only what it compiles while gradients are switched off.",
+            "The option freezing has no effect: every graph is compiled for training.",
+            "Freezing turns weights into constants, which must not change afterwards. torch "
+            "freezes only code that is compiled without gradients.",
             Remedy("For inference, call the compiled model within torch.no_grad()."),
         )
 
@@ -78,15 +78,15 @@ def _misplaced_setting(
     ]
     return Finding(
         kind="setting without effect",
-        text=f"{package}.{name} is no option of torch's: setting it changes nothing.",
+        text=f"{package}.{name} is not an option of torch: setting it has no effect.",
         urgency="not compiled",
         topic="backend",
         place=place_of_path(reader, *place),
         view="source",
         evidence=(f"{in_file(*place)}: {lines.code(*place)}",),
         explanation=(
-            "Python makes a new attribute of the module, and no error. The option of this name is "
-            f"{' or '.join(wanted)}."
+            "Python creates a new attribute of the module, without an error. The option of this "
+            f"name is {' or '.join(wanted)}."
         ),
         remedies=tuple(remedies),
     )

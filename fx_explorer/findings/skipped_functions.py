@@ -59,7 +59,7 @@ def skipped_function(reader: SessionReader, compilation: model.Compilation) -> F
     """Return that a function was skipped, for a reason that is no break."""
     return Finding(
         kind="skipped function",
-        text=f"{plain_function(compilation.function)} was not compiled, it runs in eager mode.",
+        text=f"{plain_function(compilation.function)} was not compiled; it runs in eager mode.",
         urgency="not compiled",
         severity="notice",
         place=place_of_path(reader, compilation.file, compilation.line),

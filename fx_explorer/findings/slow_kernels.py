@@ -55,20 +55,21 @@ _HINTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
         (
             "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward", "index_add",
         ),
-        "It adds with atomic operations, at places that an index chooses: additions to the same "
-        "place happen one after the other.",
-        "Add up before writing: where there are few places, a sum over a mask of each, or a "
-        "matrix product with a one-hot matrix; else sort by index first.",
+        "It adds with atomic operations, at places given by an index: additions to the same place "
+        "happen one after the other.",
+        "Add up before writing: with few places, use a sum over a mask of each, or a matrix "
+        "product with a one-hot matrix; otherwise sort by index first.",
     ),
     (
         ("index", "gather"),
-        "It reads at places that an index chooses, and uses only a few bytes of each piece of "
-        "memory that is fetched.",
-        "Where the order is free, sort the indices; or keep what is read together side by side.",
+        "It reads at places given by an index, and uses only a few bytes of each piece of memory "
+        "that is fetched.",
+        ("If the order is free, sort the indices; or store values that are read together next to "
+        "each other."),
     ),
     (
         ("cumsum", "cumprod", "scan"),
-        "Each result needs the one before it.",
+        "Each result depends on the previous one.",
         "Compute along the dimension that is contiguous, over more rows at once.",
     ),
 )  # fmt: skip
@@ -206,7 +207,7 @@ def _hint(reader: SessionReader, kernel: model.Kernel) -> tuple[str, tuple[Remed
             return why, (Remedy(what),)
     return (
         "Its bytes and operations explain a small part of its time. The usual causes: too few "
-        "programs for the GPU, memory that is read with large strides, or many registers.",
+        "programs for the GPU, reads with large strides, or many registers.",
         (
             Remedy(
                 'Let Inductor measure other configurations: torch.compile(…, mode="max-autotune").'

@@ -159,7 +159,10 @@ def _not_fused(
     whose = "a custom operator" if is_custom else "PyTorch's own operator"
     return Finding(
         kind="operator not fused",
-        text=f"{where} computes {name} by {whose} ({listed(parts)}): it is fused with nothing.",
+        text=(
+            f"{where} computes {name} by {whose} ({listed(parts)}), which is fused with no other "
+            "operation."
+        ),
         urgency="minor",
         severity="notice",
         topic="kernels",
@@ -171,13 +174,13 @@ def _not_fused(
 
 
 _OF_PYTORCH = (
-    "Inductor generates no code for this operator here and calls PyTorch's. What comes before and "
-    "after it is written to memory and read again."
+    "Inductor generates no code for this operator here and calls PyTorch's. Values before and "
+    "after it are written to memory and read again."
 )
 
 _OF_CUSTOM = (
-    "Inductor does not look into a custom operator and calls it as it is. What comes before and "
-    "after it is written to memory and read again."
+    "Inductor does not compile a custom operator; it calls it unchanged. Values before and after "
+    "it are written to memory and read again."
 )
 
 _PYTORCHS = ("aten", "prims", "mkldnn", "onednn", "inductor", "quantized", "c10d", "torch")
@@ -232,7 +235,7 @@ def _expanded(
         kind="expanding operator",
         text=(
             f"{operator} at {where} becomes {counted(number, 'operation')} in the {most}, and "
-            f"{names} of it are fused with nothing."
+            f"{names} of these are not fused."
         ),
         urgency="slow",
         severity="problem",
@@ -240,8 +243,8 @@ def _expanded(
         place=place,
         view="stages",
         explanation=(
-            f"The {most} of {operator} is decomposed into other operators. Eager mode chooses a "
-            "shorter way when it sees the values; compiled code must hold for all values."
+            f"The {most} of {operator} is decomposed into other operators. Eager mode sees the "
+            "values and chooses a shorter algorithm; compiled code must be valid for all values."
         ),
         remedies=(
             *(Remedy(text) for text in _INSTEAD.get(operator, ())),
@@ -260,7 +263,7 @@ def _expanded(
 
 _INSTEAD = {
     "cumprod": (
-        "Where all factors are positive: torch.exp(torch.cumsum(torch.log(x), dim)), whose "
+        "If all factors are positive: torch.exp(torch.cumsum(torch.log(x), dim)), whose "
         "derivative is one cumsum. Results differ by rounding.",
     ),
 }

@@ -144,7 +144,7 @@ class Study:
     def _check_callable(self) -> None:
         """Raise DoesNotApply for a program that cannot be called again and again."""
         if self._is_script:
-            raise DoesNotApply("A script cannot be called again and again.")
+            raise DoesNotApply("A script cannot be called repeatedly.")
         problem = why_not_measured(self.request)
         if problem:
             raise DoesNotApply(problem)
@@ -173,7 +173,7 @@ class Study:
             offered = [(row, offers.proposals(reader, row)) for row in distinct_breaks(reader)]
         by_break = [(row, fixes) for row, fixes in offered if fixes]
         if not by_break:
-            raise DoesNotApply("No graph break has a fix to try.")
+            raise DoesNotApply("No graph break has a fix that can be tried.")
         if why_not:
             raise DoesNotApply(why_not)
         trials: list[Trial] = []

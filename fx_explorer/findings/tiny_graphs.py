@@ -37,7 +37,7 @@ def find_tiny_graphs(reader: SessionReader) -> Iterator[Finding]:
     yield Finding(
         kind="tiny graph",
         text=(
-            f"All that is compiled is one operation, {operations[0]} in "
+            f"The compiled code is a single operation, {operations[0]} in "
             f"{plain_function(compilation.function)}: there is nothing to fuse."
         ),
         urgency="minor",

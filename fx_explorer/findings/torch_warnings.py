@@ -39,12 +39,12 @@ KNOWN_WARNINGS = (
         re.compile(r"does not support code generation for complex operators"),
         "torch/_inductor/lowering.py",
         "The program computes with complex numbers, for which Inductor generates no code.",
-        "Each operation on complex numbers is a call of PyTorch's own operator, fused with "
-        "nothing: the compiled code may be slower than eager mode.",
+        "Each operation on complex numbers calls PyTorch's own operator, without fusion: the "
+        "compiled code may be slower than eager mode.",
         (
             Remedy(
-                "Compute with real and imaginary part as real tensors (torch.view_as_real; for "
-                "rotary embeddings cos and sin in place of torch.polar)."
+                "Compute with the real and imaginary parts as real tensors (torch.view_as_real; "
+                "for rotary embeddings, cos and sin instead of torch.polar)."
             ),
         ),
     ),
@@ -52,7 +52,7 @@ KNOWN_WARNINGS = (
         re.compile(r"TensorFloat32 tensor cores .{1,100} available but not enabled"),
         "torch/_inductor/compile_fx.py",
         "Matrix multiplications in float32 do not use the GPU's tensor cores.",
-        "PyTorch keeps float32 exact unless it is told otherwise.",
+        "PyTorch keeps float32 exact by default.",
         (
             Remedy(
                 "Call torch.set_float32_matmul_precision('high'). Results are rounded to "
@@ -70,7 +70,9 @@ KNOWN_WARNINGS = (
         "torch replays a CUDA graph only when it knows that the memory of the earlier call is "
         "free.",
         (
-            Remedy("Run the backward of each forward, or run forwards without one under no_grad."),
+            Remedy(
+                "Run the backward of each forward, or run forwards that have none under no_grad."
+            ),
             Remedy("Call torch.compiler.cudagraph_mark_step_begin() before each step."),
         ),
     ),
@@ -87,8 +89,8 @@ KNOWN_WARNINGS = (
             r"'(?P<file>[^':]{1,200}):\d+')?"
         ),
         "torch/_dynamo/variables/functions.py",
-        "Dynamo traces through a functools.lru_cache, as if it were not there.",
-        "The cached function runs again for each compilation: what it has cached is not looked up.",
+        "Dynamo traces through functools.lru_cache, as if the cache were not there.",
+        "The cached function runs again for each compilation: its cached results are not used.",
         urgency="minor",
     ),
     KnownWarning(
@@ -98,10 +100,10 @@ KNOWN_WARNINGS = (
             r".{1,200} in module OptimizedModule"
         ),
         "torch/distributed/tensor/parallel/api.py",
-        "parallelize_module parallelized nothing: it was given what torch.compile returned.",
-        "Below the wrapper that torch.compile returns, the names of modules begin with _orig_mod., "
-        "and parallelize_module skips the names that it does not find. Each rank computes the "
-        "whole model.",
+        "parallelize_module parallelized nothing: it was given the wrapper that torch.compile "
+        "returned.",
+        "In this wrapper, module names begin with _orig_mod., and parallelize_module skips names "
+        "that it does not find. Each rank computes the whole model.",
         (
             Remedy(
                 "Call parallelize_module first, and give its result to torch.compile; or compile "

@@ -45,36 +45,35 @@ _KNOWN_BREAKS = (
     _known(
         _INSTALLS_HOOKS,
         "",
-        "Call the model once before you give it to torch.compile: transformers then has "
-        "installed the hooks that collect hidden states and attentions, which it does in the "
-        "first call.",
+        "Call the model once before you give it to torch.compile: the first call of a "
+        "transformers model installs the hooks that collect hidden states and attentions.",
     ),
     _known(
         r"[/\\]transformers[/\\]integrations[/\\]moe\.py$",
         "",
-        'Call model.set_experts_implementation("batched_mm") after the model is made: experts are '
-        "then one batched multiplication, which takes more memory with many tokens.",
+        'Call model.set_experts_implementation("batched_mm") after creating the model: experts '
+        "then use one batched multiplication, which takes more memory with many tokens.",
         on_model='set_experts_implementation("batched_mm")',
     ),
     _known(
         _IN_TRANSFORMERS + r"models[/\\]",
         r"expert",
-        'Call model.set_experts_implementation("grouped_mm") after the model is made, or give '
-        'from_pretrained experts_implementation="grouped_mm": experts are then no loop in Python.',
+        'Call model.set_experts_implementation("grouped_mm") after creating the model, or pass '
+        'experts_implementation="grouped_mm" to from_pretrained: experts then need no Python '
+        "loop.",
         on_model='set_experts_implementation("grouped_mm")',
     ),
     _known(
         _IN_TRANSFORMERS + r"models[/\\]",
         r"hidden_states\.requires_grad = True",
-        "Where the convolutions that read the audio are not to be trained, as in most "
-        "fine-tuning, call model.freeze_feature_encoder() after the model is made. They then get "
-        "no gradients.",
+        "If the convolutions that read the audio are not trained, as in most fine-tuning, call "
+        "model.freeze_feature_encoder() after creating the model. They then get no gradients.",
         on_model="freeze_feature_encoder()",
     ),
     _known(
         _IN_TRANSFORMERS + r"models[/\\]",
         r"\blayerdrop\b|\bskip_the_layer\b",
-        "Where no layer need be dropped, set the layerdrop of the configuration to 0 "
+        "If no layer has to be dropped, set the layerdrop of the configuration to 0 "
         "(encoder_layerdrop, decoder_layerdrop, layerdrop). That changes the training.",
         on_model=(
             "apply(lambda module: hasattr(module, 'layerdrop') and setattr(module, 'layerdrop', 0))"
@@ -107,13 +106,14 @@ LAYER_DROP = re.compile(r"\b(?:layer_?drop|skip_the_layer)\b")
 
 OF_LAYER_DROP = (
     "LayerDrop decides in each call which layers run, which no single graph can hold. The "
-    "function with the loop runs in eager mode, and each layer that it calls is compiled by itself."
+    "function with the loop runs in eager mode, and each layer that it calls is compiled "
+    "separately."
 )
 
 ALWAYS_COMPUTED = Remedy(
-    "For one graph compute each layer and choose: x = torch.where(torch.rand([]) < p, x, "
-    "layer(x)). Layers that are dropped then take their time, and their parameters get gradients "
-    "of zero in place of none."
+    "To get one graph, compute each layer and choose: x = torch.where(torch.rand([]) < p, x, "
+    "layer(x)). Dropped layers then still take time, and their parameters get zero gradients "
+    "instead of none."
 )
 
 _DEFAULT_LOSS = re.compile(
@@ -128,7 +128,7 @@ def loss_type_remedy(reader: SessionReader, lines: SourceLines, logged: str) -> 
     if loss:
         setting = f'loss_type = "{loss["name"]}"'
         yield Remedy(
-            f"Set model.{setting} after the model is made.",
+            f"Set model.{setting} after creating the model.",
             changes=_changes(reader, lines, setting),
         )
 

@@ -85,7 +85,7 @@ def _slowest_lines(
 
 def _evidence(lines: SourceLines, slowest: list[tuple[str, int, float]]) -> Iterator[str]:
     for number, (file, line, took_s) in enumerate(slowest):
-        what = "Most of the time went to" if number == 0 else "Then"
+        what = "Most of the time was spent on" if number == 0 else "Then"
         yield f"{what} {in_file(file, line)} ({seconds(took_s)}): {lines.code(file, line)}"
 
 

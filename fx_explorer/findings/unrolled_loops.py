@@ -172,9 +172,9 @@ def _finding(reader: SessionReader, loop: UnrolledLoop, lengths: list[int]) -> F
 
 
 UNROLLED = (
-    "Dynamo runs a Python loop while it traces and records each iteration. Compile time grows "
-    "with the number of iterations, and another number of iterations compiles again. A loop "
-    "whose iterations depend on each other runs no faster for it."
+    "Dynamo executes a Python loop while it traces, and records each iteration. Compile time "
+    "grows with the number of iterations, and another number of iterations recompiles. If "
+    "iterations depend on each other, unrolling makes the loop no faster."
 )
 
 
@@ -189,12 +189,11 @@ def remedies_of_loop(*, is_while: bool) -> tuple[Remedy, ...]:
         ),
         Remedy(
             "Put the body in a function decorated with torch.compiler.nested_compile_region: "
-            "Dynamo and AOTAutograd trace it once. Another number of iterations still compiles "
-            "again.",
+            "Dynamo and AOTAutograd trace it once. Another number of iterations still recompiles.",
         ),
         Remedy(
-            f"Write the loop with torch._higher_order_ops.{operator}, a prototype of PyTorch's: "
-            "the body is recorded once for any number of iterations. Inductor does not compile "
-            "every such loop.",
+            f"Write the loop with torch._higher_order_ops.{operator}, a prototype feature of "
+            "PyTorch: the body is recorded once for any number of iterations. Inductor does not "
+            "compile every such loop.",
         ),
     )

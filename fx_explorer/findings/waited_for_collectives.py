@@ -138,12 +138,12 @@ def _finding(reader: SessionReader, waiting: Sequence[_Waiting]) -> Finding:
         place=place_of_node(reader, collective.node),
         view="collectives",
         evidence=(
-            f"{collective.operator} of {size(collective.size_bytes)} over {collective.group_text} "
-            f"is waited for at once. {listed(largest.work)} move {size(largest.work_bytes)} and "
-            "do not depend on it.",
+            f"The program waits for {collective.operator} of {size(collective.size_bytes)} over "
+            f"{collective.group_text} right after starting it. {listed(largest.work)} move "
+            f"{size(largest.work_bytes)} and do not depend on it.",
         ),
-        explanation="A collective runs beside kernels that stand between its start and the wait "
-        "for its result in the generated code.",
+        explanation="A collective overlaps with the kernels between its start and the wait for "
+        "its result in the generated code.",
         remedies=(Remedy(f"Set {_OVERLAP} = True.", changes={"settings": {_SETTING: True}}),),
         count=len(waiting),
     )

@@ -97,15 +97,15 @@ def _idle_for_something_else(reader: SessionReader, figures: ProfileFigures) -> 
     yield Finding(
         kind="idle GPU",
         text=(
-            f"The GPU is idle {careful_share(figures.idle_s, figures.profile.span_s)} of the time, "
-            "while the program does something else than call compiled code."
+            f"The GPU is idle {careful_share(figures.idle_s, figures.profile.span_s)} of the "
+            "time, while the program does something other than calling compiled code."
         ),
         urgency="slow",
         severity="notice",
         topic="profile",
         view="profile",
-        evidence=(f"Meanwhile the program, in the longest gaps: {doing}.",),
-        explanation="Compiling more, or otherwise, does not shorten it.",
+        evidence=(f"During the longest gaps, the program: {doing}.",),
+        explanation="Compiling more, or with other settings, does not shorten this time.",
         remedies=tuple(_against([what for what, _ in longest_first[:MOST_DOINGS]])),
         cost=f"{run_time(figures.idle_s)} in the profile",
         cost_s=figures.idle_s,
@@ -122,7 +122,7 @@ def _against(doings: Sequence[str]) -> Iterator[Remedy]:
     elif any(what.startswith("optimizer ") for what in doings):
         yield Remedy("Give the optimizer fused=True, or compile its step.")
     else:
-        yield Remedy("Look for the functions that it runs there with a profiler of Python's.")
+        yield Remedy("Find the functions that run there with a Python profiler.")
 
 
 def _longest_s(figures: ProfileFigures) -> float:
@@ -189,8 +189,8 @@ def _waiting(
         remedies.append(
             Remedy(
                 'Use torch.compile(…, mode="reduce-overhead"): CUDA graphs start all kernels of a '
-                "graph at once. It takes more memory, and a result lies in memory that the next "
-                "call overwrites. fx-explorer ledger TARGET --try measures it."
+                "graph at once. It takes more memory, and the next call overwrites a result. "
+                "fx-explorer ledger TARGET --try measures it."
             )
         )
     remedies.append(Remedy("Give each call more to do: a larger batch, or several steps in one."))
@@ -206,12 +206,12 @@ def _waiting(
         evidence=(
             f"It computes for {run_time(profile.busy_s)} of {run_time(profile.span_s)}: "
             f"{counted(runs, 'run')} of kernels{each}.",
-            f"Meanwhile the program, in the longest gaps: {doing}.",
+            f"During the longest gaps, the program: {doing}.",
         ),
         explanation=(
-            "Each call checks guards and runs Python around the graph, and each kernel is started "
-            "by itself. Where kernels are short, that takes longer than they do. A profiler slows "
-            "the program, not the GPU: without it the GPU waits less."
+            "Each call checks guards and runs Python around the graph, and each kernel is "
+            "launched separately. If kernels are short, this takes longer than the kernels. A "
+            "profiler slows the program, not the GPU: without it the GPU waits less."
         ),
         remedies=tuple(remedies),
         cost=f"{run_time(profile.span_s - profile.busy_s)} in the profile",

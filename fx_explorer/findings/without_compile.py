@@ -292,9 +292,9 @@ def _is_close(number: float, other: float) -> bool:
 
 
 OF_THE_WRAPPER = (
-    "Its graphs ran with PyTorch's operators here, so this is not about how compiled code "
-    "computes. torch.compile(module) returns a wrapper of another class, whose parameters have "
-    "names that begin with _orig_mod.; code that looks for a class or a name does not find it."
+    "Its graphs ran with PyTorch's operators here, so the generated code is not the cause. "
+    "torch.compile(module) returns a wrapper of another class, and its parameter names begin with "
+    "_orig_mod.; code that looks for a class or a name does not find it."
 )
 
 
@@ -321,7 +321,7 @@ def without_compile_findings(
     if call and compared.helps:
         remedies.append(
             Remedy(
-                f"At {in_file(call.file, call.line)} write {compared.helps} in place of "
+                f"At {in_file(call.file, call.line)} write {compared.helps} instead of "
                 "torch.compile(module). The module then keeps its class, and the names of its "
                 f"parameters.{f' {COPY_BEFORE}' if compared.helps == BY_FORWARD else ''}",
                 state="tried",
@@ -331,16 +331,14 @@ def without_compile_findings(
     asked = compared.asked
     if asked:
         evidence.append(
-            f"{in_file(asked.file, asked.line)} asks whether it is compiled. Compiled code goes "
-            "the way that was taken while Dynamo read it: what stands below an early return never "
-            "runs."
+            f"{in_file(asked.file, asked.line)} checks whether it is compiled. Compiled code "
+            "always takes the branch that Dynamo traced: code after an early return never runs."
         )
         remedies.append(
             Remedy(
-                "Remove the branch on is_compiling() where compiled code must do what eager mode "
-                "does.",
+                "Remove the branch on is_compiling() if compiled code must behave like eager mode.",
                 state="tried",
-                result="with False in its place it behaves as without torch.compile.",
+                result="replaced by False, it behaves as without torch.compile.",
             )
         )
     yield Finding(

@@ -67,7 +67,7 @@ def _gpus_of_plugins() -> dict[str, Gpu]:
 def _named_gpu(name: str, offer: GpuFile) -> Gpu:
     gpu = read_gpu(Path(offer.file))
     if gpu.name != name:
-        raise ValueError(f"{offer.file} describes {gpu.name}, and must be called so")
+        raise ValueError(f"{offer.file} describes {gpu.name}, and must have that name")
     return gpu
 
 
@@ -83,8 +83,8 @@ def find_gpu(name: str) -> Gpu:
         return read_gpu(path)
     raise UsageError(
         f"there is no GPU called {shown_value(name)}{_did_you_mean(name)}; there are "
-        f"{', '.join(known_gpus())}. Any other one can be described in a TOML file: --gpu "
-        "path/to/it.toml (docs/reference/virtual-gpu.md says how)."
+        f"{', '.join(known_gpus())}. Describe another GPU in a TOML file: --gpu path/to/it.toml "
+        "(docs/reference/virtual-gpu.md says how)."
     )
 
 
@@ -130,8 +130,7 @@ def read_gpu(path: Path) -> Gpu:
         entries = read_toml(path)
     except FileNotFoundError as error:
         raise UsageError(
-            f"there is no file {shown_path(path)} that describes a GPU; "
-            f"by name there are {', '.join(own_gpus())}"
+            f"there is no GPU file {shown_path(path)}; the known names are {', '.join(own_gpus())}"
         ) from error
     except OSError as error:
         reason = error.strerror or error
@@ -166,7 +165,7 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
         peaks[kind] = float(value)
     if unknown := set(entries) - {*WORDS, *NUMBERS, "name", "peak_flops", "sources"}:
         raise ValueError(
-            f"{shown_path(', '.join(sorted(unknown)))} is not known; known are "
+            f"{shown_path(', '.join(sorted(unknown)))} is not a known entry; known are "
             f"{', '.join(_known())}"
         )
     return Gpu.from_json({**fields, "sources": sources})
@@ -213,9 +212,10 @@ def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float,
     return value, texts.get(source, source)
 
 
-OFF_THE_DEVICE = "read off the device: torch.cuda.get_device_properties()"
+OFF_THE_DEVICE = "reported by the device: torch.cuda.get_device_properties()"
 CLOCK_TIMES_BUS = (
-    "computed: memory clock x {transfers} transfers x bus width, clock and bus read off the device"
+    "computed: memory clock x {transfers} transfers x bus width, clock and bus reported by the "
+    "device"
 )
 NOT_TOLD = "not known: the driver does not tell"
 

@@ -47,7 +47,7 @@ HOW_TO_MARK = (
     "Nothing is marked. Press c m on a node or a line of your source, or put your lines into "
     "a block"
 )
-OF_A_LOG = "Nothing was marked in the program. What marks lines is a block"
+OF_A_LOG = "No region was marked in the program. Lines are marked with a block"
 ANNOTATE = '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.'
 
 
@@ -55,10 +55,10 @@ def regions_table(reader: SessionReader) -> ViewTable:
     colours = colours_of(reader)
     why_empty = OF_A_LOG if is_log(reader) else HOW_TO_MARK
     return ViewTable(
-        shows="Parts of the program marked with annotate, in the order they first occur; then "
+        shows="Parts of the program marked with annotate, in the order of their first use; then "
         "nested compile regions.",
         notice=_notice(eager_nodes(reader)),
-        origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
+        origin="meta of FX nodes at every stage; the regions that regional_inductor compiled",
         columns=COLUMNS,
         rows=[
             *[_row(reader, region, colours) for region in regions(reader)],
@@ -171,5 +171,5 @@ def _notice(eager: list[EagerNodes]) -> str:
         for nodes in eager
     ]
     if parts:
-        return f"Outside of compiled regions, run eagerly: {', '.join(parts)}."
+        return f"Outside of compiled regions, run in eager mode: {', '.join(parts)}."
     return ""

@@ -24,15 +24,15 @@ COLUMNS = (
 )
 
 NONE = (
-    "Compiled code changes nothing besides its graphs: no attribute, list, dict, set or closure. "
-    "What a graph does to a tensor in place is an operation of the graph."
+    "Compiled code changes nothing outside of its graphs: no attribute, list, dict, set or "
+    "closure. In-place changes of tensors in a graph are operations of the graph."
 )
 
 NOTHING_COMPILED = "Nothing was compiled, so no compiled code changes anything."
 
 NOT_IN_LOG = (
-    "A log does not list what Dynamo does after a graph, but for the text “Side effects” where "
-    "torch wrote one."
+    "A log lists the side effects after a graph only as the text “Side effects”, if torch wrote "
+    "one."
 )
 
 _GLOBAL = re.compile(r"^G\['(\w+)'\]")
@@ -90,9 +90,9 @@ def _replay(row: model.SideEffect) -> str:
 def side_effects_table(reader: SessionReader) -> ViewTable:
     effects = side_effects(reader)
     return ViewTable(
-        shows="What compiled code changes after its graphs have run, as Dynamo replays it.",
+        shows="Side effects of compiled code, replayed after its graphs have run.",
         notice="",
-        origin="Dynamo's own record of side effects, when it wrote the code around the graph",
+        origin="Dynamo's own record of side effects, from when it wrote the code around the graph",
         columns=COLUMNS,
         rows=[_row(reader, effect, compilation) for effect, compilation in effects],
         empty=_why_empty(reader),
@@ -136,8 +136,8 @@ def _detail(effect: model.SideEffect, line: str | None) -> Detail:
     name = changed_name(effect)
     where = f" at {line}" if line else ""
     return Detail(
-        f"Your function changes {name}{where}. Dynamo keeps the change aside while it traces; "
-        f"compiled code {_replay(effect)} once, after the graph has run."
+        f"Your function changes {name}{where}. Dynamo stores the change while it traces; compiled "
+        f"code {_replay(effect)} once, after the graph has run."
     )
 
 

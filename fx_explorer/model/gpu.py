@@ -112,8 +112,8 @@ def _contradictions(gpu: Gpu) -> Iterator[str]:
     if not re.fullmatch(expected, gpu.arch):
         shown = expected.replace("[af]?", "").replace("[0-9a-f]", "…")
         yield (
-            f"arch {gpu.arch!r} is not of vendor {gpu.vendor!r} and capability "
-            f"{list(gpu.capability)}, which make it {shown}"
+            f"arch {gpu.arch!r} does not match vendor {gpu.vendor!r} and capability "
+            f"{list(gpu.capability)}, which give {shown}"
         )
     if gpu.warp_size not in WARP_SIZES[gpu.vendor]:
         yield f"warp_size of {gpu.vendor} cannot be {gpu.warp_size}"

@@ -291,8 +291,8 @@ def problem_of(setting: Setting, value: object) -> str:
     """Return why ``setting`` cannot have this value, and which it can; empty when it can."""
     if not setting.type:
         return (
-            f"{setting.full_name} holds a Python object and cannot be set from here; set it "
-            "in your own program"
+            f"{setting.full_name} takes a Python object and cannot be set from here; set it in "
+            "your own program"
         )
     if setting.choices:
         is_allowed = any(is_same(value, json.loads(choice)) for choice in setting.choices)
@@ -391,10 +391,10 @@ def _python_problem(text: str) -> str:
             warnings.simplefilter("ignore")  # of an odd escape in what is being typed
             ast.literal_eval(text)
     except SyntaxError as error:
-        return f"Python does not read this: {error.msg} (character {error.offset or 1})"
+        return f"Python cannot parse this: {error.msg} (character {error.offset or 1})"
     except ValueError:
         return (
-            "only plain values are taken: numbers, texts in quotes, True, False, None, lists "
+            "only plain values are allowed: numbers, strings in quotes, True, False, None, lists "
             "and dicts"
         )
     except (RecursionError, MemoryError):

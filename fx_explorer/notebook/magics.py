@@ -25,8 +25,8 @@ VARIABLE = "fx_session"
 
 
 NOTHING_COMPILED = (
-    "What an earlier cell has compiled is not compiled again for such inputs; %%fx --reset "
-    "forgets it first."
+    "Code that an earlier cell compiled is not compiled again for the same kind of inputs; %%fx "
+    "--reset first discards it."
 )
 
 
@@ -42,23 +42,23 @@ class FxMagics(Magics):
     """The magic of fx-explorer."""
 
     @magic_arguments()
-    @argument("-o", "--output", metavar="FILE", help="keep the session in this file")
+    @argument("-o", "--output", metavar="FILE", help="save the session in this file")
     @argument(
         "--no-build",
         action="store_true",
-        help="generate code without building it: what is compiled in the cell runs in eager mode, "
-        "later, too",
+        help="generate code without building it: compiled functions of the cell run in eager "
+        "mode, also later",
     )
     @argument(
-        "--use-caches", action="store_true", help="let torch use its compile caches, as it does"
+        "--use-caches", action="store_true", help="let torch use its compile caches, as usual"
     )
     @argument(
         "--reset",
         action="store_true",
-        help="first forget all that this process has compiled (torch.compiler.reset), so that "
-        "this cell compiles it again",
+        help="first discard everything that this process has compiled (torch.compiler.reset), so "
+        "that this cell compiles it again",
     )
-    @argument("--page", action="store_true", help="show the page with the linked view, too")
+    @argument("--page", action="store_true", help="also show the page with the linked view")
     @cell_magic
     def fx(self, line: str, cell: str) -> None:
         """Run the cell, record what torch.compile does meanwhile, and show the overview.
@@ -88,8 +88,8 @@ class FxMagics(Magics):
                 print(NOTHING_COMPILED)
         if raised is not None:
             raise CellRaised(
-                f"The cell raised {type(raised).__name__}; its traceback is above, and what was "
-                f"recorded before it in {session}."
+                f"The cell raised {type(raised).__name__}; its traceback is above, and the part "
+                f"recorded before it is in {session}."
             ) from raised
         if arguments.page:
             display(session.page())

@@ -101,7 +101,7 @@ def _describe_left_out(titles: Sequence[str], elsewhere: str) -> str:
     """Name the columns that were left out, and say where all are."""
     *first, last = (f"“{title}”" for title in titles)
     named = f"{', '.join(first)} and {last}" if first else last
-    return f"Left out for want of room: {named}. A wider terminal and {elsewhere} have all."
+    return f"Not enough room for: {named}. A wider terminal and {elsewhere} show all columns."
 
 
 def _fitting(

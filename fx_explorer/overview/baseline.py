@@ -76,9 +76,9 @@ KINDS = (
     Kind("moved_bytes", "bytes that kernels move", "sizes", tolerance=0.02),
     Kind("saved_bytes", "bytes saved for the backward", "sizes", tolerance=0.02),
     Kind("peak_bytes", "predicted peak memory", "sizes", tolerance=0.02),
-    Kind("compile_s", "time of compiling", "sizes", tolerance=1.0, slack=10.0),
+    Kind("compile_s", "compile time", "sizes", tolerance=1.0, slack=10.0),
 )
-"""The figures. The time of compiling is compared between machines, and varies with their load:
+"""The figures. The compile time is compared between machines, and varies with their load:
 twice as much is within that.
 """
 
@@ -287,7 +287,7 @@ def _why_not(kind: Kind, before: Baseline, now: Baseline) -> str:
         return f"the baseline is of {before.device}, this is {now.device}"
     is_known = before.sizes is not None and now.sizes is not None
     if kind.depends_on == "sizes" and is_known and before.sizes != now.sizes:
-        return "the inputs have other sizes or types than those of the baseline"
+        return "the inputs have different sizes or types than those of the baseline"
     return ""
 
 

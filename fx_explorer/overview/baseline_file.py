@@ -56,8 +56,8 @@ def _from_report(content: dict[str, Any], path: Path) -> Baseline:
         return _baseline_of_report(content, Path.cwd())
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
-            f"--baseline {path} is a report that is damaged, or of parts only ({error!r}): write a "
-            "whole one with fx-explorer report X --format json"
+            f"--baseline {path} is a damaged or partial report ({error!r}): write a whole one "
+            "with fx-explorer report X --format json"
         ) from error
 
 

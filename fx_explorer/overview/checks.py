@@ -77,7 +77,7 @@ class Check:
         if self.condition.startswith(EXPECTED):
             return "--expected"
         if self.allowed_by:
-            return f"if that is meant: --{self.allowed_by}"
+            return f"if this is intended: --{self.allowed_by}"
         if self.condition.startswith(("no-", "expect-fused", "close-to-eager")):
             return f"--{self.condition}"
         return f"--{self.condition} {self.limit}"
@@ -172,7 +172,9 @@ def _something(reader: SessionReader, name: str) -> Check | None:
     else:
         why = ""
     return _unmet(
-        name, "nothing was compiled, so every limit is kept", CheckFinding("", 0, first_line(why))
+        name,
+        "nothing was compiled, so no limit was really tested",
+        CheckFinding("", 0, first_line(why)),
     )
 
 
@@ -199,7 +201,7 @@ def _seen(reader: SessionReader, name: str) -> Check | None:
     for process in unseen:
         command = process.command or f"process {process.pid}"
         findings[CheckFinding("", 0, f"{command}: {process.unseen}")] = None
-    return _unmet(name, f"what {processes} compiled, if anything, is not known", *findings)
+    return _unmet(name, f"it is not known what {processes} compiled", *findings)
 
 
 def _no_errors(reader: SessionReader, name: str) -> Check | None:
@@ -222,7 +224,7 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     if not gaps:
         return None
     findings = dict.fromkeys(CheckFinding("", 0, first_line(gap.message)) for gap in gaps)
-    return _unmet(name, f"{counted(len(gaps), 'record')} of torch's could not be taken", *findings)
+    return _unmet(name, f"{counted(len(gaps), 'record')} of torch could not be read", *findings)
 
 
 def _errors(reader: SessionReader) -> Iterator[CheckFinding]:

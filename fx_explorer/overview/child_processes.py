@@ -96,13 +96,13 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
         if breaks:
             hits = breaks_hit(len(breaks), processes.graph_breaks)
             text += f", with {hits} at {listed(breaks, 5)}"
-        detail = "They are counted, not shown: their graphs are not in this session. "
+        detail = "They are counted but not shown: their graphs are not in this session. "
         detail += listed(map(_named, processes.seen), 5)
         severity: Severity = "problem" if processes.of("error") else "notice"
         yield Fact("graphs", severity, f"{text}.", detail, view="console")
     if processes.unseen:
         unseen = counted(len(processes.unseen), "child process")
-        text = f"What {unseen} compiled, if anything, is not known."
+        text = f"It is not known what {unseen} compiled."
         reasons = (
             f"{process.command or _named(process)}: {process.unseen}"
             for process in processes.unseen

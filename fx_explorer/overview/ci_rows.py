@@ -107,7 +107,7 @@ def read_expected(path: Path) -> dict[str, dict[str, str]]:
     """Return the rows of a CSV file by their names. Raises UsageError for a file that is none."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"--expected {path} is too large for such a file")
+            raise UsageError(f"--expected {path} is too large for a CSV file of expected rows")
         text = path.read_text(encoding="utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text)))
     except OSError as error:
@@ -137,7 +137,7 @@ def expected_checks(
         if column in expected[name]:
             checks.append(_metric(column, row, expected[name][column], is_less_better))
     if not checks:
-        text = f"FAIL: the row {name} of the expected file has no column that is compared"
+        text = f"FAIL: the row {name} of the expected file has no column that can be compared"
         checks = [Check(f"{EXPECTED}row", 0, text, is_met=False)]
     return [check if check.is_met else _with_lines(reader, check) for check in checks]
 
@@ -153,7 +153,7 @@ def _check(column: str, verdict: Verdict, detail: str) -> Check:
 
 def _accuracy_check(now: str, expected: str) -> Check:
     if not now:
-        detail = "results were not compared with eager mode (--close-to-eager does)"
+        detail = "results were not compared with eager mode (--close-to-eager does this)"
         return _check(ACCURACY, "NOT COMPARED", detail)
     verdict: Verdict
     if now == expected:
@@ -167,7 +167,7 @@ def _metric(column: str, row: CiRow, cell: str | None, is_less_better: bool) -> 
     try:
         before = float(cell or "")
     except ValueError:
-        return _check(column, "NOT COMPARED", f"{cell!r} is expected, and no number")
+        return _check(column, "NOT COMPARED", f"{cell!r} is expected, but is not a number")
     now = float(row.cells[column])
     verdict: Verdict = "PASS"
     if now != before:

@@ -126,7 +126,7 @@ def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 NOT_MEASURED = (
-    "What a call gains by them was not measured: fx-explorer bench --modes default,reduce-overhead "
+    "The gain per call was not measured: fx-explorer bench --modes default,reduce-overhead "
     "compares both."
 )
 
@@ -156,14 +156,14 @@ def _gain(reader: SessionReader) -> str:
                 f"{microseconds(without.interval.middle)} without (bench)."
             )
         else:
-            sentences.append(f"The bench shows no gain by them{at}.")
+            sentences.append(f"The bench shows no gain from them{at}.")
     return " ".join(sentences) or NOT_MEASURED
 
 
 RUN_TIME = (
-    "The second call with given sizes records the CUDA graph; later calls copy their inputs to its "
-    "memory and replay it. Another address of a parameter records it again. A capture on a GPU "
-    "with --build reports it for each graph that is called three times or more."
+    "The second call with given sizes records the CUDA graph; later calls copy their inputs to "
+    "its memory and replay it. A changed address of a parameter records it again. A capture on a "
+    "GPU with --build reports this for each graph that is called three times or more."
 )
 """Sentence on what torch decides about CUDA graphs while a program runs."""
 
@@ -176,7 +176,7 @@ def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
     nothing = [graph.name for graph in unknown if not graph.reasons and not graph.mutated]
     if nothing:
         text = (
-            f"Nothing that torch decided while it compiled keeps {listed(nothing)} from running as "
+            f"No decision of torch at compile time prevents {listed(nothing)} from running as "
             "CUDA graphs."
         )
         yield Fact("call", "good", text, OVERWRITTEN)
@@ -185,17 +185,17 @@ def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
     if unknown:
         text = (
             f"{asked.asked} asks for CUDA graphs: which calls record and replay them is decided "
-            "while the program runs, and not recorded here."
+            "at run time, and not recorded here."
         )
         yield Fact("call", "notice", text, RUN_TIME)
         return
     yield Fact(
         "call",
         "notice",
-        f"{asked.asked} asks for CUDA graphs, which are recorded while the program "
-        "runs: whether it gets them is not known here.",
-        "A capture on a GPU with --build reports it for each graph that is called three times or "
-        "more.",
+        f"{asked.asked} asks for CUDA graphs, which are recorded at run time: whether it gets "
+        "them is not known here.",
+        "A capture on a GPU with --build reports this for each graph that is called three times "
+        "or more.",
     )
 
 
@@ -217,14 +217,14 @@ def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
                 f"torch split the graph of {plain_function(row.function)} into {buckets} "
                 "buckets (DDPOptimizer).",
                 "Each has its own forward and backward, so that DistributedDataParallel can send "
-                "the gradients of one while the backward of the next one runs. It is not a graph "
-                "break.",
+                "the gradients of one while the backward of the next one runs. This is not a "
+                "graph break.",
                 view="graphs",
             )
 
 
 WHAT_TO_DO = (
-    "Mark a region, or put what is to be compiled under with "
+    "Mark a region, or put the code to compile under with "
     'torch.fx.traceback.annotate({"compile_with_inductor": "name"}).'
 )
 

@@ -33,8 +33,8 @@ the session does not say.
 """
 
 
-NOT_REACHED = "Dynamo did not come to it: another branch was taken, or it has no effect"
-AS_ONE_CALL = "Dynamo traced this function of torch's own, whose lines are not recorded one by one"
+NOT_REACHED = "Dynamo did not reach it: another branch was taken, or it has no effect"
+AS_ONE_CALL = "Dynamo traced this function of torch itself, whose lines are not recorded one by one"
 NOT_MET = "Dynamo did not trace this function: it ran in eager mode, or was not called"
 
 
@@ -202,7 +202,7 @@ def _why_no_kernel(reader: SessionReader, nodes: Sequence[model.Node], below: It
     if of_last:
         return "no kernel is known to compute it"
     if not any(reader.users(node.id) for node in nodes):
-        return "no kernel: its result is not used, so that torch removes it"
+        return "no kernel: its result is not used, so torch removes it"
     return "no kernel: no operation of it is left after Inductor's passes"
 
 
@@ -275,7 +275,7 @@ def _add_calls(call: FunctionCall, path: str, lines: Lines) -> None:
         if inner.called_at and not inner.is_resume and inner.compilations:
             names = ", ".join(f"[{row.name}]" for row in inner.compilations[:3])
             function = plain_function(inner.function)
-            text = f"{function} is called in eager mode, and compiled by itself: {names}"
+            text = f"{function} is called in eager mode, and compiled separately: {names}"
             lines[inner.called_at].eager[text] = None
 
 

@@ -252,7 +252,7 @@ def _peak(reader: SessionReader, limit: int, own: Path | None) -> Check:
 
 def _fallbacks(reader: SessionReader, limit: int, own: Path | None) -> Check:
     findings = [
-        CheckFinding(file, line, f"{operator} is a library call, fused with nothing")
+        CheckFinding(file, line, f"{operator} is a library call, which is not fused")
         for operator, file, line in fallback_lines(reader)
     ]
     measured = f"{counted(len(findings), 'operator')} without generated code"

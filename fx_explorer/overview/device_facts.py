@@ -209,7 +209,7 @@ def _copy_fact(reader: SessionReader, copies: Sequence[DeviceCopy]) -> Fact:
     if first.file:
         where = in_file(first.file, first.line)
     else:
-        where = "A line that torch does not name"
+        where = "An unknown line"
     tensors = f"{counted(len(copies), 'tensor')} ({listed(copy.tensor for copy in copies)})"
     text = f"{where} copies {tensors} from {_named(first.of)} to {_named(first.to)} in each call."
     made_of = dict.fromkeys(chain.from_iterable(copy.made_of for copy in copies))
@@ -220,7 +220,7 @@ def _copy_fact(reader: SessionReader, copies: Sequence[DeviceCopy]) -> Fact:
         if made_of and all(taken.kind == "argument" for taken in made_of):
             severity = "notice"  # a batch that the caller has on the CPU must be copied once
     elif _is_on_the_cpu(first.to):
-        details.append("The CPU waits for it, unless the copy is non_blocking.")
+        details.append("The CPU waits for this copy, unless it is non_blocking.")
     detail = "\n".join(filter(None, details))
     if first.file:
         place = place_of_path(reader, first.file, first.line)
@@ -249,7 +249,7 @@ def _code(reader: SessionReader, copy: DeviceCopy) -> str:
 def _advice(made_of: Sequence[Input]) -> str:
     """Return the advice for a copy from the CPU to the GPU."""
     if not made_of:
-        return "It is made on the CPU inside the graph: make it on the GPU (device=...)."
+        return "It is created on the CPU inside the graph: create it on the GPU (device=...)."
     named = [taken for taken in made_of if taken.name]
     computed = f"It is computed from {listed(taken.name for taken in named)} on the CPU: "
     if not named:
@@ -262,19 +262,19 @@ def _advice(made_of: Sequence[Input]) -> str:
     elif "global" in kinds:
         what = _GLOBAL
     else:
-        what = "pass it on the GPU, where the caller can have it there once for several calls."
+        what = "pass it on the GPU; the caller can keep it there for several calls."
     if computed:
         return computed + what
     return what[0].upper() + what[1:]
 
 
 _ATTRIBUTE = (
-    "make it on the GPU (device=...), or register it as a buffer of the module "
+    "create it on the GPU (device=...), or register it as a buffer of the module "
     "(self.register_buffer), which .to() moves."
 )
 
 _GLOBAL = (
-    "make it on the GPU (device=...), or register it as a buffer of a module, which .to() moves."
+    "create it on the GPU (device=...), or register it as a buffer of a module, which .to() moves."
 )
 
 
@@ -296,8 +296,8 @@ def stays_on_the_cpu_facts(reader: SessionReader) -> Iterator[Fact]:
 
 def _stays(reader: SessionReader, made: MadeOnTheCpu, *, asks_for_graphs: bool) -> Fact:
     text = (
-        f"{in_file(made.file, made.line)} makes {made.input.name} on the CPU, where it stays when "
-        "there is a GPU; here it is on the GPU with everything else."
+        f"{in_file(made.file, made.line)} creates {made.input.name} on the CPU, where it stays on "
+        "a machine with a GPU; in this capture it is on the virtual GPU like everything else."
     )
     if made.read_file:
         read = f" at {in_file(made.read_file, made.read_line)}"
@@ -306,7 +306,7 @@ def _stays(reader: SessionReader, made: MadeOnTheCpu, *, asks_for_graphs: bool) 
     graphs = ", and outside of CUDA graphs" if asks_for_graphs else ""
     advice = _ATTRIBUTE if made.input.kind == "attribute" else _GLOBAL
     detail = (
-        f"It is read{read}. On a GPU what is computed from it alone runs on the CPU, in C++ "
+        f"It is read{read}. On a GPU, operations that use only this tensor run on the CPU, in C++ "
         f"kernels instead of the Triton ones shown, with a copy to the GPU in each call{graphs}: "
         f"{advice}"
     )

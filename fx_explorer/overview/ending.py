@@ -91,11 +91,11 @@ def _innermost(traceback: str, user_files: Collection[str]) -> tuple[str, int]:
     return "", 0
 
 
-CUT = "The log ends while something is compiled: the process was ended, or the log is not complete."
+CUT = "The log ends during a compile: the process was ended, or the log is incomplete."
 
 LOST_ITS_NAME = (
     "The log was removed, or another file has its name now: it was followed to its end. Follow it "
-    "again to see what is written now."
+    "again to read the new file."
 )
 
 
@@ -110,8 +110,8 @@ NO_COMPILER_HERE = "it needs a C++ compiler, and there is none here"
 
 
 OTHER_RANDOM_NUMBERS = (
-    "PyTorch's operators ran the program's graphs, and draw other random numbers (dropout) than "
-    "the compiled code does. So what depends on them, such as a loss, differs from a run without "
+    "PyTorch's operators ran the program's graphs; they draw other random numbers (dropout) than "
+    "compiled code. So values that depend on them, such as a loss, differ from a run without "
     "fx-explorer. --build runs the compiled code."
 )
 
@@ -146,8 +146,8 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     if outcome is None and is_log(reader):
         now = "The log is still being read."
         if (reader.meta("log") or {}).get("is_followed"):
-            now = "The log is followed while a job writes it."
-        yield Fact("run", "running", f"{now} What was found of it so far is below.", view="time")
+            now = "The log is being followed while a job writes it."
+        yield Fact("run", "running", f"{now} The facts found so far are below.", view="time")
     elif outcome is None and waiting:
         pass  # the status line says so, and the last fact what can be done meanwhile
     elif outcome is None:
@@ -242,7 +242,7 @@ def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
     names = reader.meta("left_out") or []
     if names:
         text = (
-            "Left out of this session, since it looks like a secret: the value of "
+            "Left out of this session, because it looks like a secret: the value of "
             f"{listed(names, 5)}."
         )
         yield Fact("run", "good", text, view="console")
@@ -252,7 +252,7 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
     """Say how the program ended."""
     name = (reader.meta("target") or {}).get("name", "The program")
     if outcome.is_early:
-        early = ", although more of it was left to run"
+        early = ", although the program would have continued"
     else:
         early = ""
     texts = {
@@ -261,8 +261,8 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
         "exited": f"{name} ended the program itself (exit status {outcome.exit_code}){early}.",
         "killed": f"{name} was ended by a signal.",
         "timed_out": f"{name} took too long and was stopped.",
-        "cancelled": "The capture was cancelled; what was seen until then is kept.",
-        "incomplete": f"{name} continued to its end, but not all of it could be recorded.",
+        "cancelled": "The capture was cancelled; what was recorded so far is kept.",
+        "incomplete": f"{name} ran to its end, but not all of it could be recorded.",
         "not_started": "Nothing was compiled: the target could not be started.",
     }
     if outcome.went_well:
@@ -321,41 +321,35 @@ def ran_on(environment: Mapping[str, Any]) -> str:
 
 # What a TORCH_TRACE log was read to be, as facts for the overview of its session.
 
-NOT_TOLD = "A log says nothing of what the program did besides, or of how it ended."
+NOT_TOLD = "A log does not say what else the program did, or how it ended."
 
-NOT_IN_TEXT = "Not in this text: {}. TORCH_TRACE writes a log that has all."
+NOT_IN_TEXT = "This text does not have: {}. TORCH_TRACE writes a complete log."
 
 NOT_IN_DIRECTORY = (
-    "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is "
-    "nothing in it."
+    "It begins with AOTAutograd's graphs and has nothing from Dynamo: no graph breaks, guards or "
+    "times."
 )
 
 
 ONLY_NAMES = (
-    "It has names of nodes and kernels. The graphs and the code are in the package or debug "
-    "directory it is from."
+    "It has only names of nodes and kernels. The graphs and the code are in the package or debug "
+    "directory that it comes from."
 )
 
 ONLY_MEMORY = (
-    "It has what the allocator did, with Python stacks: of torch's graphs, breaks and guards there "
-    "is nothing in it."
+    "It has the allocator's actions, with Python stacks, but no graphs, graph breaks or guards."
 )
 
-ONLY_TIMES = (
-    "It has what ran and for how long: of torch's graphs, breaks and guards there is nothing in it."
-)
+ONLY_TIMES = "It has what ran and for how long, but no graphs, graph breaks or guards."
 
-ONLY_TRITON = (
-    "It has what Triton compiled and launched: of torch's graphs, breaks and guards there is "
-    "nothing in it."
-)
+ONLY_TRITON = "It has what Triton compiled and launched, but no graphs, graph breaks or guards."
 
 
-ONLY_OF_PLUGIN = "A plug-in read it: what it has is what the plug-in wrote into the session."
+ONLY_OF_PLUGIN = "A plug-in read it: it has what the plug-in wrote into the session."
 
 
 def _provenance_fact(name: str, log: Mapping[str, Any], whole: str) -> Fact:
-    text = f"{name} is a table of torch's: what each kernel computes{whole}."
+    text = f"{name} is a table from torch: what each kernel computes{whole}."
     return Fact("run", _severity(whole), text, ONLY_NAMES, view="source")
 
 
@@ -422,10 +416,7 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         detail = NOT_IN_TEXT.format(listed(absent, 8))
         yield Fact("run", severity, text, detail, view="source")
     elif log.get("format") == "debug_directory":
-        text = (
-            f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: "
-            f"{counted(records, 'file')}{whole}."
-        )
+        text = f"{name} is a TORCH_COMPILE_DEBUG directory: {counted(records, 'file')}{whole}."
         detail = NOT_IN_DIRECTORY
         logs_beside = log.get("beside") or []
         if logs_beside:
@@ -452,7 +443,9 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     unknown = log.get("unknown") or {}
     if unknown:
         kinds = listed([f"{kind} ({count:,})" for kind, count in sorted(unknown.items())], 6)
-        yield Fact("run", "notice", f"Not known here, and kept as texts: {kinds}.", view="source")
+        yield Fact(
+            "run", "notice", f"Records of unknown kinds are kept as texts: {kinds}.", view="source"
+        )
 
 
 def _kinds_with_counts(log: Mapping[str, Any]) -> str:

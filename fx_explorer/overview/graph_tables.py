@@ -1,12 +1,11 @@
 """Three views show what was compiled: every FX graph (v a), what each stage did to the
-operations (3), and the dynamic sizes (v s), where each comes from, and whether it stayed dynamic.
+operations (3), and the dynamic sizes (D), where each comes from, and whether it stayed dynamic.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import RegionKey, nodes_in
@@ -18,7 +17,7 @@ from fx_explorer.analysis.stage_data import EXPLAINED, StagePoint
 from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.whole_session import is_log, is_text, not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.drawing.view_table import DIRECTION, Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.guards.symbols import (
     ExplainedSymbol,
     describe_symbol_event,
@@ -51,8 +50,8 @@ def graphs_table(reader: SessionReader) -> ViewTable:
         for graph in graphs
     ]
     return ViewTable(
-        shows="Every FX graph that was captured, in the order torch.compile made them; then "
-        "those of other front ends.",
+        shows="Every captured FX graph, in the order torch.compile made them; then the graphs of "
+        "other front ends.",
         notice=_graph_notice(graphs),
         origin="FX graph modules, read while they were compiled",
         columns=GRAPH_COLUMNS,
@@ -144,7 +143,7 @@ def _why_no_graph(reader: SessionReader) -> str:
     if why := not_decoded(reader):
         return why
     if reader.meta("outcome") is None:
-        return "No graph yet: the first one appears when Dynamo has read the function."
+        return "No graph yet: the first one appears when Dynamo has traced the function."
     return (
         "Nothing was compiled, so there is no graph. The console (8) shows what the program "
         "printed."
@@ -159,7 +158,7 @@ it is read when the stage is selected: 300,000 nodes take 3 s.
 STAGE_COLUMNS = (
     TableColumn("frame", "annotation", priority=3),
     TableColumn("stage", "strong", min_width=18, max_width=32),
-    replace(DIRECTION, kind="muted"),
+    TableColumn("direction", "muted", min_width=9, priority=1),
     TableColumn("before", is_number=True, priority=2),
     TableColumn("after", is_number=True, priority=2),
     TableColumn("effect", min_width=32, max_width=200),
@@ -180,10 +179,7 @@ def stages_table(reader: SessionReader) -> ViewTable:
     return ViewTable(
         shows="What each stage of the compiler did, in order; the backward comes after the "
         "forward.",
-        notice=(
-            "Enter shows what stood before a stage beside what stood after it, operation by "
-            "operation."
-        )
+        notice=("Enter shows the operations before and after a stage next to each other.")
         + further,
         origin="the graphs and the IR that were recorded between the stages, and the links "
         "between them",
@@ -242,7 +238,7 @@ def _unread_stage_row(reader: SessionReader, point: StagePoint) -> TableRow:
         point.direction,
         "",
         "",
-        "⏎ computes this: so many operations take a while",
+        "⏎ computes this, which takes a while for so many operations",
     )
     return TableRow(
         cells, _stage_place(point), lambda: Detail(EXPLAINED[point.key]), version=point.owner
@@ -265,7 +261,7 @@ SIZE_COLUMNS = (
 )
 
 
-TRIES = "x d tries other settings, and other inputs."
+TRIES = "x d tries other settings and other inputs."
 
 
 def sizes_table(reader: SessionReader) -> ViewTable:
@@ -396,11 +392,11 @@ def _why_no_size(reader: SessionReader) -> str:
         return "Nothing was compiled."
     if is_text(reader):
         return (
-            "This text says nothing of sizes: TORCH_LOGS=dynamic prints them with the line that "
+            "This text has no sizes: TORCH_LOGS=dynamic prints them with the line that "
             "specialized each, and a TORCH_TRACE log or a capture has them."
         )
     if is_log(reader):
         tries = ""
     else:
-        tries = " x d tries what can be done about it."
+        tries = " x d tries remedies."
     return f"Every size is specialized: other sizes recompile.{tries}"

@@ -46,7 +46,7 @@ class NestedGraph:
         if self.operator == "cond":
             return f"at most {how_often(calls)} a call: the predicate decides"
         if self.operator in ("while_loop", "scan", "map_impl", "associative_scan"):
-            return "as often as the loop goes round: the data decides"
+            return "as often as the loop iterates: the data decides"
         return f"{how_often(calls)} a call"
 
 

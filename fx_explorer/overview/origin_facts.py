@@ -19,22 +19,22 @@ SHOWN_AT_MOST = 5
 
 BY_MODE = {
     "transplant": "The program ran on the CPU, and its graphs were moved to the GPU.",
-    "fake": "What was on the GPU had shapes and no content",
+    "fake": "Tensors on the GPU had shapes but no content",
 }
 """Emulation mode → how the program ran."""
 
 AS_ON_THE_GPU = (
-    "c w captures again with everything on the GPU and no content, as --no-weights does: the "
-    "answer is yes then."
+    "c w captures again with everything on the GPU and without content, like --no-weights: the "
+    "answer is then yes."
 )
 
 _MADE_ON_THE_CPU = "lift_fresh_copy"
 _COPIES = ("prims.device_put.default", "aten._to_copy.default")
 
 NOT_KNOWN = (
-    "What only the device decides is not known: which candidate autotuning picks, whether a matmul "
-    "is padded, how long anything takes. Matrix products, convolutions and attention are calls of "
-    "libraries unless they are autotuned."
+    "Facts that only a real device decides are not known: which candidate autotuning chooses, "
+    "whether a matmul is padded, and all run times. Matrix products, convolutions and attention "
+    "are calls of libraries unless they are autotuned."
 )
 
 
@@ -55,7 +55,7 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
     yield Fact(
         "run",
         "good",
-        f"The code is that for a virtual {title}: nothing was run on it.",
+        f"The code is for a virtual {title}: nothing ran on it.",
         f"{mode}{reason}",
         view="kernels",
     )
@@ -104,8 +104,8 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
         "is created there."
     )
     detail = (
-        "Kernel names say _to_copy where those on a GPU say lift_fresh; the kernels compute the "
-        f"same.{others}"
+        "Kernel names contain _to_copy instead of lift_fresh, as on a GPU; the kernels compute "
+        f"the same.{others}"
     )
     place = place_of_path(reader, path, line) if path else None
     yield Fact("kernels", "notice", text, detail, place, "kernels")
@@ -120,7 +120,7 @@ def _untimed(choices: list[dict[str, Any]]) -> Fact:
     return Fact(
         "kernels",
         "notice",
-        f"{text}the first Triton one of each is shown.",
+        f"{text}the first Triton candidate of each is shown.",
         NOT_KNOWN,
         view="kernels",
     )
@@ -141,10 +141,10 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
     yield Fact(
         "run",
         "notice",
-        f"{where}{others} {reads} off tensors without content: they are placeholders "
+        f"{where}{others} {reads} from tensors without content: they are placeholders "
         f"({first['value']}).",
-        "What the program printed, saved or decided by them is none of its results. What was "
-        "compiled is that of the branches that these numbers lead to.",
+        "Anything that the program printed, saved or decided from them is not a real result. The "
+        "compiled code follows the branches that these numbers select.",
         place_of_path(reader, first["file"], first["line"]),
         "source",
     )
@@ -174,8 +174,8 @@ def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterat
     for question in questions[:SHOWN_AT_MOST]:
         file, line = question["file"], question["line"]
         text = (
-            f"{in_file(file, line)} asks {question['what']}: on the GPU it may take another branch "
-            "than the one that was captured."
+            f"{in_file(file, line)} checks {question['what']}: on the GPU it may take another "
+            "branch than the captured one."
         )
         detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
         yield Fact("run", "notice", text, detail, place_of_path(reader, file, line), "source")
@@ -206,8 +206,8 @@ def _computed(texts: list[model.Artifact]) -> str:
             "of them."
         )
     return (
-        "Which operations each computes torch notes with "
-        "torch._inductor.config.trace.provenance_tracking_level = 1."
+        "With torch._inductor.config.trace.provenance_tracking_level = 1, torch records the "
+        "operations that each kernel computes."
     )
 
 
@@ -217,7 +217,7 @@ def package_facts(reader: SessionReader) -> Iterator[Fact]:
     named = listed([compilation.name for compilation in models])
     target = (reader.meta("target") or {}).get("name", "")
     text = (
-        f"{target} is a package of AOTInductor with {counted(len(models), 'compiled model')}: "
+        f"{target} is an AOTInductor package with {counted(len(models), 'compiled model')}: "
         f"{named or 'none'}."
     )
     yield Fact("run", "good", text, UNTOUCHED, view="source")

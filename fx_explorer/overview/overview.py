@@ -94,18 +94,18 @@ shown in a view.
 """
 
 LAUNCHES_IN = (
-    "How often each was launched, with what, and what differed is in the document Launches "
-    "beside it."
+    "The document Launches next to it has how often each was launched, its arguments, and their "
+    "differences."
 )
 
 JOIN = (
-    "Beside a session or a log of the same program, each line has its operations: "
-    "fx-explorer memory SESSION SNAPSHOT."
+    "With a session or a log of the same program, each line also has its operations: fx-explorer "
+    "memory SESSION SNAPSHOT."
 )
 
 FILTERED = (
-    "What a dropped guard checked is no longer checked: when it changes, the old compiled code "
-    "keeps running."
+    "The condition of a dropped guard is no longer checked: when it changes, the old compiled "
+    "code keeps running."
 )
 
 
@@ -196,7 +196,7 @@ def _redacted(reader: SessionReader) -> Iterator[Fact]:
         yield Fact(
             "run",
             "notice",
-            "Redacted: names and files are stand-ins, and source code and values are left out.",
+            "Redacted: names and files are replaced, and source code and values are left out.",
         )
 
 
@@ -229,7 +229,6 @@ def finding_fact(finding: Finding) -> Fact:
         cost=finding.cost,
         brief=finding.brief,
         can_try=finding.can_try,
-        version=finding.version,
     )
 
 
@@ -389,7 +388,7 @@ def _no_graph(reader: SessionReader) -> Fact | None:
         return Fact("graphs", "good", text, view="graphs")
     if is_provenance(reader):
         calls = counted(int((reader.meta("log") or {}).get("records", 0)), "call")
-        text = f"It says of {calls} of kernels and libraries what each computes."
+        text = f"For {calls} of kernels and libraries it has the operations each computes."
         return Fact("graphs", "good", text, view="source")
     if is_tritonparse(reader):
         kernels = counted(reader.count(model.Kernel), "Triton kernel")
@@ -399,9 +398,7 @@ def _no_graph(reader: SessionReader) -> Fact | None:
         return Fact("graphs", "good", text, detail, view="kernels")
     others = compiled_without_dynamo(reader)
     if others:
-        text = (
-            f"The log has {listed(others)}, and no compilation that torch.compile was called for."
-        )
+        text = f"The log has {listed(others)}, and no compilation by torch.compile."
         return Fact("graphs", "good", text, view="graphs")
     if children(reader).graphs:
         text = "No graph was made in the program's own process."
@@ -422,9 +419,9 @@ def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
     text = "This was changed by hand"
     if where:
         text += f" {where}"
-    detail = "From there on it is not what torch alone would have done."
+    detail = "From there on it differs from what torch alone would have done."
     if any(intervention.kind == "setting" for intervention in interventions):
-        detail += " Compile again without it to see what it changed."
+        detail += " Compile again without it to see its effect."
     yield Fact("graphs", "notice", f"{text}: {changes}.", detail, view="graphs")
 
 
@@ -477,7 +474,7 @@ def _guards(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             among = f", {guards:,} in total over all compilations"
         else:
             among = f": {guards:,}"
-        text = f"The compiled code is used again as long as its guards hold{among}."
+        text = f"The compiled code is reused as long as its guards hold{among}."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
 
 
@@ -551,7 +548,7 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact]) -> Iterator[Fact]:
         text = f"No problem was found. Notice: {first.text}"
         yield Fact("next", "notice", text, first.detail, first.place, first.view)
     elif is_snapshot_alone(reader):
-        text = "See what each line holds at the peak."
+        text = "See the memory of each line at the peak."
         document = artifact_document(reader.rows(model.Artifact, limit=1)[0], "snapshot")
         yield Fact("next", "good", text, JOIN, Place(document), "source")
     elif is_profile_alone(reader):

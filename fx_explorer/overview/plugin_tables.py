@@ -92,7 +92,9 @@ def view_table(
 ) -> ViewTable:
     """Return a plug-in's table for the app. Raises TypeError and ValueError for what is none."""
     if not isinstance(table, Table):
-        raise TypeError(f"it returned {shown_value(table)}, which is no fx_explorer.plugins.Table")
+        raise TypeError(
+            f"it returned {shown_value(table)}, which is not a fx_explorer.plugins.Table"
+        )
     for text in (table.answer, table.empty, table.origin):
         _check_text(text)
     columns = [_column(column) for column in table.columns]
@@ -121,7 +123,7 @@ def _row(row: Row, columns: int, reader: SessionReader) -> TableRow:
     if not isinstance(row, Row):
         raise TypeError(f"a row cannot be {shown_value(row)}")
     if not isinstance(row.cells, tuple) or len(row.cells) != columns:
-        raise ValueError(f"the cells {shown_value(row.cells)} are not a text for each column")
+        raise ValueError(f"the cells {shown_value(row.cells)} must be one text for each column")
     for text in (*row.cells, row.detail, row.file):
         _check_text(text)
     values = {title: float(number) for title, number in row.numbers.items()}

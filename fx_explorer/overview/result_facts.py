@@ -83,8 +83,8 @@ def kernel_facts(reader: SessionReader) -> Iterator[Fact]:
     unlinked = unlinked_kernels(reader, "cpp") if is_log(reader) else 0
     if unlinked:
         text = (
-            f"Nothing in the log leads to its {counted(unlinked, 'C++ kernel')}: torch wrote no "
-            "table of what they compute."
+            f"The log does not link its {counted(unlinked, 'C++ kernel')} to operations: torch "
+            "wrote no table of what they compute."
         )
         yield Fact("kernels", "notice", text, _way_to_a_table(reader))
     is_known = reader.meta("outcome") is not None and "kernels" not in not_in_text(reader)
@@ -98,7 +98,10 @@ def _way_to_a_table(reader: SessionReader) -> str:
     """
     listings = reader.rows(model.Artifact, kind="listing")
     if any(row.title.startswith(KERNEL_LINES) for row in listings):
-        return f"torch writes none of a backward; your lines are in the text “{KERNEL_LINES}”."
+        return (
+            "torch writes no such table of a backward; your lines are in the text "
+            f"“{KERNEL_LINES}”."
+        )
     return "INDUCTOR_PROVENANCE=1 makes it write one."
 
 
@@ -174,7 +177,7 @@ def memory_facts(reader: SessionReader) -> Iterator[Fact]:
         kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
     others = every.size_bytes - computed.size_bytes
     # With a graph break a graph's input may be what an earlier graph computed.
-    which = "parameters and inputs, which exist without it"
+    which = "parameters and inputs, which exist anyway"
     if reader.has(model.GraphBreak):
         which = "parameters and inputs of the graphs"
     text = f"For the backward the forward saves {kept}"
@@ -331,7 +334,7 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
         text = f"{failure.message[:1].upper()}{failure.message[1:]}."
         yield Fact("backend", "notice", text, view="backend")
     if len(wrong) > SHOWN_AT_MOST:
-        text = f"… and {len(wrong) - SHOWN_AT_MOST:,} more things are wrong with it."
+        text = f"… and {len(wrong) - SHOWN_AT_MOST:,} more problems."
         yield Fact("backend", "notice", text, view="console")
 
 
@@ -428,6 +431,6 @@ def study_facts(reader: SessionReader) -> Iterator[Fact]:
             yield Fact(
                 "call",
                 "notice",
-                f"Not studied to the end: {part.name} ({part.state}).",
-                f"{part.text} Make up for it: {part.command}",
+                f"Not finished in the study: {part.name} ({part.state}).",
+                f"{part.text} To complete it: {part.command}",
             )

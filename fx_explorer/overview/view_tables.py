@@ -142,7 +142,7 @@ def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "Your program has printed nothing so far."
     if is_log(reader):
-        return "A log has no output of the program. The overview (1) says what the log has."
+        return "A log has no output of the program. The overview (1) says what the log contains."
     return "Your program printed nothing."
 
 

@@ -279,12 +279,13 @@ def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
     captured = getattr(gm, "meta", {}).get("precompile")
     if not isinstance(captured, Captured):
         raise PrecompileError(
-            "gm is not a graph of Precompile.dynamo: pass the one it returned (a copy "
-            "has lost its origin)"
+            "gm is not a graph of Precompile.dynamo: pass the one it returned (a copy has no "
+            "record of its origin)"
         )
     if not isinstance(guards, Guards) or not guards.is_of(captured.model):
         raise PrecompileError(
-            "guards are not of this capture: pass those that Precompile.dynamo returned with gm"
+            "guards do not belong to this capture: pass those that Precompile.dynamo returned "
+            "with gm"
         )
     return captured
 
@@ -292,8 +293,9 @@ def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
 # All graph breaks of a model, not only the first.
 
 _RAN = (
-    "They were found by running a deep copy of the model on copies of the inputs: what the model "
-    "prints, it printed once more. A break on a path that these inputs do not take is not listed."
+    "They were found by running a deep copy of the model on copies of the inputs, so output that "
+    "the model prints appears twice. A break on a path that these inputs do not take is not "
+    "listed."
 )
 
 
@@ -317,7 +319,7 @@ def graph_break_error(
         model, args, kwargs = copy.deepcopy((model, args, kwargs))
     except Exception as error:  # noqa: BLE001 anything may come out of the user's __deepcopy__
         note = (
-            "Only the first is listed: the model cannot be copied for a run that finds the "
+            "Only the first is listed: the model cannot be copied for the run that finds the "
             f"others ({_in_a_line(error)})."
         )
     else:

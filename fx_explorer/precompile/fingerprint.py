@@ -104,7 +104,7 @@ def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPr
                 _distinguish(other, operation_print),
                 _distinguish(operation_print, other),
             )
-            return f"{where} becomes {becomes}, and was {was}"
+            return f"{where} becomes {becomes}, and was {was} before"
     if len(ours) == len(theirs):
         return ""
     longer = max(ours, theirs, key=len)

@@ -48,8 +48,8 @@ def lower(
         return _lowered(compiler, gm, inputs)
     except TensorifyScalarRestartAnalysis as error:  # in torch.compile, Dynamo restarts
         raise PrecompileError(
-            "a number of the model, such as the momentum of a BatchNorm, has to be a constant, and "
-            "dynamic=True has made it symbolic. Capture the model under "
+            "a number of the model, such as the momentum of a BatchNorm, has to be a constant, "
+            "but dynamic=True has made it symbolic. Capture the model under "
             "torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and mark the "
             "sizes that vary: torch._dynamo.mark_dynamic(x, 0)"
         ) from error
@@ -134,17 +134,18 @@ class CheckedCompiler:
             if isinstance(graph, torch.fx.GraphModule):
                 _lint(graph, where)
         if isinstance(returned, torch.fx.GraphModule) and _ends(returned) != ends:
-            change = f"(inputs, outputs) were {ends}, are {_ends(returned)}"
+            change = f"(inputs, outputs) were {ends}, and are {_ends(returned)} now"
             raise CompilerError(
-                f"{where}, changed what the graph takes or gives: {change}; leave both as they are"
+                f"{where}, changed the inputs or outputs of the graph: {change}; leave both "
+                "unchanged"
             )
 
     def warn_of_unmarked(self) -> None:
         if self._compiler is regional_inductor and not self._marked:
             warnings.warn(
-                "regional_inductor compiled nothing: no operation is annotated, so all "
-                "of it runs eagerly. Put the code to "
-                f'compile under `with torch.fx.traceback.annotate({{"{KEY}": "name"}})`.',
+                "regional_inductor compiled nothing: no operation is annotated, so all of it runs "
+                "in eager mode. Put the code to compile under `with "
+                f'torch.fx.traceback.annotate({{"{KEY}": "name"}})`.',
                 PrecompileWarning,
                 stacklevel=4,
             )

@@ -60,17 +60,18 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     if compiler is not None and compiler is not regional_inductor:
         name = phases.name_of(compiler)
         raise SaveError(
-            f"torch cannot save what the compiler {name} returned: it serialises what Inductor and "
-            "regional_inductor make. Compile with one of these, or compile again in each process."
+            f"torch cannot save the result of the compiler {name}: it serializes results of "
+            "Inductor and regional_inductor. Compile with one of these, or compile again in each "
+            "process."
         )
     if any(recording.request.gpu for recording in recordings()):
         raise SaveError(
-            "what is saved are built kernels, and for a virtual GPU none are: save on a "
-            "machine that has the GPU"
+            "saving needs built kernels, and for a virtual GPU none are built: save on a machine "
+            "that has the GPU"
         )
     if inductor_config.force_disable_caches:
         raise SaveError(
-            "torch saves out of Inductor's caches, and force_disable_caches is on: turn it off"
+            "torch saves from Inductor's caches, but force_disable_caches is on: turn it off"
         )
     try:
         guards = GuardsOfFile()
@@ -86,7 +87,7 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
         raise
     except Exception as error:
         raise SaveError(
-            f"torch cannot serialise {compiled_fn!r}: {type(error).__name__}: {error}"
+            f"torch cannot serialize {compiled_fn!r}: {type(error).__name__}: {error}"
         ) from error
     return path
 
@@ -117,7 +118,7 @@ def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError(
-                "AOTAutograd did not keep what is needed, because the graph cannot be cached"
+                "AOTAutograd did not keep the data for saving, because the graph cannot be cached"
             )
         compiled = require(aot, "BundledAOTAutogradSerializableCallable")(compiled)
         hooks = Hooks(guard_filter_fn=guards)
@@ -231,7 +232,7 @@ def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
         raise SaveError(f"this torch cannot load a compiled function: {error}") from error
     except Exception as error:
         hint = (
-            "Is it from Precompile.save, for this torch and this machine? A function that "
+            "Was it written by Precompile.save, with this torch and this machine? A function that "
             "uses globals needs model=."
         )
         raise SaveError(
@@ -274,7 +275,10 @@ class _Loaded:
         try:
             names = self._function.prepare_f_locals(*args, **kwargs)
         except TypeError as error:
-            hint = "keyword inputs must be given, and the model is an argument of Precompile.load"
+            hint = (
+                "the inputs must be passed without keywords, and the model as an argument of "
+                "Precompile.load"
+            )
             raise PrecompileError(
                 f"the function cannot be called with these inputs: {error} ({hint})"
             ) from None

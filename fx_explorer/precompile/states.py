@@ -26,8 +26,8 @@ from fx_explorer.precompile.torch_state import TorchState
 _Tree = TypeVar("_Tree")
 
 _OTHER_INPUTS = (
-    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For sizes "
-    "that vary, capture with dynamic=True, or mark them with torch._dynamo.mark_dynamic."
+    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). If sizes "
+    "vary, capture with dynamic=True, or mark them with torch._dynamo.mark_dynamic."
 )
 
 
@@ -132,7 +132,7 @@ class States:
         # Whatever tracing raises is in the mismatch, and the code is not used.
         except Exception as error:  # noqa: BLE001
             return self._mismatch(
-                name, now, f"the model cannot be traced like that: {_in_a_line(error)}"
+                name, now, f"the model cannot be traced in this state: {_in_a_line(error)}"
             )
 
     def _compared(self, name: str, now: TorchState, trace: Trace) -> Mismatch | None:
@@ -155,7 +155,8 @@ class States:
             return self._mismatch(
                 name,
                 now,
-                "the model turns gradients on itself, which are not in the compiled code then",
+                "the model itself turns gradients on, but the compiled code does not have them "
+                "then",
             )
         if self._traced:
             difference = _difference(self._traced, traced)
@@ -170,7 +171,7 @@ class States:
                 lowered = fingerprint.lowered(graph)
             difference = fingerprint.first_difference(lowered, fingerprint.lowered(graph))
         if difference:
-            return self._mismatch(name, now, f"the model does something else then: {difference}")
+            return self._mismatch(name, now, f"the model then behaves differently: {difference}")
         return None
 
     def _mismatch(self, name: str, now: TorchState, why: str) -> Mismatch:
@@ -210,7 +211,7 @@ def _difference(ours: Any, theirs: Any) -> str:
         return difference
     if frame_of(ours) == frame_of(theirs):
         return ""
-    return "it returns, or changes, something that is not a tensor otherwise"
+    return "for other inputs, it returns or changes a value that is not a tensor"
 
 
 def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
@@ -222,7 +223,7 @@ def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
             asking.append(str(node.target))
     more = f" and {len(asking) - 3} more" if len(asking) > 3 else ""
     what = (
-        "gradients were off when it was captured, and are asked for now by "
+        "gradients were off when it was captured, but are required now by "
         f"{', '.join(asking[:3]) or 'the model'}{more}"
     )
     remedy = (
@@ -236,9 +237,9 @@ def _of_guard(failed: str) -> Mismatch:
     if "requires_grad mismatch" not in failed:
         return Mismatch(failed, f"the model was compiled for other inputs: {failed}")
     if "expected requires_grad=1" in failed:
-        why = "It was compiled with gradients for that tensor, which does not require them now."
+        why = "It was compiled with gradients for that tensor, which no longer requires them."
     else:
-        why = "It was compiled without gradients for that tensor, and they would be lost."
+        why = "It was compiled without gradients for that tensor, so they would be lost."
     return Mismatch(failed, f"the model was compiled for other inputs: {failed}. {why}")
 
 

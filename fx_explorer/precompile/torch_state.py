@@ -90,13 +90,14 @@ def describe_change(name: str, then: TorchState, now: TorchState) -> str:
     """
     before, after = then.values.get(name), now.values.get(name)
     if name == GRAD_MODE:
-        return f"gradients were {_on(before)}, and are {_on(after)} now"
+        return f"gradients were {_on(before)} before, and are {_on(after)} now"
     if name == _AUTOCAST:
-        return "autocast is not as it was"
+        return "autocast has changed"
     if name == DEFAULT_DTYPE:
         before, after = (_DTYPES.get(int(value or 0), value) for value in (before, after))
     return (
-        f"{_NAMES.get(name, name)} was {_format_value(before)}, and is {_format_value(after)} now"
+        f"{_NAMES.get(name, name)} was {_format_value(before)} before, and is "
+        f"{_format_value(after)} now"
     )
 
 
@@ -123,7 +124,7 @@ def why_it_matters(name: str, then: TorchState, now: TorchState, is_on_gpu: bool
         if is_on_gpu:
             return "kernels for the GPU were chosen for that"
         return ""
-    return "what Dynamo traced depends on it"
+    return "Dynamo's trace depends on it"
 
 
 def how_to_capture(name: str, now: TorchState) -> str:
@@ -131,7 +132,7 @@ def how_to_capture(name: str, now: TorchState) -> str:
         if now.has_gradients:
             return "with gradients on"
         return "under torch.no_grad()"
-    return "in the state that torch is in now"
+    return "in the current state of torch"
 
 
 def _on(value: object) -> str:

@@ -22,7 +22,7 @@ def request_of_script(request: CaptureRequest, place: TargetPlace) -> CaptureReq
     _refuse_options_of_calls(request, place)
     if request.options:
         raise TargetError(
-            f"{place.shown} runs as a script, which calls torch.compile itself, so "
+            f"{place.shown} runs as a script, which itself calls torch.compile, so "
             f"{_options_given(request)} would have no effect. {_instead_of_options(request)}"
         )
     settings = dict(request.settings)
@@ -31,7 +31,7 @@ def request_of_script(request: CaptureRequest, place: TargetPlace) -> CaptureReq
         if settings.setdefault(full_name, value) != value:
             raise TargetError(
                 f"{_argument_option(name, value)} contradicts "
-                f"{_setting_option(full_name, settings[full_name])}: give one of them"
+                f"{_setting_option(full_name, settings[full_name])}: give only one of them"
             )
     return replace(request, settings=settings)
 
@@ -51,7 +51,7 @@ def refuse_arguments(request: CaptureRequest, name: str) -> None:
         sentences.append(_instead_of_options(request))
     if given:
         raise TargetError(
-            f"{name} calls torch.compile itself, so {' '.join(given)} would have no effect. "
+            f"{name} itself calls torch.compile, so {' '.join(given)} would have no effect. "
             f"{' '.join(sentences)}"
         )
 

@@ -102,9 +102,9 @@ def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[Measured
             calls.append(MeasuredCall(took_s, spent(ticks, clock.frames)))
     if not calls:
         raise TargetError(
-            "It is recompiled at every call, or was until torch gave up, so there is no run time "
-            "to measure. Called twice, the program shows what changes: in the view of breaks, a "
-            "row with ↻ for each."
+            "It recompiles at every call, or did until torch gave up, so there is no steady run "
+            "time to measure. To see what changes, call it twice in a program: each change is a "
+            "row with ↻ in the view of breaks."
         )
     return calls
 

@@ -87,7 +87,7 @@ def stances_of_calls(stance: str) -> tuple[str, ...]:
 _WHY = {
     "force_eager": "the stance force_eager runs everything in eager mode",
     "eager_on_recompile": (
-        "the stance eager_on_recompile runs only code compiled before, and there was none"
+        "the stance eager_on_recompile runs only code that is already compiled, and there was none"
     ),
     "eager_then_compile": (
         "the stance eager_then_compile runs the first call in eager mode, and there was no second "
@@ -122,8 +122,8 @@ def given_and_not_called(given: Mapping[str, CallSite]) -> str:
         return ""
     calls = [_describe_call(name, place) for name, place in given.items()]
     return (
-        f"it gave {', '.join(calls)} to torch.compile, and nothing of it was compiled when it ran "
-        "(torch.compile is lazy: it compiles when what it returns is called)"
+        f"it gave {', '.join(calls)} to torch.compile, but nothing was compiled when it ran "
+        "(torch.compile is lazy: it compiles when the returned object is called)"
     )
 
 
@@ -144,7 +144,7 @@ def _set_by(option: OptionInForce) -> str:
         return f"set by the environment variable {option.variable}"
     if option.set_by == "program":
         return "set by the program"
-    return "asked for with an option of fx-explorer"
+    return "set with an option of fx-explorer"
 
 
 class CallingJob(Protocol):
@@ -289,8 +289,8 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
     if is_compiled(target.callable):
         refuse_arguments(job.request, target.name)
         job.note(
-            f"{target.name} calls torch.compile itself, and is compiled as it says; "
-            "--setting compile.NAME=V replaces an argument of its call"
+            f"{target.name} itself calls torch.compile, and its arguments are used; --setting "
+            "compile.NAME=V replaces one of them"
         )
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments
@@ -305,7 +305,7 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
 def go_backward(target: Target, output: object, job: CallingJob) -> None:
     loss = find_loss(output)
     if loss is None:
-        text = f"nothing that {target.name} returned has a gradient, so there is no backward"
+        text = f"no value that {target.name} returned has a gradient, so there is no backward"
         if job.request.train:
             raise TargetError(
                 f"--train: {text}. Return a loss or the tensors that lead to it, or use --no-train."

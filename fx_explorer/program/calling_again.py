@@ -89,7 +89,7 @@ def _versions(arguments: Arguments) -> list[int]:
 def _written(arguments: Arguments, before: list[int]) -> list[str]:
     if _versions(arguments) == before:
         return []
-    return ["The first call wrote to its inputs: this one began with what it left."]
+    return ["The first call wrote to its inputs: this one began with the changed inputs."]
 
 
 @contextlib.contextmanager
@@ -140,4 +140,4 @@ def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterat
                     buffer.copy_(kept)
         for name, parameter, version in parameters:
             if parameter._version != version:
-                remarks.append(f"It wrote to the parameter {name}, which stays so.")
+                remarks.append(f"It wrote to the parameter {name}, which stays changed.")

@@ -113,7 +113,7 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
             json.dumps(row), encoding="utf-8"
         )
     except OSError as error:
-        print(f"fx-explorer: a child process could not be noted: {error}", file=sys.__stderr__)
+        print(f"fx-explorer: a child process could not be recorded: {error}", file=sys.__stderr__)
 
 
 class _Starts:
@@ -149,7 +149,7 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
     if not any(map(_is_python, words)):
         return ""
     if environment is not None and HOOK not in _path_of(environment).split(os.pathsep):
-        return "it was started with an environment of its own"
+        return "it was started with its own environment"
     option = option_without_site(command[1:])
     if option:
         return f"it was started with {option}, which makes Python ignore its environment"

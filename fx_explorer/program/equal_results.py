@@ -247,7 +247,7 @@ class _Pair:
         if not count:
             return None
         difference = self.difference("differs")
-        which = "is not finite as eager's is"
+        which = "is not finite where eager mode's is"
         return replace(difference, note=f"{count:,} of {self.count:,} numbers {which}")
 
 
@@ -266,12 +266,12 @@ def _compare_errors(pair: _Pair, exact: torch.Tensor, precision: Precision) -> R
     kind: EqualityKind = "within_error" if error <= limit else "differs"
     note = ""
     if bool(is_better.any()):
-        note = "eager's is not finite where it and the run in float64 are"
+        note = "eager mode's is not finite, but it and the float64 run are"
     elif kind == "differs" and _is_same_in_pytorch(pair, error, eager_error, precision):
         off_by_algorithm = ANOTHER_ALGORITHM * precision.tolerance * _rms(finite_exact)
         if error <= off_by_algorithm:
             kind, limit = "within_error", off_by_algorithm
-            note = "less exact than eager, and equal by PyTorch's rule"
+            note = "less exact than eager mode, but equal by PyTorch's rule"
     return replace(
         pair.difference(kind), error=error, eager_error=eager_error, limit=limit, note=note
     )
@@ -345,7 +345,7 @@ def _compare_exactly(
     kind = "booleans" if eager.dtype == torch.bool else "integers"
     note = f"{count:,} of {eager.numel():,} {kind}"
     if exact is not None and exact.shape == eager.shape and exact.dtype == eager.dtype:
-        note += f"; in the run in float64, {int((exact != eager).sum()):,} are not eager's"
+        note += f"; in the float64 run, {int((exact != eager).sum()):,} differ from eager mode's"
     return replace(_Pair(result, eager).difference("differs"), note=note)
 
 

@@ -189,7 +189,7 @@ def _recompiled(who: str, match: re.Match[str] | None, error: BaseException) -> 
         because = "nothing is compiled for it yet"
     function = f"{match['function']} ({match['file']}:{match['line']})"
     return (
-        f"{who} allows no further compilation, and {_call(error)} needs one of {function}: "
+        f"{who} allows no further compilation, but {_call(error)} needs one of {function}: "
         f"{because}"
     )
 
@@ -201,11 +201,11 @@ def _broke(error: BaseException) -> str:
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     stack = list(getattr(error, "real_stack", None) or ())
     if not stack:
-        return f"fullgraph=True allows no graph break, and there is one: {reason}"
+        return f"fullgraph=True allows no graph break, but there is one: {reason}"
     place = stack[-1]
     code = f" `{place.line.strip()}`" if place.line else ""
     return (
-        "fullgraph=True allows no graph break, and there is one at "
+        "fullgraph=True allows no graph break, but there is one at "
         f"{place.filename}:{place.lineno}{code}: {reason}"
     )
 
@@ -216,7 +216,7 @@ def _call(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(not_theirs):
             return f"the call at {frame.filename}:{frame.lineno}"
-    return "the call of the target in it"
+    return "the call of the target in this program"
 
 
 def _not_theirs() -> tuple[str, ...]:
@@ -281,6 +281,6 @@ def _code_of(function: Any) -> types.CodeType | None:
 
 def _described(returned: object) -> str:
     if returned is None:
-        return "None (a function without a return statement does)"
+        return "None (like a function without a return statement)"
     kind = type(returned)
     return f"an object of type {kind.__qualname__}, which cannot be called"

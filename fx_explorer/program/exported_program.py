@@ -40,8 +40,8 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
     archive = read_pt2(place.file)
     if archive.kind != "exported_program":
         raise UnreadableProgramError(
-            f"{place.shown} is a package of AOTInductor: it holds compiled code, and no "
-            "graph to compile"
+            f"{place.shown} is an AOTInductor package: it has compiled code, but no graph to "
+            "compile"
         )
     if not request.trusts_target:
         raise TargetError(
@@ -61,7 +61,7 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
         return Target(target.name, target.callable, _as_exported(program, module, target.arguments))
     if program.example_inputs is None:
         raise TargetError(
-            f"{place.shown} holds no example inputs. Give them with --inputs, for example --inputs "
+            f"{place.shown} has no example inputs. Give them with --inputs, for example --inputs "
             "'torch.randn(2, 8)' (a tuple for several, a dict to pass by name); it takes "
             f"{_wanted(program)}."
         )
@@ -127,7 +127,7 @@ def _explain_failure(file: Path, archive: Pt2Archive, reason: str) -> str:
     if archive.torch_release:
         by = f"torch {archive.torch_release}"
     else:
-        by = "a torch that it does not name"
+        by = "an unknown torch release"
     if archive.schema_version:
         schema = f" (schema {archive.schema_version})"
     else:

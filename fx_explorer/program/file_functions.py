@@ -36,8 +36,8 @@ def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
     mode = arguments.get("mode", "")
     if mode and arguments.get("backend") != "inductor":
         raise TargetError(
-            f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor "
-            "only; leave one of them out"
+            f"{GUARD_FILTER} and --mode {mode} can be combined only with the backend inductor; "
+            "leave one of them out"
         )
     if mode:
         entries = require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic"))
@@ -91,14 +91,14 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
             else:
                 gave = f"{len(kept)} answers"
             raise TargetError(
-                f"the guard filter {name} gave {gave} for {len(entries)} guards; "
-                "return a list with True (keep) or False (drop) for each guard, in their order"
+                f"the guard filter {name} returned {gave} for {len(entries)} guards; return a "
+                "list with True (keep) or False (drop) for each guard, in their order"
             )
         others = [item for item in kept if type(item) is not bool]
         if others:
             raise TargetError(
-                f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) "
-                "or False (drop) only"
+                f"the guard filter {name} returned {others[0]!r}; torch takes only True (keep) or "
+                "False (drop)"
             )
         return kept
 
@@ -113,7 +113,7 @@ def _near(name: str, known: dict[str, GuardFilter]) -> str:
 
 def _list_filters(known: dict[str, GuardFilter]) -> str:
     return (
-        f"torch {torch.__version__} has: {', '.join(sorted(known))}; one of yours is "
+        f"torch {torch.__version__} has: {', '.join(sorted(known))}; for your own, give "
         "FILE.py:FUNCTION"
     )
 

@@ -89,8 +89,8 @@ class Script:
         """Return (args, kwargs) of an expression. Raises as ``CalledTarget.inputs`` does."""
         if not expression.strip():
             raise TargetError(
-                "A script has no example inputs to double. Give inputs as an expression, "
-                "in the script's names."
+                "A script has no example inputs to double. Give inputs as an expression, using "
+                "names from the script."
             )
         offer = OfferingModule(
             "__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent
@@ -199,7 +199,7 @@ _OF_FLOATS: dict[str, Change] = {
     "the example inputs, 100 times as large": lambda tensor: tensor * 100,
     "the example inputs, a million times as large": lambda tensor: tensor * 1e6,
     "the example inputs negated, a million times as large": lambda tensor: tensor * -1e6,
-    "one large number in all places": lambda tensor: torch.full_like(
+    "the same large number in all places": lambda tensor: torch.full_like(
         tensor, _large_number(tensor.dtype)
     ),
     "the example inputs with a NaN": _first_elements(float("nan")),
@@ -259,7 +259,7 @@ _LARGE_BITS = 40
 square does not.
 """
 
-ALL_HALF = "an integer of which two are too many for the dtype, in all places"
+ALL_HALF = "the same integer in all places, so large that a sum of two overflows the dtype"
 
 MODERATE = "integers that sum to hundreds"
 
@@ -286,11 +286,13 @@ def calls(arguments: Arguments) -> Iterator[PlannedCall]:
     yield PlannedCall("the example inputs", copied(arguments))
     yield from (PlannedCall(words, given) for words, given in _other_content(arguments))
     yield PlannedCall(
-        "the example inputs again, with the state that the previous call left",
+        "the example inputs again, in the state after the previous call",
         copied(arguments),
         goes_on=True,
     )
-    yield PlannedCall("the example inputs a third time, likewise", copied(arguments), goes_on=True)
+    yield PlannedCall(
+        "the example inputs a third time, in the same way", copied(arguments), goes_on=True
+    )
     yield from (
         PlannedCall(words, given, has_other_sizes=True) for words, given in _other_sizes(arguments)
     )

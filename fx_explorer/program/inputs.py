@@ -48,24 +48,28 @@ class Arguments:
         match self.args:
             case (tuple() | list(), dict()):
                 return (
-                    "a tuple and a dict are two arguments; to pass the tuple's elements by "
-                    "position and the dict by name, let fx_explorer_target() return (callable, "
+                    "a tuple and a dict are passed as two arguments; to pass the tuple's elements "
+                    "by position and the dict by name, let fx_explorer_target() return (callable, "
                     "args, kwargs)"
                 )
             case (None,):
-                return "None is the one argument; a function must return the inputs"
+                return "None is passed as the only argument; a function must return the inputs"
             case (str(),):
-                return "a string is the one argument; write the inputs without quotes around them"
+                return (
+                    "a string is passed as the only argument; write the inputs without quotes "
+                    "around them"
+                )
             case (tuple() | list() as inner,):
                 kind = type(inner).__name__
                 return (
-                    f"the {kind} inside is the one argument; to pass its elements as arguments, "
-                    "leave out the brackets around it"
+                    f"the {kind} inside is passed as the only argument; to pass its elements as "
+                    "arguments, leave out the brackets around it"
                 )
             case (value,) if _holds_others(value):
                 return (
-                    f"the {type(value).__name__} itself is the one argument; write tuple(…) around "
-                    "it to pass its elements as arguments, next(iter(…)) to pass the first of them"
+                    f"the {type(value).__name__} itself is passed as the only argument; write "
+                    "tuple(…) around it to pass its elements as arguments, next(iter(…)) to pass "
+                    "the first of them"
                 )
         if self.args and all(type(value) is int for value in self.args):
             return "numbers are passed as numbers; write torch.randn(…) for a tensor of that size"
@@ -114,8 +118,8 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
         missing = required_parameters(inputs)
         if missing:
             raise TargetError(
-                f"{origin} is a function that takes {', '.join(missing)}, and it is called without "
-                "arguments: give what it returns, or a function that takes nothing."
+                f"{origin} is a function that takes {', '.join(missing)}, but it is called "
+                "without arguments: give its result, or a function without arguments."
             )
         inputs = inputs()
     if isinstance(inputs, tuple | list):
@@ -124,7 +128,7 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
         if not all(isinstance(name, str) for name in inputs):
             raise TargetError(
                 f"{origin} is a dict whose keys are not all strings, so it cannot be passed by "
-                "name. If it is the one argument itself, wrap it: a tuple of one element."
+                "name. If it is the only argument, wrap it: a tuple of one element."
             )
         return Arguments(kwargs=dict(inputs), origin=origin)
     return Arguments((inputs,), origin=origin)

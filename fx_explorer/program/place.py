@@ -58,8 +58,8 @@ def locate(request: CaptureRequest) -> TargetPlace:
         match = MODULE_TARGET.fullmatch(request.target)
         if not match:
             raise TargetError(
-                f"cannot tell what {request.target!r} is: expected file.py, "
-                "file.py:object or package.module:object"
+                f"{request.target!r} is not a valid target: expected file.py, file.py:object or "
+                "package.module:object"
             )
         if request.as_script:
             raise TargetError(
@@ -72,7 +72,7 @@ def locate(request: CaptureRequest) -> TargetPlace:
     if not request.as_script and not request.as_python and is_exported(file):
         if name:
             raise TargetError(
-                f"{file} is not a Python file, and offers no {name}: leave out :{name}"
+                f"{file} is not a Python file, so it has no {name}: leave out :{name}"
             )
         return TargetPlace(str(file), file.absolute(), is_exported=True)
     check_is_python(file, as_python=request.as_python)
@@ -117,7 +117,7 @@ def nothing_compiled(
     shown = place.shown
     if place.file is None or not place.is_script:
         return (
-            f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is "
+            f"{shown} ran and compiled nothing: torch.compile ran all of it in eager mode (is "
             "torch.compiler.disable used?)"
         )
     names = top_level_names(place.file)
@@ -144,7 +144,7 @@ def nothing_compiled(
     if takes and not maker:
         example += f" (your inputs in place of {takes})"
     ran = "ran to its end" if ended.kind == "finished" else "ended"
-    why = known or "it never called anything made by torch.compile"
+    why = known or "it never called an object that torch.compile returned"
     return (
         f"{shown} {ran} and compiled nothing: {why}. {defined}To compile a model or function of "
         f"it: fx-explorer {example}, or set example_inputs at the top level of the file."

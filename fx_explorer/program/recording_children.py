@@ -54,7 +54,7 @@ def record_when_used(directory: str, beginning: Beginning) -> None:
         except Exception as error:  # noqa: BLE001
             # ours: the program continues, and whoever reads the session is told
             note_unseen(
-                Path(directory), command_line(), f"recording could not begin in it: {error}"
+                Path(directory), command_line(), f"recording could not start in it: {error}"
             )
         return original(*args, **kwargs)
 

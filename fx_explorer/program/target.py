@@ -173,8 +173,8 @@ class OfferingModule:
         found = "no model" if not classes else f"several models ({', '.join(classes)})"
         advice = f"Say which: {self.place.shown}:{classes[0]}." if classes else self.what_is_here()
         raise TargetError(
-            f"{self.place.shown} has {found}, and neither model, get_model() nor "
-            f"fx_explorer_target(). {advice}"
+            f"{self.place.shown} has {found}, but no model, get_model() or fx_explorer_target(). "
+            f"{advice}"
         )
 
     def module_classes(self) -> list[str]:
@@ -197,8 +197,8 @@ class OfferingModule:
             if missing:
                 raise TargetError(
                     f"{name} in {self.place.shown} cannot be built without arguments: it needs "
-                    f"{', '.join(missing)}. Say how with --call '{name}({missing[0]}=…)', or set "
-                    f"model = {name}(…) in the file."
+                    f"{', '.join(missing)}. Give the arguments with --call "
+                    f"'{name}({missing[0]}=…)', or set model = {name}(…) in the file."
                 )
             self.say(f"building {name}()")
             found = found()
@@ -276,14 +276,14 @@ class OfferingModule:
         found = [*models, *self.module_classes(), *functions]
         if not found:
             return (
-                f"Nothing in {self.place.shown} can be compiled; to run it as it is: "
-                f"fx-explorer run {self.place.shown}"
+                f"Nothing in {self.place.shown} can be compiled; to run it unchanged: fx-explorer "
+                f"run {self.place.shown}"
             )
         shown = ", ".join(found[:8])
         if len(found) > 8:
             shown += " …"
         return (
-            f"It has {shown}; point at one, for example {self.place.shown}:{found[0]} "
+            f"It has {shown}; name one of them, for example {self.place.shown}:{found[0]} "
             "--inputs 'torch.randn(2, 8)'."
         )
 

@@ -121,7 +121,7 @@ def _goes_past(tree: ast.Module) -> str:
             continue
         called_on = ast.unparse(node.func.value)
         if node.func.attr == "forward" and not called_on.startswith("super("):
-            return f"; line {node.lineno} calls {called_on}.forward(…) in place of {called_on}(…)"
+            return f"; line {node.lineno} calls {called_on}.forward(…) instead of {called_on}(…)"
     return ""
 
 

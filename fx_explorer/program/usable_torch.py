@@ -19,7 +19,7 @@ from fx_explorer.program.process_ending import Cancelled
 
 SUPPORTED = "fx-explorer works with torch 2.11 to 2.15"
 
-ADVICE = "Install torch there again, or choose the interpreter that has it with --python."
+ADVICE = "Install torch there again, or choose another interpreter that has it with --python."
 
 
 class BrokenTorch(WorkerError):
@@ -44,7 +44,7 @@ def import_torch() -> None:
         ) from error
     if not hasattr(torch, "__version__"):
         raise BrokenTorch(
-            f"torch is not installed in full: {place_of_torch()} has no __init__.py. {ADVICE}"
+            f"torch is only partly installed: {place_of_torch()} has no __init__.py. {ADVICE}"
         )
 
 
@@ -107,9 +107,9 @@ def describe_locale() -> str:
     if not _is_ascii():
         return ""
     return (
-        "the locale's encoding is ASCII, and torch's compiler reads files of its own in it: alone, "
-        "this program raises UnicodeDecodeError where it uses Inductor. fx-explorer imports the "
-        "compiler in UTF-8; set PYTHONUTF8=1 for the program"
+        "the locale's encoding is ASCII, and torch's compiler reads some of its files with it: "
+        "without fx-explorer, this program raises UnicodeDecodeError when it uses Inductor. "
+        "fx-explorer imports the compiler in UTF-8; set PYTHONUTF8=1 for the program"
     )
 
 

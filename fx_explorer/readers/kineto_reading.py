@@ -78,7 +78,7 @@ def read_trace(path: Path, tell: Told = lambda read: None) -> Trace:
     trace.devices = devices(stream.head)
     trace.digest = text.digest
     if trace.events >= MOST_EVENTS:
-        trace.problem = f"it has more than {MOST_EVENTS:,} events, of which the first were read"
+        trace.problem = f"it has more than {MOST_EVENTS:,} events; only the first ones were read"
     elif not stream.is_whole:
         trace.problem = text.problem or "the file ends within the list of events"
     return trace
@@ -86,7 +86,7 @@ def read_trace(path: Path, tell: Told = lambda read: None) -> Trace:
 
 def _what_it_is(path: Path, text: TraceText) -> str:
     if not text.packed_bytes:
-        return f"{path} is empty, and no profile"
+        return f"{path} is empty, so it is not a profile"
     damage = f" ({text.problem})" if text.problem else ""
     return (
         f"{path} is not a profile: it has no traceEvents{damage}. torch.profiler writes one with "

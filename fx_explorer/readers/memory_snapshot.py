@@ -124,7 +124,7 @@ def read_snapshot(file: Path) -> MemorySnapshot:
     ) as error:
         reason = str(error) or type(error).__name__
         raise SessionError(
-            f"{file} is not a memory snapshot as torch writes it, or not all of it: {reason}"
+            f"{file} is not a memory snapshot written by torch, or is incomplete: {reason}"
         ) from error
 
 
@@ -150,7 +150,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(
-            f"it asks for {module}.{name}, and a snapshot has only plain values"
+            f"it asks for {module}.{name}, but a snapshot has only plain values"
         )
 
     def persistent_load(self, _: Any) -> Any:
@@ -226,13 +226,13 @@ class _Making:
         """Return an entry, which counts as read."""
         self._take(1)
         if not isinstance(row, dict):
-            raise ValueError("an entry is no table of names and values")
+            raise ValueError("an entry is not a table of names and values")
         return row
 
     def _take(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise ValueError("it refers to its own entries again and again")
+            raise ValueError("it refers to its own entries in a cycle")
 
     def _segment(self, row: dict[str, Any]) -> MemorySegment:
         address = _number(row.get("address", 0))
@@ -280,7 +280,7 @@ class _Making:
 
     def _frame(self, frame: object) -> Frame:
         if not isinstance(frame, dict):
-            raise ValueError("a frame is no table of names and values")
+            raise ValueError("a frame is not a table of names and values")
         made = Frame(
             str(frame["filename"]), _number(frame["line"], least=-1), str(frame.get("name", ""))
         )
@@ -289,11 +289,11 @@ class _Making:
 
 def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"a list is expected where it has a {type(value).__name__}")
+        raise ValueError(f"a list is expected, but found a {type(value).__name__}")
     return value
 
 
 def _number(value: object, least: int = 0) -> int:
     if not isinstance(value, int) or not least <= value <= LARGEST:
-        raise ValueError("a number is no size, address or line")
+        raise ValueError("a number is not a valid size, address or line")
     return int(value)

@@ -157,9 +157,12 @@ def format_provenance(table: Provenance, called_in: Mapping[str, int] | None = N
     if not table.kernels:
         lines += ["torch names no kernel here.", ""]
     if table.without_kernel:
-        lines += ["Computed by no kernel of its own:", *_listed("", table.without_kernel), ""]
+        lines += ["Without a kernel of their own:", *_listed("", table.without_kernel), ""]
     if table.left_out:
-        lines += [f"Not as torch writes it, and left out: {table.left_out:,}", ""]
+        lines += [
+            f"Left out, because torch does not write them in this form: {table.left_out:,}",
+            "",
+        ]
     lines += _by_operation(table.kernels)
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -218,7 +221,7 @@ def _by_operation(kernels: Iterable[KernelOrigin]) -> list[str]:
 # A table that lies alone, as a session.
 
 
-NOT_IN_TABLE = "the table has names of nodes, and no graph"
+NOT_IN_TABLE = "the table has names of nodes, but no graph"
 
 MOST_READ = 256 << 20
 """Largest file that is read, in bytes."""
@@ -234,7 +237,7 @@ def read_table(file: Path, session: Path) -> None:
     except OSError as error:
         raise SessionError(f"{file} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise SessionError(f"{file} is not what torch writes, or not all of it: {error}") from error
+        raise SessionError(f"{file} was not written by torch, or is incomplete: {error}") from error
     stages = ("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule")
     with SessionWriter(session, checks_rows=True) as writer, writer.transaction():
         write_beginning(writer, file)

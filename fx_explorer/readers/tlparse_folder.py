@@ -78,7 +78,7 @@ def log_of(folder: Path, made: Path) -> Path:
             count += 1
     if not count:
         raise SessionError(
-            f"{folder / RAW_RECORDS} has no record of torch's. Give the log that tlparse read"
+            f"{folder / RAW_RECORDS} has no torch records. Give the log that tlparse read"
         )
     return made
 

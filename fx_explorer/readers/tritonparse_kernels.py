@@ -31,9 +31,7 @@ from fx_explorer.session.levels import add_level
 TRITON = "Triton"
 """Name of the compiler for the user's own kernels."""
 
-NO_SOURCE = (
-    "# The log has launches of this kernel, and neither its source nor what it was compiled to.\n"
-)
+NO_SOURCE = "# The log has launches of this kernel, but neither its source nor its compiled code.\n"
 
 MICROSECOND = 1e-6
 
@@ -458,7 +456,7 @@ def _argument(name: str, given: dict[str, Any]) -> Argument:
 def _format_function(function: Function, of_kernel: _OfKernel) -> str:
     lines = [f"{function.row.name}: {of_kernel.given.launches:,} launches"]
     if of_kernel.tuning:
-        lines[0] += f", and {of_kernel.tuning.total():,} more while it was tuned"
+        lines[0] += f", and {of_kernel.tuning.total():,} more for tuning"
     lines[0] += "."
     lines.append("")
     width = max(len(build.row.shown_options) for build in function.builds)

@@ -47,7 +47,7 @@ class CheckedTarget:
         end.
         """
         if self.outcome is None:
-            return "the capture has not ended: the session is a part of it"
+            return "the capture has not ended: the session is incomplete"
         # A script that ends with ``sys.exit(0)`` has ended well.
         if self.outcome.went_well:
             return ""

@@ -53,11 +53,13 @@ LABELS_OF_ERRORS = {
 
 ROUNDING = (
     "So the difference is rounding: Inductor rounds float16 and bfloat16 less often than eager "
-    "mode, which PyTorch takes as intended."
+    "mode, which PyTorch considers intended."
 )
 """What the setting says with which a program passes (pytorch#183761, closed as intended)."""
 
-NOT_RUN = "With it, it was not run: --budget is used up, so whether it differs is not known."
+NOT_RUN = (
+    "It was not run with this option, because --budget is used up: whether it differs is not known."
+)
 
 LONGEST_TITLE = 120
 
@@ -125,7 +127,7 @@ def _transformers(issue: DraftedIssue) -> Iterator[str]:
     yield from _section("System Info")
     yield from _block(issue.versions, "")
     yield from _section("Who can help?")
-    yield "<!-- Their form says whom to name for which model; or leave it blank. -->"
+    yield "<!-- Their form says which person to mention for each model; or leave it blank. -->"
     yield ""
     yield from _section("Information")
     yield "- [ ] The official example scripts"
@@ -140,7 +142,7 @@ def _transformers(issue: DraftedIssue) -> Iterator[str]:
     yield from _error(issue)
     yield from _attached(issue)
     yield from _section("Expected behavior")
-    yield "With torch.compile the program does what it does without it."
+    yield "The program does the same with and without torch.compile."
 
 
 FORMS: dict[Form, Callable[[DraftedIssue], Iterator[str]]] = {
@@ -276,9 +278,9 @@ def _summary(ablation: Ablation) -> str:
         "with it."
     )
     if ablation.component:
-        text += f" The first backend that does so adds {ablation.component}."
+        text += f" The first such backend adds {ablation.component}."
     elif ablation.not_tried:
-        text += f" Which component it is was not tried: {ablation.not_tried} runs are left."
+        text += f" The component is not known: {ablation.not_tried} runs were not made."
     other = ablation.other_fault
     if other:
         text += f" {_cell(other.name)} fails in another way: {_cell(other.message)}"
@@ -291,8 +293,8 @@ def _summary(ablation: Ablation) -> str:
         text += f" Labels that fit: {listed(labels, len(labels))}."
     if ablation.is_seeded:
         text += (
-            " It prints what it draws at random, so each run began with "
-            f"`torch.manual_seed({SEED})`, and Inductor drew as eager mode does "
+            f" It prints random values, so each run began with `torch.manual_seed({SEED})`, and "
+            "Inductor drew the same numbers as eager mode "
             f"(`torch._{FALLBACK_RANDOM.replace('.', '.config.')} = True`)."
         )
     return text
@@ -301,7 +303,7 @@ def _summary(ablation: Ablation) -> str:
 def compared(ablation: Ablation) -> str:
     """Return what was compared, and what was not."""
     if ablation.is_script:
-        return "Compared: errors and what it prints. Not compared: results that it does not print."
+        return "Compared: errors and printed output. Not compared: results that it does not print."
     return "Compared: errors and results, by PyTorch's rule."
 
 
@@ -310,7 +312,7 @@ def _verb(result: str) -> str:
         "passes": "passes",
         "fails": "fails",
         "differs": "gives other results",
-        "falls back": "loses a graph to eager mode",
+        "falls back": "runs a graph in eager mode instead",
         "timed out": "does not end in time",
     }
     return verbs.get(result, result)

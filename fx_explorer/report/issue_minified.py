@@ -31,17 +31,17 @@ LAUNCHER = "minifier_launcher.py"
 
 REPRO = "repro.py"
 
-_IN_DYNAMO = "torch's minifier makes graphs smaller, and Dynamo fails before there is a graph"
+_IN_DYNAMO = "torch's minifier makes graphs smaller, but Dynamo fails before there is a graph"
 
 _IN_THE_WAY = (
-    "torch's minifier writes {names} into the current folder, where there is one: start it in "
+    "torch's minifier writes {names} into the current folder, which already has one: start it in "
     "another folder"
 )
 
 WRITTEN_HERE = ("repro.py", "checkpoints")
 """What torch writes into the current folder of the program, whatever its options say."""
 
-_NO_LAUNCHER = "torch's minifier saw no graph that fails or gives other results"
+_NO_LAUNCHER = "torch's minifier found no graph that fails or gives other results"
 
 TRACING_MODES = ("real", "symbolic")
 """Ways in which the minifier traces a graph. "real", torch's default, makes all sizes constants."""

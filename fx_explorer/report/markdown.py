@@ -45,7 +45,7 @@ def markdown_report(reader: SessionReader) -> str:
             else:
                 text += folded
     if left_out:
-        text += f"\nLeft out for want of room: {listed(left_out)}.\n"
+        text += f"\nNot enough room for: {listed(left_out)}.\n"
     return text
 
 

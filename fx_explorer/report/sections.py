@@ -20,7 +20,7 @@ SECTIONS: dict[str, str] = {
     "guards": "Guards and recompiles",
     "kernels": "Kernels",
     "fusion": "Kernels that were not fused",
-    "decisions": "Why kernels are as they are",
+    "decisions": "Why kernels are the way they are",
     "modules": "Modules",
     "memory": "Saved tensors",
     "step_memory": "Memory of a step",

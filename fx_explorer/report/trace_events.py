@@ -60,7 +60,7 @@ def trace_text(reader: SessionReader, section: str = "") -> str:
 
 def _why_nothing(section: str) -> str:
     advice = (
-        "fx-explorer capture TARGET -o s.fxs records compile times and what memory needs, "
+        "fx-explorer capture TARGET -o s.fxs records compile times and the memory of a step, "
         "fx-explorer ledger TARGET -o s.fxs the steps of a call"
     )
     if section:
@@ -167,7 +167,7 @@ def ledger_events(reader: SessionReader) -> Iterator[Event]:
 
 def events_of_call(figures: LedgerFigures) -> Iterator[Event]:
     root = flame(figures)
-    yield _name_of("process_name", CALL, 0, f"{printable(root.name)} (its clock begins at 0)")
+    yield _name_of("process_name", CALL, 0, f"{printable(root.name)} (its times begin at 0)")
     yield _name_of("thread_name", CALL, 1, "ledger")
     for frame in root.frames():
         event = _slice(frame.name, frame.kind, (frame.began_s, frame.ended_s), (CALL, 1))

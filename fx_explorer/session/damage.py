@@ -31,7 +31,7 @@ def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
     except SessionError as unreadable:
         return NotASessionError(str(unreadable))
     if not what:
-        what = f"what it holds does not fit together ({_place_of(error)})"
+        what = f"its contents contradict each other ({_place_of(error)})"
     return NotASessionError(f"{path} cannot be read: {what}. Capture its program again.")
 
 

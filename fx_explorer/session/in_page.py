@@ -41,8 +41,8 @@ def write_session(page: Path, session: Path) -> None:
     end = content.find(_END, start) if start >= 0 else -1
     if start < 0 or end < 0:
         raise SessionError(
-            f"{page} is a page of fx-explorer that was cut short or edited: its session is "
-            "missing. Save the page again from where it came from."
+            f"{page} is an fx-explorer page that was cut off or edited: its session is missing. "
+            "Save the page again from its original location."
         )
     try:
         packed = base64.b64decode(content[start + len(_START) : end].strip(), validate=True)
@@ -63,7 +63,7 @@ def _decompress(packed: bytes, write: Callable[[bytes], object], page: Path) -> 
         pending = decompressor.unconsumed_tail
         written += len(part)
         if written > MOST_BYTES:
-            raise SessionError(f"{page} carries a session of more than {MOST_BYTES >> 30} GiB")
+            raise SessionError(f"{page} contains a session of more than {MOST_BYTES >> 30} GiB")
         write(part)
     if not decompressor.eof:
         raise zlib.error("it ends too early")

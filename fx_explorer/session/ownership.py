@@ -141,18 +141,21 @@ def _make_secret(path: Path) -> None:
 
 
 COMPILES = (
-    "This compiles kernels of it: their Triton source is read first, and compiled only when it is "
-    "what Inductor writes; no Python of it is run. But your Triton, LLVM and ptxas read it, and a "
-    "fault of theirs could be used."
+    "This compiles kernels from this session. Their Triton source is checked first, and compiled "
+    "only if it looks like Inductor's; no Python from the session runs. But your Triton, LLVM and "
+    "ptxas read it, and a bug in them could be exploited."
 )
 COMPILES_CPP = (
-    "This compiles a C++ kernel of it, with what it includes, and disassembles it; nothing of it "
-    "is run. But your compiler and objdump read it, and a fault of theirs could be used."
+    "This compiles a C++ kernel from this session, with its includes, and disassembles it; the "
+    "kernel does not run. But your compiler and objdump read it, and a bug in them could be "
+    "exploited."
 )
-DISASSEMBLES = "This has nvdisasm read machine code of it, and a fault of nvdisasm could be used."
+DISASSEMBLES = (
+    "nvdisasm then reads machine code from this session, and a bug in nvdisasm could be exploited."
+)
 MEASURES = (
-    "This runs a kernel of it on your GPU. Its Triton source is read first, and compiled "
-    "only when it is what Inductor writes."
+    "This runs a kernel from this session on your GPU. Its Triton source is checked first, and "
+    "compiled only if it looks like Inductor's."
 )
 RUNS = (
     "This runs a program on this machine, with the files, expressions and options that the "
@@ -162,7 +165,7 @@ RUNS = (
 """
 
 LOADS = (
-    "Loading an ExportedProgram can run code of whoever made it: torch unpickles its constants and "
+    "Loading an ExportedProgram can run code from its author: torch unpickles its constants and "
     "inputs, and its graph and guards may name any function."
 )
 """The question's text before an ExportedProgram is loaded. It is always asked, because the author
@@ -196,8 +199,8 @@ def whole_request(request: CaptureRequest) -> CaptureRequest:
     original = _requests.get(request.session)
     if original is None:
         raise UsageError(
-            "the session leaves out arguments that look like secrets, so its program cannot be run "
-            "again from it: give the program and its arguments instead"
+            "the session leaves out arguments that look like secrets, so its program cannot be "
+            "run again from the session: give the program and its arguments instead"
         )
     kept = ("arguments", "call", "inputs", "mark_against")
     return replace(request, **{name: getattr(original, name) for name in kept})

@@ -160,7 +160,7 @@ class SessionReader:
         version = self.meta("schema_version")
         if not isinstance(version, int) or version < 1:
             raise NotASessionError(
-                f"{self.path} is not an fx-explorer session: it does not say of which version it is"
+                f"{self.path} is not an fx-explorer session: it has no version number"
             )
         if version > schema.SCHEMA_VERSION:
             raise NewerSessionError(
@@ -351,7 +351,7 @@ class SessionReader:
         rows = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not rows:
             raise NoRowError(
-                f"there is no {schema.TABLES[row_type]} {row_id}, which something else in it names"
+                f"{schema.TABLES[row_type]} {row_id} is missing, but another row refers to it"
             )
         return self._decoded(row_type, rows)[0]
 
@@ -576,8 +576,8 @@ class SessionReader:
             self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])
         if last > self._last_node:
             raise NotASessionError(
-                f"{self.path} is damaged: graph: it has nodes up to {last}, and there are "
-                f"{self._last_node}"
+                f"{self.path} is damaged: graph: it refers to nodes up to {last}, but there are "
+                f"only {self._last_node}"
             )
 
     def _checked(self, read: Callable[[], ValueT]) -> ValueT:

@@ -33,8 +33,7 @@ class ExplainedWrite:
             raise SessionWriteError(
                 f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. "
                 "Check that the disk has room and that you may write there. A session that is "
-                "being made lies in a "
-                "temporary directory, which TMPDIR chooses."
+                "being recorded is in a temporary directory, which TMPDIR sets."
             ) from error
 
 

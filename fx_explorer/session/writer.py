@@ -53,9 +53,9 @@ IN_MEMORY = Path(":memory:")
 """SQLite's name for a database in memory: a session that is discarded."""
 
 DESCRIPTORS_CLOSED = (
-    "the program closed descriptors that are not its own (os.closerange, as daemons do), and among "
-    "them those of the session. What was captured before is kept; leave those from 3 on open to "
-    "have it all."
+    "the program closed file descriptors that it did not open (os.closerange, as daemons do), "
+    "including those of the session. The part captured before is kept; to get all of it, leave "
+    "descriptors from 3 on open."
 )
 
 _OF_AN_ATTEMPT = (
@@ -269,7 +269,8 @@ class SessionWriter:
     def _check_descriptors(self) -> None:
         if not self._is_intact():
             raise SessionWriteError(
-                f"{DESCRIPTORS_CLOSED} Nothing was written to what the program has opened since."
+                f"{DESCRIPTORS_CLOSED} Nothing was written to files that the program has opened "
+                "since."
             )
 
     def _is_intact(self) -> bool:

@@ -65,7 +65,7 @@ def _check_depth(text: str) -> None:
     try:
         level: list[ast.AST] = [ast.parse(text)]
     except (SyntaxError, ValueError, MemoryError) as error:
-        raise RecursionError("no Python, or nested too deeply") from error
+        raise RecursionError("not valid Python, or nested too deeply") from error
     for _ in range(DEEPEST):
         children: list[ast.AST] = []
         for node in level:

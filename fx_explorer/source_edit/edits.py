@@ -230,16 +230,18 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
     where = f"lines {first} to {last} of {path}"
     function = _function(code, where, first, last)
     if isinstance(function.body, cst.SimpleStatementSuite):
-        raise UsageError(f"{where} share a line with another statement: put it on one of its own.")
+        raise UsageError(
+            f"{where} share a line with another statement: put that statement on its own line."
+        )
     touched = _innermost(code, _statements(function.body), first, last)
     if not touched:
-        raise UsageError(f"{where} hold no statement: choose lines that compute something.")
+        raise UsageError(f"{where} contain no statement: choose lines that compute something.")
     for node in touched:
         if not _holds(first, last, code, node):
             begin, end = code.first_line(node), code.lines(node)[1]
             raise UsageError(
-                f"{where} cut the statement on lines {begin} to {end}. Choose all its lines, or "
-                "whole statements inside it."
+                f"{where} include only part of the statement on lines {begin} to {end}. Choose "
+                "all its lines, or whole statements inside it."
             )
     return touched
 
@@ -257,12 +259,12 @@ def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
     if not holding:
         crossed = ", ".join(function.name.value for function in functions)
         if functions:
-            reason = f"reach over the edge of {crossed}"
+            reason = f"extend beyond {crossed}"
         else:
             reason = "are in no function"
         raise UsageError(
-            f"{where} {reason}: a region is made of whole statements within one function. "
-            "Choose other lines."
+            f"{where} {reason}: a region consists of whole statements within one function. Choose "
+            "other lines."
         )
     return max(holding, key=lambda function: code.lines(function)[0])
 

@@ -78,7 +78,7 @@ def read(path: str) -> SourceOnDisk:
         ) from error
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise UsageError(
-            f"{path} cannot be decoded ({error}). Say its encoding in its first line, and "
+            f"{path} cannot be decoded ({error}). Declare its encoding in its first line, and "
             "capture again."
         ) from error
 
@@ -92,8 +92,8 @@ def changed_on_disk(edit: FileEdit) -> str:
     if not line:
         return _has_key(edit)
     return (
-        f"{edit.path} has changed since it was captured, first in line {line}: capture again, "
-        "and fix the file as it is now."
+        f"{edit.path} has changed since it was captured, first in line {line}: capture again, and "
+        "fix the current file."
     )
 
 
@@ -104,8 +104,8 @@ def _has_key(edit: FileEdit) -> str:
         if captured != now:
             return (
                 f"{edit.path} has a key in line {number}, which no session stores: the edit would "
-                "write the file without it. Read the key from the environment and capture again, "
-                "or copy the diff."
+                "remove it from the file. Read the key from the environment and capture again, or "
+                "copy the diff."
             )
     return ""
 

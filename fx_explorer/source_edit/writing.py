@@ -100,8 +100,8 @@ def _prepared(edit: FileEdit) -> NewContent:
         )
     if _is_read_only(target.parent):
         raise UsageError(
-            f"the folder of {file} is read-only, and the backup stands beside the file. "
-            "Copy the diff instead."
+            f"the folder of {file} is read-only, but the backup is written there. Copy the diff "
+            "instead."
         )
     try:
         os.close(os.open(target, os.O_RDWR))  # not of an immutable file, whatever its mode says
@@ -125,7 +125,7 @@ def _encoded(edit: FileEdit, now: SourceOnDisk, file: Path) -> bytes:
         return "".join(_with_ends(edit, now)).encode(now.encoding)
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"{file} is {now.encoding}, which cannot hold what the edit adds ({error})."
+            f"{file} is {now.encoding}, which cannot encode the edit ({error})."
         ) from error
 
 
@@ -200,8 +200,8 @@ def _undo(contents: Sequence[NewContent], backups: list[Path]) -> str:
                 continue
         lost.append(f"{content.file} is in {backup}")
     if lost:
-        return f"It could not be undone: what was in {'; '.join(lost)}."
-    return "It is as it was; copy the diff instead."
+        return f"It could not be undone: the old content of {'; '.join(lost)}."
+    return "It is unchanged; copy the diff instead."
 
 
 def _write(file: Path, before: bytes, after: bytes) -> None:
@@ -212,9 +212,7 @@ def _write(file: Path, before: bytes, after: bytes) -> None:
     with os.fdopen(os.open(file, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0) as opened:
         mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
         if opened.read() != before:
-            raise UsageError(
-                f"{file} has changed while it was being written: nothing was. Capture again."
-            )
+            raise UsageError(f"{file} changed during writing: nothing was written. Capture again.")
         try:
             _fill(opened.fileno(), after)
         except BaseException:
@@ -304,14 +302,14 @@ class MergedEdits:
             for other in self._hunks:
                 if hunk.is_in_the_way_of(other):
                     return (
-                        f"edits line {other.first + 1} as {other.title!r} does: accept one, "
-                        "capture again, and try the other"
+                        f"edits line {other.first + 1} like {other.title!r}: accept one, capture "
+                        "again, and try the other"
                     )
         try:
             # Each alone could be parsed. Together they may leave a block empty.
             cst.parse_module(self._with([*self._hunks, *new]))
         except cst.ParserSyntaxError:
-            return "does not go with the others: the file could not be parsed"
+            return "conflicts with the others: the file could not be parsed"
         self._hunks += new
         return ""
 

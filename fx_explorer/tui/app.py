@@ -167,7 +167,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
     def input_undecodable(self) -> None:
         """Tell the user why keys or a paste may look wrong."""
         self.notify(
-            "The terminal sent bytes that are not UTF-8 or no key. They were replaced or left out.",
+            "The terminal sent bytes that are not UTF-8, or an unknown key. They were replaced or "
+            "left out.",
             title="terminal input",
             severity="warning",
         )
@@ -231,7 +232,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         messages = []
         for key, commands in commands_of_key.items():
             ids = " and ".join(command.id for command in commands)
-            messages.append(f"the key {key} is given to {ids}")
+            messages.append(f"the key {key} is assigned to {ids}")
         return messages
 
     def report_unreadable(self, error: BaseException) -> bool:

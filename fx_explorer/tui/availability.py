@@ -65,15 +65,17 @@ NEEDS_PROGRAM = (
 )
 CAPTURES_OTHERWISE = {
     "capture.without_weights": (
-        "Only for a capture with --gpu that feeds the program real tensors, and whose target is "
+        "Only for a capture with --gpu whose program uses real tensors, and whose target is "
         "available."
     ),
-    "capture.built": "The kernels are built already, or are for a GPU that is not here.",
+    "capture.built": (
+        "The kernels are already built, or are for a GPU that this machine does not have."
+    ),
     "step.record_trace": (
-        "Only for a program that can be captured again, and without --record-trace so far."
+        "Only for a program that can be captured again, and was captured without --record-trace."
     ),
     "step.record_patterns": (
-        "Only for a program that can be captured again, and without --record-patterns so far."
+        "Only for a program that can be captured again, and was captured without --record-patterns."
     ),
 }
 """Commands that capture the program again in another way → why that is not possible."""
@@ -119,11 +121,11 @@ NO_COMPILER = (
     "There is no compiler to step through: this is a saved session, or the worker has ended."
 )
 NO_RECORD = (
-    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or open the "
+    "The effects of this bytecode were not recorded. Capture with --record-bytecode; or open the "
     "target itself, and press this key when its program has run."
 )
-NO_REQUEST = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
-WORKS = "The compiler is working: it listens at its next pause."
+NO_REQUEST = "This session does not record how it was captured: open its target, FILE.py:OBJECT."
+WORKS = "The compiler is running: it takes commands at its next pause."
 RESTS = "Everything is compiled; nothing is paused."
 
 
@@ -169,17 +171,12 @@ def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
 @answered_once
 def absent_commands(reader: SessionReader, *, is_saved: bool) -> tuple[str, ...]:
     """Return the commands that footer and help leave out: those that a log cannot carry out, the
-    backward graph where there is none, what is below a Triton kernel where no kernel is one, and
-    with ``is_saved``, where no worker is there, what steps through the compiler and what is not
-    recorded.
+    backward graph where there is none, and with ``is_saved``, where no worker is there, what steps
+    through the compiler and what is not recorded.
     """
     absent = list(absent_from_log(reader))
     if not reader.has(model.Graph, stage="backward"):
         absent.append("preset.backward")
-    if reader.has(model.Kernel) and _no_triton(reader):
-        absent += NEEDS_BUILDS
-        if not reader.has(model.KernelBuild):
-            absent.append("view.candidates")
     if is_saved:
         absent += STEPPING
         absent += [command for command, check in _OF_A_RECORD.items() if check(reader)]
@@ -197,7 +194,7 @@ def absent_from_log(reader: SessionReader) -> tuple[str, ...]:
 def _why_not_in_tour(command_id: str, *, is_tour: bool) -> str:
     if command_id == "capture.history":
         return "Captures of the tour are not kept." if is_tour else ""
-    return "" if is_tour else "No tour is running: fx-explorer tour begins one."
+    return "" if is_tour else "No tour is running: start it with fx-explorer tour."
 
 
 def _why_not_stepping(command_id: str, compiler: Compiler) -> str:

@@ -85,14 +85,14 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     theme = entries.get("theme", "auto")
     if theme not in THEMES:
         problems.append(
-            f'{where}: theme = {shown_value(theme)} is not known; write "dark", "light" or "auto"'
+            f'{where}: theme = {shown_value(theme)} is not valid; write "dark", "light" or "auto"'
         )
         theme = ""
     after_fix = entries.get("after_fix", "ask")
     if not isinstance(after_fix, str) or after_fix not in AFTER_FIX:
         problems.append(
-            f'{where}: after_fix = {shown_value(after_fix)} is not known; write "ask", '
-            f'"capture" or "nothing"'
+            f'{where}: after_fix = {shown_value(after_fix)} is not valid; write "ask", "capture" '
+            'or "nothing"'
         )
         after_fix = "ask"
     mark_kernels = entries.get("mark_kernels", True)

@@ -92,9 +92,7 @@ def conversation(
                 asker if isinstance(asker, DOMNode) else app
             )  # a conversation of a screen ends with it
             if app in _opening:
-                app.notify(
-                    f"One thing at a time: fx-explorer is about to {_opening[app].description}."
-                )
+                app.notify(f"Wait a moment: fx-explorer is about to {_opening[app].description}.")
                 return
             begun = _opening[app] = _Conversation(description)
             held_keys(app).begin(begun, HOLD_S)

@@ -105,7 +105,7 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
     """Return the step after a trial without a writable fix: a small machine may exceed its time
     limit.
     """
-    if now.verdict in ("", "good", "prints differ", "good where compared"):
+    if now.verdict in ("", "good", "prints differ", "partly compared"):
         return None
     if now.verdict == "timed out":
         how = "timed out"
@@ -123,8 +123,8 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
 STEPS: tuple[TourStep, ...] = (
     TourStep(
         "overview",
-        "A small classifier goes through torch.compile, and this page shows the result, "
-        "the most important first.",
+        "A small classifier was compiled with torch.compile; this page shows the result, the most "
+        "important first.",
         "line.down",
         "to go down a line",
         lambda before, now: now.is_compiled and (now.row != before.row or now.view != before.view),
@@ -132,8 +132,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "breaks",
-        "It became two graphs, because Dynamo had to stop in the middle: that is a graph "
-        "break, and it costs speed.",
+        "It became two graphs, because Dynamo had to stop in the middle: this is a graph break, "
+        "and it costs speed.",
         "view.breaks",
         "to see where it stopped, and why",
         _shows("breaks"),
@@ -156,8 +156,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "try",
-        "A change is tried first: your program runs with it and without it, on many "
-        "inputs, and the results are compared.",
+        "First a change is tried: your program runs with it and without it, on many inputs, and "
+        "the results are compared.",
         "fixes.try",
         "to try the first one: some seconds, or a minute on a small machine",
         lambda before, now: now.trials > before.trials,
@@ -167,8 +167,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "write",
-        "The verdict stands above the change: how many breaks are left, and whether the "
-        "results are equal.",
+        "The verdict is above the change: how many breaks are left, and whether the results are "
+        "equal.",
         "fixes.accept",
         "and answer y to write it to the file (this is a copy, made for the tour)",
         lambda before, now: now.saved_ns > before.saved_ns,
@@ -179,7 +179,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "close",
-        "The file is changed, and the old one is kept beside it; x u undoes the fix.",
+        "The file is changed, and a backup is kept next to it; x u undoes the fix.",
         "dialog.close",
         "to go back to the app",
         lambda _, now: now.screen == MAIN_SCREEN,
@@ -187,7 +187,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "again",
-        "What is on screen is still the capture of before.",
+        "The screen still shows the old capture.",
         "capture.run",
         "to capture again; this time the compiler pauses after Dynamo",
         lambda before, now: now.captures > before.captures and now.gate == "dynamo",
@@ -199,15 +199,15 @@ STEPS: tuple[TourStep, ...] = (
         "The compiler pauses after Dynamo, its first stage: nothing has been compiled "
         "from the graph yet.",
         "step.next",
-        "to begin, and to see what Dynamo did",
+        "to start, and to see what Dynamo did",
         lambda _, now: now.shows_stage and bool(now.gate),
         lambda now: bool(now.gate),
         pause="dynamo",
     ),
     TourStep(
         "stages",
-        "Every stage is shown like this: what went in beside what came out, and a "
-        "sentence that says what the stage did.",
+        "Every stage is shown like this: its input next to its output, and a sentence that says "
+        "what the stage did.",
         "step.next",
         "until AOTAutograd has made the backward",
         lambda _, now: now.shows_stage and now.gate not in ("", "dynamo", "pre_grad"),
@@ -216,8 +216,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "go",
-        "AOTAutograd wrote your operations as simpler ones, and derived the backward "
-        "from them; Inductor comes next.",
+        "AOTAutograd decomposed your operations into simpler ones, and derived the backward from "
+        "them; Inductor comes next.",
         "capture.run",
         "to continue to the end without pausing",
         lambda _, now: now.is_compiled,
@@ -226,32 +226,31 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "linked",
-        "Every stage is recorded now, and each line is linked to where it came from.",
+        "Every stage is recorded now, and each line is linked to its origin.",
         "preset.source",
         "to see your source, its graph and its kernels side by side",
         lambda _, now: {"source", "graph"} <= now.panes and not now.shows_stage,
     ),
     TourStep(
         "lit",
-        "The lines that belong together are highlighted in all panes, down to the lines "
-        "of a kernel.",
+        "Matching lines are highlighted in all panes, down to the lines of a kernel.",
         "line.down",
-        "until something is highlighted beside your source",
+        "until something is highlighted next to your source",
         lambda before, now: now.lit > 0 and now.row != before.row,
         _in("source"),
         "preset.source",
     ),
     TourStep(
         "kernels",
-        "From the other side: which kernels are there, and which of your lines does each compute?",
+        "The other direction: which kernels are there, and which of your lines does each compute?",
         "view.kernels",
         "to list the kernels",
         _shows("kernels"),
     ),
     TourStep(
         "code",
-        "Each kernel has your line and module, its bytes and its time beside it, and the "
-        "columns can be sorted.",
+        "Each kernel is listed with your line and module, its bytes and its time; the columns can "
+        "be sorted.",
         "line.follow",
         "to open the code of the first kernel",
         lambda _, now: now.view == "source",
@@ -262,21 +261,22 @@ STEPS: tuple[TourStep, ...] = (
         "time",
         "Compiling takes time as well.",
         "view.time",
-        "to see which stage it went to",
+        "to see which stage it reached",
         _shows("time"),
     ),
     TourStep(
         "find",
         "Anything can be found by its name: a node, a kernel, a line of your source, a break.",
         "find.anything",
-        "and type gelu, and press Enter on what you want to see",
+        "and type gelu, and press Enter on a result",
         lambda before, now: (
             now.screen == MAIN_SCREEN and now.view == "source" and before.view != "source"
         ),
     ),
     TourStep(
         "help",
-        "You need no more keys than these: every view says in the last line which ones work in it.",
+        "You need no more keys than these: the last line of every view lists the keys that work "
+        "in it.",
         "app.help",
         "to read what this view shows, and Escape to come back",
         lambda _, now: now.screen == "Help",

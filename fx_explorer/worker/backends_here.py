@@ -116,7 +116,7 @@ def _a_compiler() -> str:
     try:
         cpp_builder.get_cpp_compiler()
     except inductor_exc.InvalidCxxCompiler:
-        return "it needs a C++ compiler for the CPU, and there is none: install g++"
+        return "it needs a C++ compiler for the CPU, but none is installed: install g++"
     return ""
 
 
@@ -132,7 +132,7 @@ def _a_module(name: str, package: str) -> Callable[[], str]:
 
 
 def _not_by_name() -> str:
-    return "it is chosen with torch._dynamo.config.repro_after, and not as a backend"
+    return "it is selected with torch._dynamo.config.repro_after, not as a backend"
 
 
 NEEDS: dict[str, Callable[[], str]] = {

@@ -127,7 +127,7 @@ def _training_step(emulation: Emulation) -> list[tuple[str, str]]:
     codes = _generated(model, torch.randn(16, 64))
     if len(codes) != 2:
         raise CheckFailed(
-            f"forward and backward should be two generated codes, and are {len(codes)}"
+            f"forward and backward should give two generated codes, but gave {len(codes)}"
         )
     kernels: list[tuple[str, str]] = []
     for code in codes:
@@ -205,7 +205,7 @@ def _machine_code(name: str, source: str) -> str:
         made = kernel._precompile_config(kernel.configs[0]).kernel.asm
     levels = [level for level in ("ptx", "cubin", "amdgcn", "hsaco") if level in made]
     if not levels:
-        raise CheckFailed(f"Triton made {', '.join(made)} of {name}, and no machine code")
+        raise CheckFailed(f"Triton made {', '.join(made)} of {name}, but no machine code")
     return f"{', '.join(levels)} of {name}"
 
 

@@ -183,9 +183,9 @@ class Outcomes:
         with self._progress.original_functions.in_place():
             what = f"failed while {self._progress.activity}: {self._report('worker', error)}. "
         if replaced:
-            return f"fx-explorer {what}{replaced}; what was recorded until then is kept."
+            return f"fx-explorer {what}{replaced}; what was recorded so far is kept."
         return (
-            f"fx-explorer itself {what}This is a fault of fx-explorer, not of the program; please "
+            f"fx-explorer itself {what}This is a bug in fx-explorer, not in the program; please "
             "report it with the traceback above."
         )
 

@@ -148,7 +148,10 @@ class Channel:
                 self.send(
                     Notice(
                         "refused",
-                        text="The worker is at no pause now: it compiles, or runs the program.",
+                        text=(
+                            "The worker is not at a pause now: it is compiling, or running the "
+                            "program."
+                        ),
                     )
                 )
         if self._commands:
@@ -210,7 +213,6 @@ class RequestProgress:
         self.channel = channel
         self.place = TargetPlace(request.target)
         self.activity = ""
-        self._step = self._steps = 0
         self.original_functions = OriginalFunctions()
         self._process = getpid()
 
@@ -218,21 +220,7 @@ class RequestProgress:
         """Report the present activity to the client."""
         self.activity = activity
         self.writer.set_meta("progress", activity)
-        self.channel.send(Notice("worker", text=activity, step=self._step, steps=self._steps))
-
-    def plan(self, steps: int) -> None:
-        """Say how many steps there will be, of which none has begun."""
-        self._step, self._steps = 0, steps
-
-    def begin_step(self, activity: str) -> None:
-        """Report the present activity, which is the next step."""
-        self._step = min(self._step + 1, self._steps)
-        self.say(activity)
-
-    def count(self, work: str, done: int, planned: int) -> None:
-        """Report how much of the present activity is done."""
-        if work:
-            self.channel.send(Notice("count", text=work, done=done, planned=planned))
+        self.channel.send(Notice("worker", text=activity))
 
     def note(self, text: str) -> None:
         self.channel.send(Notice("note", text=text))
@@ -358,7 +346,7 @@ class OriginalFunctions:
         shown = ", ".join(names[:MOST_NAMED])
         if len(names) > MOST_NAMED:
             shown += " …"
-        return f"The program has replaced or removed {shown}, which fx-explorer needs, too"
+        return f"The program has replaced or removed {shown}, which fx-explorer also needs"
 
     def in_place(self) -> OriginalsInPlace:
         """Return a context manager that restores Python's own functions inside its block.

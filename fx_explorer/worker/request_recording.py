@@ -134,7 +134,7 @@ class RequestRecording:
         if self.recording and self.recording.library_calls:
             from fx_explorer.instruments.kernels.measure.workspaces import add_workspaces
 
-            self._progress.say("asking the GPU what library calls take while they work")
+            self._progress.say("measuring the temporary memory of library calls on the GPU")
             add_workspaces(self.recording)
 
     def _note_never_called(self, recording: Recording) -> None:
@@ -142,7 +142,7 @@ class RequestRecording:
         from fx_explorer.program.unused_results import result_never_called
 
         entries = []
-        with recording.noting("what was given to torch.compile and never called"):
+        with recording.noting("objects that were given to torch.compile and never called"):
             for name, place in recording.given.places.items():
                 unused = result_never_called(place) if place.file else ""
                 if unused:
@@ -155,7 +155,7 @@ class RequestRecording:
         """Store which options of the compiler the program set where torch does not read them."""
         from fx_explorer.capture.misplaced_settings import misplaced_settings
 
-        with recording.noting("options that were set where torch does not read them"):
+        with recording.noting("options that were set in a place that torch does not read"):
             misplaced = misplaced_settings()
             if misplaced:
                 self._progress.writer.set_meta("misplaced_settings", misplaced)
@@ -165,8 +165,8 @@ class RequestRecording:
         place, directory = self._progress.place, self._progress.writer.children
         if directory and any(directory.glob("*.fxs")):
             return (
-                f"{place.shown} compiled nothing in its own process; what its child processes "
-                "compiled is counted"
+                f"{place.shown} compiled nothing in its own process; compilations in its child "
+                "processes are counted"
             )
         if not self.recording:
             why = self._why_not_recorded() if place.is_script else ""
@@ -183,8 +183,8 @@ class RequestRecording:
         if "torch" not in sys.modules:
             return "it never imported torch"
         return (
-            f"what it imported as torch, from {place_of_torch()}, has no code to run: is it "
-            "installed in full?"
+            f"the module that it imported as torch, from {place_of_torch()}, has no code to run: "
+            "is torch fully installed?"
         )
 
     def _record_front_ends(self, recording: Recording) -> None:

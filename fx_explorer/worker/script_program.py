@@ -15,18 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
-from fx_explorer.instruments.fixes.measure.child_program import (
-    BUILT_RUNS,
-    CHANGED_RUNS,
-    ORIGINAL_IS_BUILT,
-    ORIGINAL_RUNS,
-    ChildProgram,
-    ChildProgress,
-    Count,
-    CountTold,
-    as_on_disk,
-    ignore_count,
-)
+from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
 from fx_explorer.instruments.fixes.measure.outside import AS_LONG_AS_COMPILING_S, MOST_PLACES
 from fx_explorer.instruments.fixes.measure.script_comparing import WithTheOriginal, new_names
 from fx_explorer.instruments.fixes.measure.script_run import (
@@ -40,6 +29,7 @@ from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest, Kernel, Verification
 from fx_explorer.program import loading, process_ending
 from fx_explorer.program.on_import import after_import
+from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.recording_children import record_when_used
 from fx_explorer.program.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.outcomes import Outcomes
@@ -74,7 +64,7 @@ class ScriptProgram:
 
     def begin(self) -> None:
         if self._request.verify:
-            self._verifying = VerifyingScript(self._progress)
+            self._verifying = VerifyingScript(self._progress.place, self._request)
         self._progress.watch_children()
         loading.install_texts(self._request.overlay)
         after_import("torch", self._record, self._importing_torch)
@@ -159,8 +149,9 @@ class ScriptProgram:
 
     def _verify(self, verifying: VerifyingScript, name: str, script: Callable[[], None]) -> None:
         with verifying:
+            self._progress.say(f"running {name} unchanged, without torch.compile")
             verifying.wait()
-            self._progress.begin_step(f"running {name}")
+            self._progress.say(f"running {name}")
             try:
                 self._seen.run(script)
             finally:
@@ -191,23 +182,19 @@ class LaterRun(ChildProgram):
     """
 
     def __init__(
-        self,
-        request: CaptureRequest,
-        run: Callable[[ChildProgress], dict[str, Any]],
-        longest_s: float,
+        self, request: CaptureRequest, run: Callable[[], dict[str, Any]], longest_s: float
     ) -> None:
-        """``run`` is called in the child, with what shows the parent how far it is."""
         self._longest_s = longest_s
         self._ended: SeenRun | None = None
-        super().__init__(request, lambda: run(self.progress), waits=True)
+        super().__init__(request, run, waits=True)
 
-    def run(self, tell: CountTold = ignore_count) -> SeenRun:
+    def run(self) -> SeenRun:
         """Run the script and return the result. It is run once, also when it is asked for
-        again. ``tell`` is called with its progress.
+        again.
         """
         if self._ended is None:
             self.begin()
-            self._ended = self._end(tell)
+            self._ended = self._end()
         return self._ended
 
     def seen_again(self) -> Mapping[str, Any]:
@@ -216,10 +203,10 @@ class LaterRun(ChildProgram):
         """
         return self.run().seen
 
-    def _end(self, tell: CountTold) -> SeenRun:
+    def _end(self) -> SeenRun:
         from fx_explorer.instruments.fixes.measure.uncompiled import read_result
 
-        if not self.wait_for(self._longest_s, tell):
+        if not self.wait_for(self._longest_s):
             return SeenRun(problem=f"it took longer than {self._longest_s:.0f} s")
         if self.status:
             return SeenRun(failed=f"the process ended with status {self.status}")
@@ -239,25 +226,18 @@ class VerifyingScript:
     built; and the original so, where built code differs.
     """
 
-    def __init__(self, progress: RequestProgress) -> None:
-        """``progress`` has the request, and is told what runs."""
-        place, request = progress.place, progress.request
-        self._progress = progress
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         self._request = request
         self._original = ChildProgram(request, lambda: original_result(place, request))
         as_it_was = as_on_disk(request)
         longest_again_s = LONGEST_S + MOST_PLACES * AS_LONG_AS_COMPILING_S
         self._again = []
         for _ in range(MOST_RUNS):
-            again = LaterRun(request, lambda _: original_again(place, as_it_was), longest_again_s)
+            again = LaterRun(request, lambda: original_again(place, as_it_was), longest_again_s)
             self._again.append(again)
-        self._uncompiled = LaterRun(request, lambda _: uncompiled_result(place, request), LONGEST_S)
-        self._built = LaterRun(
-            request, lambda progress: built_result(place, request, progress), LONGEST_S
-        )
-        self._built_original = LaterRun(
-            request, lambda progress: built_result(place, as_it_was, progress), LONGEST_S
-        )
+        self._uncompiled = LaterRun(request, lambda: uncompiled_result(place, request), LONGEST_S)
+        self._built = LaterRun(request, lambda: built_result(place, request), LONGEST_S)
+        self._built_original = LaterRun(request, lambda: built_result(place, as_it_was), LONGEST_S)
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -275,9 +255,7 @@ class VerifyingScript:
         self._until.close()
 
     def wait(self) -> None:
-        """Wait until the original has ended, which is the first step of a comparison."""
-        self._progress.plan(2 + bool(self._request.overlay) + (not self._request.build))
-        self._progress.begin_step(ORIGINAL_RUNS)
+        """Wait until the original has ended."""
         self._original.wait()
 
     def compared(self, captured: ScriptRun, has_code: bool) -> Verification:
@@ -328,11 +306,10 @@ class VerifyingScript:
         from fx_explorer.instruments.fixes.measure.comparing import WITHOUT_COMPILING
         from fx_explorer.instruments.fixes.measure.observing import describe_lookups
 
-        self._progress.begin_step(CHANGED_RUNS)
         run = self._uncompiled.run()
         if run.problem:
             comparison.not_compared.append(
-                f"what the changed script does{WITHOUT_COMPILING}: {run.problem}"
+                f"the effects of the changed script{WITHOUT_COMPILING}: {run.problem}"
             )
         elif run.failed:
             comparison.differences.append(f"{run.failed}{WITHOUT_COMPILING}")
@@ -345,7 +322,6 @@ class VerifyingScript:
     def _add_built(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
         from fx_explorer.instruments.fixes.measure import inductors_own
 
-        self._progress.begin_step(BUILT_RUNS)
         run = self._run_built(self._built)
         if run.problem:
             comparison.not_compared.append(f"the results of the built code: {run.problem}")
@@ -383,9 +359,4 @@ class VerifyingScript:
         gpu = self._request.gpu
         if gpu:
             return SeenRun(problem=f"it is for a GPU that is not here ({gpu.title})")
-        if run is self._built_original:
-            self._progress.say(ORIGINAL_IS_BUILT)
-        return run.run(self._tell)
-
-    def _tell(self, count: Count) -> None:
-        self._progress.count(*count)
+        return run.run()

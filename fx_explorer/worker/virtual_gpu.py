@@ -48,7 +48,7 @@ class VirtualGpu:
     def _choose(self, emulation: Emulation) -> None:
         file, request = self._progress.place.file, self._progress.request
         if request.no_weights:
-            everything = "without weights, as asked for (--no-weights)"
+            everything = "without weights (--no-weights)"
         else:
             everything = needs_fake(file, request.train)
         if everything:
@@ -66,9 +66,9 @@ class VirtualGpu:
             first, *others = self._emulation.placeholders
             also = f", and so do {len(others)} others" if others else ""
             self._progress.note(
-                f"{Path(first.file).name}:{first.line} reads a number off a tensor without "
-                f"content{also}: {first.value} is a placeholder, and so is what the program prints "
-                "or decides by it"
+                f"{Path(first.file).name}:{first.line} reads a number from a tensor without "
+                f"content{also}: {first.value} is a placeholder, and so is anything the program "
+                "prints or decides from it"
             )
         if self._emulation and self._emulation.unsaved:
             (file, line), *_ = self._emulation.unsaved
@@ -83,8 +83,8 @@ class VirtualGpu:
             read_users_files(self._emulation)
             for question in list(self._emulation.questions)[:1]:
                 text = (
-                    f"{Path(question.file).name}:{question.line} asks {question.what}, which has "
-                    "another answer on the GPU"
+                    f"{Path(question.file).name}:{question.line} checks {question.what}, which is "
+                    "different on the GPU"
                 )
                 self._progress.note(f"{text}; --no-weights captures it as on the GPU")
 

@@ -174,10 +174,10 @@ def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(
     said = verdict(summaries(reader(session)), [graph])
     assert said[0] == f"small supports 5 of 7 operators in 1 graph: {shares}."
     assert said[1] == f"5 operators are in 2 segments: {shares}. PyTorch runs the other 2."
-    assert said[2].startswith("Of what is not supported, aten.i0 (1 call, ")
+    assert said[2].startswith("Of the unsupported operators, aten.i0 (1 call, ")
     assert said[3].startswith(
-        "fx-explorer asked operator_support of small_backend.py, an instance of its class LinearLayers, and had torch's "
-        "partitioner"
+        "fx-explorer asked operator_support of small_backend.py, an instance of its class "
+        "LinearLayers, and torch's partitioner"
     )
     assert explain_splits(graph) == [
         "aten.i0 is not supported (only linear layers and ReLU are taken), and segment 2 needs its result, "
@@ -204,7 +204,8 @@ def test_aot_eager_does_not_say_and_its_operators_are_counted(
     opened = reader(captured(FILE, backend="aot_eager", train=False))
     (graph,) = backend_support(opened)
     assert verdict(summaries(opened), [graph])[0] == (
-        f"aot_eager does not say what it supports: 7 operators in 1 graph, 3.8 kFLOP, {sum(MOVED.values()) / 1000:.1f} kB."
+        "aot_eager does not say which operators it supports: 7 operators in 1 graph, 3.8 kFLOP, "
+        f"{sum(MOVED.values()) / 1000:.1f} kB."
     )
     assert (graph.parts, explain_splits(graph)) == ((), [])
     assert {row[4] for row in operator_table(operator_rows([graph]))} == {"unknown"}
@@ -281,7 +282,7 @@ def test_the_command_tells_a_sessions_support_and_says_why_there_is_none(
     assert "supports 5 of 7 operators" in capsys.readouterr().out
     assert main(["support", str(captured("mlp"))]) == 2
     told = capsys.readouterr()
-    assert (told.out, "Inductor takes every operator" in told.err) == ("", True)
+    assert (told.out, "Inductor supports every operator" in told.err) == ("", True)
 
 
 def test_a_capture_ends_with_how_much_is_supported(session: Path, captured: Captured) -> None:
@@ -310,12 +311,18 @@ def test_values_of_a_damaged_session_are_refused(session: Path, tmp_path: Path) 
         (
             "mine.py:mine",
             "exited",
-            "It is not known what mine.py:mine supports: the capture ended before it had finished a graph",
+            (
+                "The operators that mine.py:mine supports are not known: the capture ended before the "
+                "backend finished a graph"
+            ),
         ),
         (
             "mine.py:mine",
             "killed",
-            "It is not known what mine.py:mine supports: the capture ended before it had finished a graph",
+            (
+                "The operators that mine.py:mine supports are not known: the capture ended before the "
+                "backend finished a graph"
+            ),
         ),
         ("inductor", "killed", NO_BACKEND),
         ("inductor", "finished", NO_BACKEND),

@@ -152,7 +152,7 @@ def test_a_restart_is_told_unless_a_break_made_it() -> None:
     (root,) = trees([row], {}, [], [hit])
     assert root.restart_reasons == ("a number became a tensor",)
     assert [line.strip() for line in tree_lines(root)][1:] == [
-        "↻ Dynamo started again: a number became a tensor",
+        "↻ Dynamo restarted: a number became a tensor",
         "✗ p.py:3  x",
     ]
 

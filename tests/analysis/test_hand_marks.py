@@ -109,7 +109,7 @@ def test_what_cannot_be_an_edit_is_said_and_the_rest_is_one(
     )
     assert "good" in edit.diff
     assert edit.remarks[0].startswith('Region "top" is not in the diff: lines 1 to 2')
-    assert edit.remarks[1] == 'Region "x" is not in the diff: no node of it has a line in a source.'
+    assert edit.remarks[1] == 'Region "x" is not in the diff: none of its nodes has a source line.'
 
 
 def test_marks_are_read_from_variants_from_what_was_recorded_and_from_what_waits(

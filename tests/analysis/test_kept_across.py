@@ -111,7 +111,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         in_text = [kept_line(reader, kept_value) for kept_value in one.cost.kept_across]
     cost = one.cost
     assert notice.endswith(
-        f"{cost.kept_twice.description} stand here twice: both sides of a graph break keep them (4)."
+        f"{cost.kept_twice.description} stand here twice: both sides of a graph break save them "
+        "(4)."
     )
     crossing = [row for row in cost.kept_across if row.crosses]
     assert (cost.saved.count, cost.saved.size_bytes) == (len(crossing), BYTES * len(crossing))

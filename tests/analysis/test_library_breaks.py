@@ -63,7 +63,10 @@ def test_the_users_line_that_led_there_is_named(written: Written) -> None:
     theirs = distinct_breaks(reader)[1]
     assert theirs.description == "a logger is called, in Python's own code, called from train.py:9"
     assert theirs.hints == (
-        "Look at the call in train.py:9: what it calls is compiled with it, and breaks go when the call does.",
+        (
+            "Look at the call in train.py:9: the functions it calls are compiled with it, and their "
+            "breaks disappear if the call does."
+        ),
     )
 
 

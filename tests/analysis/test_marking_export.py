@@ -97,12 +97,12 @@ def test_tabs_and_windows_line_ends_are_kept_and_an_import_is_not_repeated(tmp_p
 @pytest.mark.parametrize(
     ("first", "last", "message"),
     [
-        (8, 8, "cut the statement on lines 8 to 10"),
-        (10, 12, "cut the statement on lines"),
+        (8, 8, "include only part of the statement on lines 8 to 10"),
+        (10, 12, "include only part of the statement on lines"),
         (13, 13, None),
         (19, 19, "are in no function"),
-        (15, 19, "reach over the edge of forward"),
-        (14, 14, "cut the statement on lines 14 to 15"),
+        (15, 19, "extend beyond forward"),
+        (14, 14, "include only part of the statement on lines 14 to 15"),
         (500, 501, "are in no function"),
     ],
 )
@@ -165,13 +165,13 @@ def test_regions_that_cut_each_other_are_refused() -> None:
 
 
 def test_lines_in_two_branches_of_an_if_are_not_one_block() -> None:
-    with pytest.raises(UsageError, match="cut the statement on lines 3 to 6"):
+    with pytest.raises(UsageError, match="include only part of the statement on lines 3 to 6"):
         marking_diff(NESTED, "m.py", StatementBlock("r", 4, 6))
 
 
 def test_an_elif_is_no_statement_of_its_own_and_what_it_holds_is(tmp_path: Path) -> None:
     source = "def f(x, y):\n  if y:\n    x = 1\n  elif x:\n    x = 2\n  return x\n"
-    with pytest.raises(UsageError, match="cut the statement on lines 2 to 5"):
+    with pytest.raises(UsageError, match="include only part of the statement on lines 2 to 5"):
         marking_diff(source, "m.py", StatementBlock("r", 4, 5))
     after = patched(tmp_path, source, marking_diff(source, "m.py", StatementBlock("r", 5, 5)))
     assert regions(after)[0][1] == ["x = 2"]

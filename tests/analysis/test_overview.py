@@ -209,7 +209,7 @@ def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advic
     assert told.count("advice for line 4") == told.count("advice for line 9") == 1
     assert "advice" in second.detail + last.detail
     assert "torch's report" not in told
-    assert not [fact for fact in facts if "was not compiled, it runs in eager mode" in fact.text]
+    assert not [fact for fact in facts if "was not compiled; it runs in eager mode" in fact.text]
     assert "Not compiled for it: f (m.py:1)." in last.detail + second.detail
 
 
@@ -259,10 +259,7 @@ def test_where_all_was_left_to_python_without_a_break_the_function_is_named(
         writer.add(model.Fallback(0, 0, "skipped", "f", "/p/m.py", 1, "", "the file is skipped"))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
-    assert (
-        overview(written(write))[-1].detail
-        == "f: Dynamo does not look into it: the file is skipped"
-    )
+    assert overview(written(write))[-1].detail == "f: Dynamo does not trace it: the file is skipped"
 
 
 def test_a_script_that_compiled_nothing_is_told_what_to_do(written: Written) -> None:

@@ -290,7 +290,7 @@ def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> 
             "both compilations stay",
             "outside",
         ),
-        (GuardChange("value", "way", "input", "'up'", "'down'", ""), "decide outside", "tensor"),
+        (GuardChange("value", "way", "input", "'up'", "'down'", ""), "branch outside", "tensor"),
         (
             GuardChange("value", "mode", "global", "'a'", "'b'", ""),
             "Leave mode as it is",

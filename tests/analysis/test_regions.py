@@ -111,7 +111,7 @@ def test_the_view_says_in_words_what_was_compiled(session: SessionReader) -> Non
         "plain": "no",
     }
     details = {row.cells[0]: row.detail().text for row in table.rows if row.detail}
-    assert "not compiled: no node of the backward graph carries it" in details["constant"]
+    assert "not compiled: no node of the backward graph belongs to it" in details["constant"]
     assert "1 × aten.sum" in details["plain"]
     assert "nodes of forward [0/0]" in table.notice
 

@@ -94,9 +94,9 @@ def test_a_size_is_variable_with_one_compilation(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4),), (ones(6),), (ones(9),)]
     told = first_remedy(tmp_path, doubled, calls)
     assert (
-        "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, dynamic=True), also avoids this one"
-        in told
-    )
+        "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, "
+        "dynamic=True), also avoids this recompile"
+    ) in told
     assert compilations(doubled, calls) == 2
     assert compilations(doubled, calls, lambda x: mark_dynamic(x, 0)) == 1
     assert compilations(doubled, calls, dynamic=True) == 1
@@ -215,7 +215,7 @@ def test_the_remedy_of_sizes_that_were_taken_for_one_holds(tmp_path: Path) -> No
 
 def test_sizes_that_vary_together_need_dynamic_true_only(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), ones(4)), (ones(6), ones(6)), (ones(9), ones(9))]
-    assert "or torch.compile(…, dynamic=True), also avoids this one" in first_remedy(
+    assert "or torch.compile(…, dynamic=True), also avoids this recompile" in first_remedy(
         tmp_path, pair, calls
     )
     assert compilations(pair, calls, dynamic=True) == 1
@@ -264,7 +264,7 @@ def test_a_number_that_decides_a_branch_is_compiled_for_each_side(
 ) -> None:
     calls: list[Call] = [(ones(4), value) for value in values]
     told = first_remedy(tmp_path, scaled_if_set, calls)
-    assert "avoids this one" not in told
+    assert "avoids this recompile" not in told
     assert compilations(scaled_if_set, calls) == 2
     assert compilations(scaled_if_set, calls, dynamic=True) == 2
 
@@ -272,7 +272,7 @@ def test_a_number_that_decides_a_branch_is_compiled_for_each_side(
 def test_a_remainder_that_decides_a_branch_is_compiled_for_each_side(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), value) for value in (4, 7, 9)]
     told = first_remedy(tmp_path, scaled_if_odd, calls)
-    assert "The code decides by k, and each side is compiled, also with dynamic=True." in told
+    assert "The code branches on k, and each branch is compiled, also with dynamic=True." in told
     assert compilations(scaled_if_odd, calls, dynamic=True) == 2
 
 
@@ -280,13 +280,13 @@ def test_the_condition_on_a_number_is_named(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), value) for value in (0, 1, 2)]
     told = first_remedy(tmp_path, scaled_if_set, calls)
     assert "values with k != 0 do not recompile" in told
-    assert "The code decides by k, and each side is compiled, also with dynamic=True." in told
+    assert "The code branches on k, and each branch is compiled, also with dynamic=True." in told
 
 
 def test_dynamic_true_avoids_a_recompile_on_the_same_side(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), value) for value in (3, 5, 7)]
     told = first_remedy(tmp_path, scaled_if_set, calls)
-    assert "and also avoids this one." in told
+    assert "and also avoids this recompile." in told
     assert compilations(scaled_if_set, calls, dynamic=True) == 1
 
 

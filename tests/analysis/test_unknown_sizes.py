@@ -39,7 +39,7 @@ def test_a_squeeze_is_named_where_the_size_it_asks_for_is_not_known(tmp_path: Pa
     places = [(Path(file).name, line - begins) for file, line in squeezed_unknown_sizes(reader)]
     assert places == [("test_unknown_sizes.py", line) for line in (2, 3, 5)]
     told = with_what_no_call_shows(reader, EQUAL).not_compared
-    assert (
-        told[0]
-        == f"a size of 1 at the squeeze in test_unknown_sizes.py:{begins + 2}, which torch takes not to come"
+    assert told[0] == (
+        f"a size of 1 at the squeeze in test_unknown_sizes.py:{begins + 2}, which torch "
+        "assumes never to occur"
     )

@@ -27,7 +27,7 @@ def question(line: int) -> dict[str, object]:
 
 def test_it_says_that_nothing_ran_on_the_gpu_and_how_the_program_was_fed(written: Written) -> None:
     fact = next(fact for fact in overview(written(virtual)) if "virtual" in fact.text)
-    assert fact.text == f"The code is that for a virtual {TITLE}: nothing was run on it."
+    assert fact.text == f"The code is for a virtual {TITLE}: nothing ran on it."
     assert fact.detail == "The program ran on the CPU, and its graphs were moved to the GPU."
 
 
@@ -37,8 +37,7 @@ def test_why_tensors_have_no_content_is_said(written: Written) -> None:
     )
     details = [fact.detail for fact in overview(reader)]
     assert (
-        "What was on the GPU had shapes and no content: the program says so (model.py:3)."
-        in details
+        "Tensors on the GPU had shapes but no content: the program says so (model.py:3)." in details
     )
 
 
@@ -77,7 +76,10 @@ def test_what_autotuning_would_have_timed_is_counted(written: Written) -> None:
         )
 
     facts = overview(written(write))
-    said = "Autotuning would time 4 candidates on the GPU, for 2 operations; the first Triton one of each is shown."
+    said = (
+        "Autotuning would time 4 candidates on the GPU, for 2 operations; the first Triton "
+        "candidate of each is shown."
+    )
     assert said in [fact.text for fact in facts]
 
 

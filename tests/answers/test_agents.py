@@ -93,7 +93,7 @@ async def test_a_client_asks_and_is_refused_what_is_outside(folder: Path) -> Non
         for file in ("/etc/passwd", "../outside.fxs", "link.fxs", str(folder.parent)):
             failed, text = await call(connected, "ask", file=file)
             assert failed
-            assert "is outside of what this server was given" in text
+            assert "is outside of the folders of this server" in text
         failed, text = await call(connected, "ask", file="logs")
         assert failed
         assert "is a link that leads outside" in text
@@ -128,7 +128,7 @@ async def test_a_program_is_captured_where_that_was_allowed(folder: Path) -> Non
             connected, "capture", program="model.py:double", options=["-o", "mine.fxs"]
         )
         assert failed
-        assert "-o is not for clients" in text
+        assert "-o is not available to clients" in text
     assert sorted(path.name for path in folder.iterdir()) == before
     assert not Path(answer["session"]).exists()
 

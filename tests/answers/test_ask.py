@@ -186,7 +186,7 @@ def test_a_log_that_ends_in_a_compile_says_so(ask: Ask, tmp_path: Path) -> None:
     log = tmp_path / "cut.log"
     log.write_text(log_of_a_failed_compile(gzip.decompress(packed.read_bytes()).decode()))
     answer = ask(log, "failures")
-    assert re.match(r"the log ends while \[\d/\d\] is compiled", answer["ended"])
+    assert re.match(r"the log ends while \[\d/\d\] is being compiled", answer["ended"])
     assert answer["figures"]["end_of_log"] == answer["ended"]
     assert "finished" not in json.dumps(answer)
     (fact,) = ask(log, "overview", "--match", "log ends while")["rows"]
@@ -339,7 +339,7 @@ def test_torchs_hints_stay_where_the_advice_is_ours(ask: Ask) -> None:
     rows = ask(log, "breaks", "--match", "contextlib.py")["rows"]
     assert rows
     for row in rows:
-        assert row["hints"][0].startswith("Leave it: ")
+        assert row["hints"][0].startswith("No change is needed: ")
         assert any("@torch._dynamo.dont_skip_tracing" in hint for hint in row["torch_hints"])
     ordinary = ask(DATA / "torch_trace" / "h200_graph_breaks.log.gz", "breaks")["rows"]
     assert ordinary
@@ -428,14 +428,14 @@ def test_rows_are_chosen_by_words_and_fields(session: Path, ask: Ask) -> None:
     ("words", "message"),
     [
         (["kernls"], "did you mean kernels"),
-        (["line"], "line takes what it is about: line FILE:N"),
+        (["line"], "line needs a subject: line FILE:N"),
         (["line", "12"], "a line is given as FILE:NUMBER"),
         (["line", "none.py:1"], "no source file 'none.py'; it has: "),
         (["node", "nothing_like_it"], "no graph has a node 'nothing_like_it'"),
         (["kernel", "nothing_like_it"], "no kernel is called 'nothing_like_it'; there are: "),
         (["nodes", "nothing like it"], "no graph is called 'nothing like it'; there are: "),
         (["code", "nothing like it"], "no text is called 'nothing like it'; there are: "),
-        (["breaks", "model.py"], "breaks takes nothing after it; --match TEXT"),
+        (["breaks", "model.py"], "breaks takes no subject; --match TEXT"),
         (["kernels", "--fields", "nothing"], "no row has a field 'nothing'; there are: kernel"),
         (["diff", "none.fxs"], "there is no file 'none.fxs'"),
         (["find", " "], "find takes "),
@@ -563,7 +563,7 @@ def test_one_enormous_row_is_cut_and_says_so() -> None:
     assert len(text) <= 12_000
     content = json.loads(text)
     assert "more characters" in content["rows"][0]["text"]
-    assert any("texts end after" in note for note in content["left_out"])
+    assert any("texts are cut off in the output after" in note for note in content["left_out"])
 
 
 def test_phases_have_exact_seconds_and_where_they_belong(session: Path, ask: Ask) -> None:
@@ -654,7 +654,7 @@ def test_a_folder_with_several_logs_names_them_and_what_compares_them(
     refusal = capsys.readouterr().err
     assert "torch_trace_a.log and " in refusal
     assert "fx-explorer ranks" in refusal
-    assert "two runs by: fx-explorer diff A B" in refusal
+    assert "two runs with: fx-explorer diff A B" in refusal
 
 
 def test_the_bytes_saved_in_a_compilation_are_those_of_all_kinds(session: Path, ask: Ask) -> None:

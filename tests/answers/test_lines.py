@@ -122,7 +122,7 @@ def test_each_line_is_in_graphs_or_has_a_reason(session: SessionReader) -> None:
     assert rows[4]["kernels"] == []
     assert "not used" in rows[4]["why"]
     assert "another branch" in rows[6]["why"]
-    assert "printing is called in eager mode, and compiled by itself" in rows[7]["why"]
+    assert "printing is called in eager mode, and compiled separately" in rows[7]["why"]
     assert rows[9]["operations"] == 2
 
 
@@ -158,7 +158,7 @@ def test_lines_of_a_range_and_of_a_file_are_the_same(session: SessionReader) -> 
     assert list(part.rows) == [row for row in whole.rows if row in part.rows]
     assert [row["runs"] for row in part.rows] == ["in graphs", "in graphs and eager"]
     assert isinstance(of_lines(session, ""), Answer)
-    with pytest.raises(UsageError, match=r"no file and no function .* functions: .*broken"):
+    with pytest.raises(UsageError, match=r"no file or function .* functions: .*broken"):
         of_lines(session, "nothing_like_it")
 
 

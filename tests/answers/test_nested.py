@@ -62,7 +62,9 @@ def test_kernels_of_branches_run_as_the_data_decides(session: SessionReader) -> 
     assert kernels[sine]["runs"] is None
     assert kernels["torch.cond"]["language"] == "conditional"
     assert sine in kernels["torch.cond"]["runs_graphs"]
-    with pytest.raises(UsageError, match="no nested graph is called 'nowhere'; there are: block"):
+    with pytest.raises(
+        UsageError, match=("there is no nested graph called 'nowhere'; nested graphs: block")
+    ):
         of_nested(session, "nowhere")
 
 

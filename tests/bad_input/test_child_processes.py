@@ -87,9 +87,9 @@ async def test_what_each_child_compiles_is_counted_as_torch_counts_it(
 
 SAYS = {
     "orphan_of_a_background_shell": "it was started with -I",
-    "another_sitecustomize": "another sitecustomize hides ours",
-    "shell_that_outlives": "it still ran when the program ended, and runs on",
-    "not_waited_for": "it still ran when the program ended, and was ended with it",
+    "another_sitecustomize": "another sitecustomize replaces ours",
+    "shell_that_outlives": "it was still running when the program ended, and runs on",
+    "not_waited_for": "it was still running when the program ended, and was ended with it",
 }
 """Scripts of tests/data/child_processes → what a check must say of their child."""
 
@@ -137,7 +137,7 @@ UNSEEN = {
     "shell_I": "it was started with -I",
     **({"env_launcher_I": "it was started with -I", "py_wrapper": ""} if IS_EXHAUSTIVE else {}),
     "envset_subprocess": "",
-    "popen_not_waited": "it still ran when the program ended",
+    "popen_not_waited": "it was still running when the program ended",
 }
 """Given scripts that start a process → why it is not known what that one compiled. An exhaustive
 run has all.

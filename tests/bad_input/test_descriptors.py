@@ -94,10 +94,12 @@ async def test_a_program_that_takes_all_descriptors_keeps_its_files_and_is_told_
     ended = await capture(tmp_path / "daemon.py", as_script=True, output=tmp_path / "s.fxs")
     assert ended.printed() == ["all of mine is mine"]
     assert ended.outcome.kind == "incomplete"
-    assert ended.outcome.message.startswith("the program closed descriptors that are not its own")
+    assert ended.outcome.message.startswith(
+        "the program closed file descriptors that it did not open"
+    )
     assert ended.outcome.message.endswith("The program continued: finished")
     assert ended.outcome.exit_code == 0
-    assert ended.compilations == 1, "what was captured before is kept"
+    assert ended.compilations == 1, "the part captured before is kept"
     assert intact(tmp_path / "s.fxs")
 
 
@@ -176,10 +178,10 @@ def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_
     with (tmp_path / "mine").open("r+b") as mine:
         for one in writer._descriptors:
             os.dup2(mine.fileno(), one.number)
-        with pytest.raises(SessionWriteError, match="closed descriptors that are not its own"):
+        with pytest.raises(SessionWriteError, match="closed file descriptors that it did not open"):
             writer.set_meta("progress", "after")
         with (
-            pytest.raises(SessionWriteError, match="closed descriptors that are not its own"),
+            pytest.raises(SessionWriteError, match="closed file descriptors that it did not open"),
             writer.transaction(),
         ):
             pass

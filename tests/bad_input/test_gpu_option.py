@@ -58,14 +58,14 @@ def test_a_session_cannot_be_had_for_another_gpu(
     capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     said = refusal(capsys, command[0], "model.fxs", *command[1:], "--gpu", "a100")
-    assert (
-        said
-        == "fx-explorer: --gpu is for targets: model.fxs is captured already. Capture its program with --gpu.\n"
+    assert said == (
+        "fx-explorer: --gpu works on targets: model.fxs is captured already. Capture its "
+        "program with --gpu.\n"
     )
 
 
 def test_weights_of_a_session_cannot_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--no-weights is for targets" in refusal(capsys, "report", "model.fxs", "--no-weights")
+    assert "--no-weights works on targets" in refusal(capsys, "report", "model.fxs", "--no-weights")
 
 
 def test_what_would_run_is_refused_for_a_gpu_that_is_not_there(

@@ -255,7 +255,7 @@ async def test_a_program_that_is_no_python_is_told(
 def test_an_answer_without_an_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_PRINTED < 1 << 30
     monkeypatch.setattr(asked_python, "MOST_PRINTED", 1 << 20)
-    with pytest.raises(WorkerError, match="without an end"):
+    with pytest.raises(WorkerError, match="without end"):
         asked_python.ask_python("/bin/sh", "-c", "yes", timeout_s=60)
     with pytest.raises(WorkerError, match=r"within 0\.1 s"):
         asked_python.ask_python("/bin/sh", "-c", "sleep 60 & wait", timeout_s=0.1)

@@ -76,7 +76,7 @@ async def test_what_cannot_be_recorded_is_told_with_the_name_that_was_replaced(
     assert [
         one
         for one in told
-        if f"The program has replaced or removed {name}, which fx-explorer needs, too" not in one
+        if f"The program has replaced or removed {name}, which fx-explorer also needs" not in one
     ] == []
 
 

@@ -132,7 +132,7 @@ def test_a_saved_bench_tells_the_same_again(
     bench(session, "--format", "json")
     assert json.loads(capsys.readouterr().out) == first
     assert bench(session, "--batch", "3") == 2
-    assert "--batch is for targets" in capsys.readouterr().err
+    assert "--batch works on targets" in capsys.readouterr().err
     bench(session, "--svg", svg)
     assert svg.read_text().startswith("<?xml")
     assert not first["cells"][0]["trains"]
@@ -175,14 +175,17 @@ def test_a_program_that_asks_whether_it_is_compiled_is_told_to_take_another_path
 ) -> None:
     file = file_of(tmp_path, ASKS)
     asks = next(i for i, line in enumerate(ASKS.splitlines(), 1) if "* (2 if" in line)
-    words = f"the program takes another path while it is compiled: {file.name}:{asks} calls is_torchdynamo_compiling()"
+    words = (
+        f"the program takes another branch while it is compiled: {file.name}:{asks} calls "
+        "is_torchdynamo_compiling()"
+    )
     assert bench(file, "--backends", "eager", *BUDGET, "--no-train") == 1
     told = capsys.readouterr().out
     assert "eager gives other results" in told
     assert words in told
     # What a backend does wrong is not laid to the path, although the program asks.
     assert bench(file, "--backends", f"{file}:broken", *BUDGET, "--no-train") == 1
-    assert "takes another path" not in capsys.readouterr().out
+    assert "takes another branch" not in capsys.readouterr().out
 
 
 # bad input
@@ -201,7 +204,7 @@ def test_a_program_that_asks_whether_it_is_compiled_is_told_to_take_another_path
         ),
         (
             ("net.py", "--modes", "max-autotune", "--backends", "eager"),
-            "--modes are those of inductor",
+            "--modes works with inductor",
         ),
         (
             ("net.py", "--batch", "2", "--batch", "4,4", "--size", "x:0=4", "--size", "x:0=8"),
@@ -304,7 +307,7 @@ def test_what_fails_is_told_and_the_others_go_on(harmed: Ended) -> None:
         "large": "out_of_memory",
         "good": "measured",
     }
-    assert "no more graphs" in harmed.cells["raising"]["message"]
+    assert "same number of graphs" in harmed.cells["raising"]["message"]
     assert harmed.cells["good"]["speed_up"]
 
 
@@ -377,7 +380,7 @@ def test_a_batch_that_cannot_be_changed_leaves_the_other_sizes(
     assert states[("aot_eager", 3)] == "not_measured"
     assert states[("uncompiled", 4)] == "measured"
     assert "shape" in told["cells"][0]["message"]
-    assert "the program in eager mode fails at this size" in told["cells"][1]["message"]
+    assert "the program fails in eager mode at this size" in told["cells"][1]["message"]
 
 
 NEVER_ENDS = (

@@ -128,7 +128,7 @@ async def test_a_comparison_that_the_budget_does_not_pay_for_is_named_on_screen(
     is_left_out = budget_s < 40
     assert asked == ([] if is_left_out else ["compare"])
     assert (
-        f"{EAGERS_NUMBERS} was left out, since the budget was spent" in shown.text
+        f"{EAGERS_NUMBERS} was left out because the budget was used up" in shown.text
     ) == is_left_out
 
 

@@ -213,7 +213,7 @@ def test_what_is_not_finite_where_the_exact_result_is_differs(number: float) -> 
     for ours in (some, whole):
         found = one(ours, exact.float() * 1.0001, exact)
         assert found["agreement"] == "differs"
-        assert "not finite as eager's is" in found["agreement_words"]
+        assert "not finite where eager mode's is" in found["agreement_words"]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_a_program_of_chance_is_compared_where_it_can_draw_eagers_numbers(
 @pytest.mark.parametrize(
     ("with_tf32", "without_it", "kind", "words"),
     [
-        (1.05, 1.0, "differs", "TF32 makes the difference: with TF32 switched off"),
+        (1.05, 1.0, "differs", "TF32 causes the difference: with TF32 switched off"),
         (1.05, 1.05, "differs", "results differ too: output 0"),
         (1.0, 1.05, "differs", "results differ too: output 0"),
     ],
@@ -334,7 +334,7 @@ def test_a_program_that_counts_its_calls_is_not_said_to_be_of_chance() -> None:
     )
     found = agreement(reference_for(called), both_calls(called), content(called))
     assert found["agreement"] == "not_compared"
-    assert "at each call of the program in eager mode, too" in found["agreement_words"]
+    assert "between two calls of the program in eager mode, too" in found["agreement_words"]
 
 
 def test_other_parameters_and_other_inputs_are_not_compared() -> None:
@@ -365,7 +365,9 @@ def test_without_room_for_float64_the_rest_is_compared_all_the_same(
         "fx_explorer.instruments.bench.measure.agreement._free_bytes", lambda caller: 100
     )
     reference = reference_for(caller(Net()))
-    assert "no run in float64 (there is no room for the model in float64)" in reference.about_exact
+    assert (
+        "no run in float64 (the model does not fit into memory in float64)" in reference.about_exact
+    )
     assert reference.results[0]
     assert not reference.exact
 
@@ -412,7 +414,7 @@ def test_a_model_in_sixteen_bits_is_held_against_float32_where_it_cannot_run_in_
     x = torch.randn(32, 64).to(torch.bfloat16)
     called = Caller(Target("net", net, Arguments((x,))), net, trains=False)
     reference = reference_for(called)
-    assert "so both are compared with one in float32" in reference.about_exact
+    assert "so both are compared with a float32 run" in reference.about_exact
     assert {one["output 0"].dtype for one in reference.exact} == {torch.float32}
     found = agreed(called, lambda results: {**results, "output 0": results["output 0"] * 1.1})
     assert found["agreement"] == "differs"
@@ -425,7 +427,7 @@ def test_what_stays_float32_in_the_run_in_float64_is_named_and_compared() -> Non
 
     called = Caller(Target("partly", partly, Arguments((torch.randn(8, 8),))), partly, trains=False)
     reference = reference_for(called)
-    assert reference.about_exact == "in the run in float64, output 0 stays torch.float32"
+    assert reference.about_exact == "in the float64 run, output 0 stays torch.float32"
     assert reference.exact
 
 

@@ -64,7 +64,7 @@ def test_times_are_those_of_the_rounds_that_were_not_disturbed(tmp_path: Path) -
     uncompiled, compiled = found.cells
     assert (uncompiled.call_s, compiled.call_s) == (2e-3, 1e-3)
     assert (uncompiled.rounds, uncompiled.left_out, uncompiled.disturbed) == (8, 9, 0)
-    assert "18 of 34 rounds do not count" in " ".join(verdict(found))
+    assert "18 of 34 rounds are ignored" in " ".join(verdict(found))
 
 
 def test_where_nearly_all_were_disturbed_all_count_and_it_is_said(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_two_contenders_that_cannot_be_told_apart_are_both_named(tmp_path: Path)
     found = figures(
         tmp_path, (UNCOMPILED, about(0.002)), (INDUCTOR, about(0.001)), (other, about(0.00100001))
     )
-    assert "cannot be told apart from it" in " ".join(verdict(found))
+    assert "cannot be distinguished from it" in " ".join(verdict(found))
 
 
 def test_it_pays_from_the_batch_on_from_which_it_is_faster(tmp_path: Path) -> None:
@@ -183,8 +183,11 @@ def test_a_budget_that_is_too_small_tells_what_was_seen_and_what_a_larger_one_se
     first, second = verdict(found)[:2]
     assert first.startswith("inductor: about ")
     # Of 8 ways in which 3 rounds may lie, in 2 all are on one side of the median.
-    assert first.endswith("in 3 rounds, whose range holds it with 75 %; 6 are needed for 95 %.")
-    assert "52.0 s were imports and compiling, which are paid once, and 6.00 s rounds" in second
+    assert first.endswith("in 3 rounds, whose range contains it with 75 %; 6 are needed for 95 %.")
+    assert (
+        "imports and compiling, which are needed once, took 52.0 s, and rounds of calls 6.00 s"
+        in second
+    )
     assert second.endswith("about --budget 70 would settle inductor.")  # 52 + 6 * 8 / 3
     (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
     assert "3 rounds" in row[3]
@@ -194,7 +197,7 @@ def test_a_budget_that_is_too_small_tells_what_was_seen_and_what_a_larger_one_se
 def test_one_round_does_not_show_which_is_faster(tmp_path: Path) -> None:
     found = figures(tmp_path, (UNCOMPILED, [0.1]), (INDUCTOR, [0.001]), budget_s=50.0)
     first, second = verdict(found)[:2]
-    assert first == "inductor: 1 ms in one round, which does not show which is faster."
+    assert first == "inductor: 1 ms in one round, which is too few to compare speeds."
     assert "would settle inductor" in second
     assert not any("as fast" in sentence for sentence in verdict(found))
     (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
@@ -216,7 +219,7 @@ def test_a_larger_budget_is_advised_only_where_it_can_settle_something(tmp_path:
         return " ".join(verdict(found))
 
     assert "about --budget" in told(0.0009, 0.1)  # a tenth faster, in rounds a tenth apart
-    assert "more would not settle it" in told(0.001, 0.05)
+    assert "more rounds would not make it certain" in told(0.001, 0.05)
     assert "even 30 rounds" in told(0.00095, 0.2)
     assert "--budget" not in told(0.0005, 0.1)  # it is clear already
 
@@ -225,7 +228,7 @@ def test_a_larger_budget_is_advised_only_where_it_can_settle_something(tmp_path:
     ("state", "words"),
     [
         ("running", "Still measuring."),
-        ("stopped", "The bench was stopped: this is what was measured before."),
+        ("stopped", "The bench was stopped: these are the figures so far."),
     ],
 )
 def test_a_bench_that_runs_or_was_stopped_does_not_blame_the_budget(
@@ -242,7 +245,7 @@ def test_where_all_failed_the_budget_is_not_blamed(tmp_path: Path) -> None:
     failed = replace(INDUCTOR, state="failed", message="RuntimeError: no.")
     found = figures(tmp_path, (UNCOMPILED, about(0.001)), (failed, []), budget_s=20.0)
     assert verdict(found) == [
-        "Nothing can be said about speed: no contender could be measured.",
+        "The speeds are not known: no contender could be measured.",
         "inductor failed: RuntimeError: no.",
     ]
 
@@ -278,7 +281,7 @@ def test_who_compiled_nothing_and_who_compiled_often_is_told(tmp_path: Path) -> 
             )
         )
     )
-    assert "inductor compiled nothing: what was measured is the program as Python runs it." in told
+    assert "inductor compiled nothing: the figures are for the program in eager mode." in told
     assert "eager: 8 recompiles before measuring" in told
 
 
@@ -328,7 +331,7 @@ def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> No
         (replace(wrong, agreement="within_error"), about(0.0005)),
     )
     assert not problems(rounded)
-    assert "results of inductor are equal within what eager itself is uncertain of" in " ".join(
+    assert "results of inductor are equal within the uncertainty of eager mode itself" in " ".join(
         verdict(rounded)
     )
 

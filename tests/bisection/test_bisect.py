@@ -101,7 +101,7 @@ def test_the_commit_its_lines_and_the_fact_are_printed_and_sessions_kept(
     bisected: Bisected, tmp_path: Path
 ) -> None:
     """From a folder below the root, with a commit that cannot be judged, a merge and a change that
-    is not committed.
+    is uncommitted changes.
     """
     repository = new_repository(tmp_path / "project")
     (repository / "nets").mkdir()
@@ -117,7 +117,7 @@ def test_the_commit_its_lines_and_the_fact_are_printed_and_sessions_kept(
     (repository / "nets" / "model.py").write_text(worse)
     git(repository, "commit", "-q", "--amend", "-a", "--no-edit")
     merge = git(repository, "rev-parse", "HEAD")
-    (repository / "nets" / "model.py").write_text("not committed")
+    (repository / "nets" / "model.py").write_text("uncommitted changes")
     kept = tmp_path / "kept"
     words = ("--good", good, "--bad", "main", "--keep", str(kept), "--", "model.py",
              "--max-graph-breaks", "0")  # fmt: skip
@@ -128,9 +128,9 @@ def test_the_commit_its_lines_and_the_fact_are_printed_and_sessions_kept(
     assert "nets/model.py" in out
     assert "print(x.shape)" in out
     assert "graph breaks: 0 → 1" in out
-    assert "changes that are not committed" in err
+    assert "uncommitted changes" in err
     assert re.search(r"1\. \w+ \"merge logging\" \(\d captures left at most\)", err)
-    assert (repository / "nets" / "model.py").read_text() == "not committed"
+    assert (repository / "nets" / "model.py").read_text() == "uncommitted changes"
     assert sorted(path.name for path in kept.iterdir()) == ["bad.fxs", "good.fxs"]
 
 
@@ -183,10 +183,10 @@ def test_where_the_program_of_the_bad_commit_raises_that_is_looked_for(
         (("--good", "HEAD~1", "--bad", "HEAD", "--", "m.fxs", "--max-kernels", "1"),
          "give the target"),
         (("--good", "HEAD~1", "--bad", "HEAD", "--", "m.py", "--baseline", "b", "--update"),
-         "leave --update out"),
+         "remove --update"),
         (("--good", "HEAD~1", "--bad", "HEAD", "--", "m.py", "--baseline", "b.json"),
          "b.json"),
-        (("--python", "a", "--", "m.py", "--max-kernels", "1"), "twice at least"),
+        (("--python", "a", "--", "m.py", "--max-kernels", "1"), "at least twice"),
         (("--python", "a", "--good", "b", "--", "m.py", "--max-kernels", "1"), "in place of"),
         (("--link", "no", "--good", "b", "--bad", "c", "--", "m.py", "--max-kernels", "1"),
          "there is no such file"),
@@ -221,12 +221,12 @@ def test_a_good_commit_that_is_bad_and_a_bad_one_that_is_good_are_told(
     condition = ("--", "model.py", "--max-graph-breaks", "0")
     exit_code, _, err = bisected(repository, "--good", bad, "--bad", "HEAD", *condition)
     assert exit_code == 2
-    assert 'worse", which is given as good, is bad, too' in err
+    assert 'worse", which is given as good, is also bad' in err
     allowed = ("--", "model.py", "--max-graph-breaks", "1")
     exit_code, _, err = bisected(repository, "--good", good, "--bad", "HEAD", *allowed)
     assert exit_code == 2
     assert "the condition is met" in err
-    assert "there is nothing to look for" in err
+    assert "there is no bad commit to look for" in err
 
 
 def test_a_signal_leaves_nothing_behind_and_says_how_to_go_on(tmp_path: Path) -> None:

@@ -120,9 +120,7 @@ def test_what_is_saved_is_told_as_built_with_the_guards_it_is_without(
     assert names == ["0/0", "0/0#2", "0/0#3"]
     assert session.meta("built_to_save") == names[1:]
     assert pipeline(session)[-1].figures == ("3", "2 built")
-    assert (
-        "2 of them were built, for the code that the program saves" in kernels_table(session).notice
-    )
+    assert "2 of them were built, for code that the program saves" in kernels_table(session).notice
     assert "2 of 3 kernels: those that were saved" in time_table(session).notice
     facts = overview(session)
     (inspection,) = [fact.text for fact in facts if "inspection" in fact.text]

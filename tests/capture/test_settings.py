@@ -268,7 +268,7 @@ def test_what_the_user_set_before_is_put_back() -> None:
         ({"compile.backend": "inducter"}, 'did you mean "inductor"'),
         (
             {"inductor.post_grad_custom_pre_pass": None},
-            "holds a Python object and cannot be set from here",
+            "takes a Python object and cannot be set from here",
         ),
         (
             {"inductor.debug": 1, "dynamo.verbose": 2},

@@ -77,4 +77,4 @@ def test_a_backend_is_asked_for_the_operations_of_attention_on_the_cpu(
         product = 2 * BATCH * HEADS * LENGTH * WIDTH * LENGTH
         assert summary.whole.flops == BY_HAND + product
         assert summary.whole.without_flops == 1
-        assert "does not say what it supports" in short_verdict(summary)[0]
+        assert "does not say which operators it supports" in short_verdict(summary)[0]

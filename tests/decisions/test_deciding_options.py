@@ -128,5 +128,5 @@ def test_why_takes_an_operation_a_node_and_a_line(tmp_path: Path) -> None:
         for about in ("scatter_add", "aten.scatter_reduce_", f"{Path(__file__).name}:{line}"):
             first = of_decisions(session, about).rows[0]
             assert (first["about"], first["node"]) == ("library call", "scatter_add")
-        with pytest.raises(UsageError, match="nothing was decided about a kernel, node or line"):
+        with pytest.raises(UsageError, match="no decision about a kernel, node or line"):
             of_decisions(session, "softmax")

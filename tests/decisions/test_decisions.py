@@ -90,7 +90,7 @@ def test_a_copy_has_the_line_of_its_value_and_names_every_asker(tmp_path: Path) 
         copies = [e for e in explained_decisions(session) if e.decision.outcome == "copied"]
         texts = {e.reason.text.partition(" (")[0]: e for e in copies}
         given, transposed = texts["x"], texts["The result of aten.permute"]
-    assert given.reason.text.endswith("; aten.convolution asks for it as well.")
+    assert given.reason.text.endswith("; aten.convolution also needs it.")
     assert "given to the backward in this order; aten.addmm asks for it" in transposed.reason.text
     assert transposed.line is not None
     assert transposed.line[1] == first + 2
@@ -152,7 +152,7 @@ def test_ask_why_answers_about_one_kernel(captured, reader) -> None:
     assert "bessel_j0 has no vector form" in answer.text
     of_kernel = ask(session, "kernel", "bessel", None)  # type: ignore[arg-type]
     assert [row["about"] for row in of_kernel.rows[0]["why"]] == ["vectors", "threads"]
-    with pytest.raises(UsageError, match="nothing was decided about a kernel, node or line called"):
+    with pytest.raises(UsageError, match="no decision about a kernel, node or line called"):
         ask(session, "why", "nowhere", None)  # type: ignore[arg-type]
 
 

@@ -98,7 +98,7 @@ def test_a_program_that_fails_in_another_way_each_time_is_told_as_that(failed: F
     fails = "raise [KeyError, ValueError, IndexError][run % 3]('bad luck')"
     remedy = of_eager(failed(fails, ""))
     assert remedy.state == "tried"
-    assert "Unchanged it failed in another way: " in remedy.result
+    assert "Unchanged, it failed differently: " in remedy.result
 
 
 @in_exhaustive_runs

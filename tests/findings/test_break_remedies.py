@@ -57,7 +57,7 @@ def test_a_break_in_a_library_has_what_its_user_can_set(tmp_path: Path, captured
     everything = findings(reader(captured(file)))
     (logged,) = [finding for finding in everything if "It logged" in finding.detail]
     (remedy,) = logged.remedies
-    assert remedy.text == 'Set model.loss_type = "ForCausalLM" after the model is made.'
+    assert remedy.text == 'Set model.loss_type = "ForCausalLM" after creating the model.'
     assert '; model.loss_type = "ForCausalLM"' in remedy.changes["overlay"][str(file)]
     of_hook = [finding for finding in everything if "enable_input_require_grads" in finding.detail]
     assert of_hook

@@ -53,7 +53,9 @@ def test_an_error_of_the_backend_is_one_finding_at_the_innermost_function(tmp_pa
     assert finding.count == 3
     assert "aten._local_scalar_dense" in finding.detail
     assert not [row for row in findings(reader) if "was not compiled" in row.text]
-    (names,) = [text for text in finding.evidence if text.startswith("Not compiled for it: ")]
+    (names,) = [
+        text for text in finding.evidence if text.startswith("Not compiled because of this: ")
+    ]
     assert all(name in names for name in ("outer", "middle", "inner"))
 
 
@@ -102,6 +104,6 @@ def test_a_scheduler_that_wraps_the_step_is_named_as_the_cause(tmp_path: Path) -
     )
     of_scheduler, of_optimizer = of_breaks(reader)
     assert "a learning rate scheduler replaced the optimizer's step" in of_scheduler.text
-    assert "Nothing is to be done" not in of_scheduler.explanation
+    assert "No change is needed" not in of_scheduler.explanation
     assert (of_scheduler.count, of_optimizer.count) == (1, 1)
     assert "torch's optimizers break it themselves" in of_optimizer.text

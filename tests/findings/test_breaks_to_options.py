@@ -126,7 +126,7 @@ def test_nothing_is_compiled_inside_a_wrapper(
     file.write_text(WRAPPED.format(model=model))
     session = reader(captured(file, backend="eager"))
     texts = [finding.text for finding in findings(session)]
-    assert ("Nothing of the model inside DistributedDataParallel was compiled." in texts) == (
+    assert ("No part of the model inside DistributedDataParallel was compiled." in texts) == (
         is_in_vain
     )
     assert (session.count(Graph) == 0) == is_in_vain
@@ -157,10 +157,10 @@ def test_fullgraph_makes_an_error_of_a_break(
     file = tmp_path / "whole.py"
     file.write_text(WHOLE)
     (finding,) = findings(reader(captured(file, exit_code=3)))
-    assert finding.text == "step breaks the graph, which fullgraph=True makes an error."
+    assert finding.text == "step breaks the graph, which is an error with fullgraph=True."
     assert finding.place is not None
     assert finding.place.line + 1 == 13
-    assert "in place of the decorator" in finding.detail
+    assert "instead of the decorator" in finding.detail
     # Dynamo raises it: another backend fails as well.
     changes = [remedy.changes for remedy in finding.remedies if remedy.changes]
     assert changes == [{"settings": {"compile.fullgraph": False}}]

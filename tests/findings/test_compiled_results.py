@@ -58,9 +58,9 @@ def test_the_stage_that_makes_the_difference_is_named(
     results = compared(monkeypatch, ("step 1", "loss 3.0"), aot_eager)
     assert results is not None
     (finding,) = built_findings(results)
-    assert finding.text.endswith(f": {stage} makes the difference.")
+    assert finding.text.endswith(f": {stage} causes the difference.")
     assert (finding.severity, finding.urgency) == ("problem", "wrong")
-    assert "Compiled it prints “loss 3.0”, in eager mode “loss 2.0”." in finding.evidence
+    assert "The compiled program prints “loss 3.0”, eager mode “loss 2.0”." in finding.evidence
     assert [remedy.state for remedy in finding.remedies] == ["tried"]
     assert f'backend="{backend}"' in finding.remedies[0].text
 
@@ -187,7 +187,7 @@ def test_a_wrong_lowering_is_found_in_what_a_script_prints(
     script.write_text(WRONG_LOWERING)
     assert cli.main(["diagnose", str(script), "--try"]) == 1
     printed = capsys.readouterr().out
-    assert "Inductor makes the difference" in printed.replace("\n", " ").replace("   ", "")
+    assert "Inductor causes the difference" in printed.replace("\n", " ").replace("   ", "")
 
 
 def doubled_columns(table: torch.Tensor) -> torch.Tensor:

@@ -73,21 +73,21 @@ def test_remedies_are_tried_and_their_results_counted(
     (raised,) = [state for text, state in states.items() if "recompile_limit" in text]
     # The program would set the limit again, after a trial did.
     assert raised[0] == "cannot be tried"
-    assert "sets this option itself" in raised[1]
+    assert "itself sets this option" in raised[1]
     (apart,) = [state for text, state in states.items() if "isolate_recompiles" in text]
     assert apart[0] == "tried"
     # What was tried is in the session, and shown by whoever opens it.
     again = diagnose(
         "blocks.fxs", python=warm_python, environment=capture_environment, folder=tmp_path
     )
-    assert "(cannot be tried: your program sets this option itself" in again.stdout
+    assert "(cannot be tried: your program itself sets this option" in again.stdout
     assert "Tried: none is refused" in again.stdout
 
 
 def test_the_summary_of_a_search_counts_its_kinds() -> None:
     search = FindingSearch(("graph breaks", "recompiles"), ("slow kernels",))
-    assert search.summary == "Looked for 2 kinds of problems, not for 1 other"
-    assert search.after_trials(["slow kernels"]).summary == "Looked for 3 kinds of problems"
+    assert search.summary == "Checked for 2 kinds of problems, not for 1 other"
+    assert search.after_trials(["slow kernels"]).summary == "Checked for 3 kinds of problems"
 
 
 def test_what_the_budget_did_not_suffice_for_is_told_apart() -> None:
@@ -95,8 +95,8 @@ def test_what_the_budget_did_not_suffice_for_is_told_apart() -> None:
     search = FindingSearch(("graph breaks",), (of_runs, "slow kernels"))
     given_up = search.after_trials([], "the 40 s of --budget are used up")
     assert given_up.description == (
-        f"Looked for: graph breaks. Not looked for, since the 40 s of --budget are used up: "
-        f"{of_runs}. Not looked for: slow kernels."
+        "Checked: graph breaks. Not checked, because the 40 s of --budget are used up: "
+        f"{of_runs}. Not checked: slow kernels."
     )
     in_time = search.after_trials(["compile caches"], "the 40 s of --budget are used up")
     assert "since" not in in_time.description
@@ -109,9 +109,9 @@ def test_nothing_is_found_in_a_healthy_program(
         captured("mlp"), python=warm_python, environment=capture_environment, folder=tmp_path
     )
     assert ended.returncode == 0, ended.stdout
-    assert "No problem was found. Looked for: " in ended.stdout
+    assert "No problem was found. Checked: " in ended.stdout
     assert (
-        "Not looked for: wrong results, faults of compile caches, what differs without "
+        "Not checked: wrong results, faults of compile caches, what differs without "
         "torch.compile, compiled modules that also run in eager mode, slow kernels, a GPU that waits."
         in ended.stdout
     )

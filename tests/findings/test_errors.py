@@ -121,7 +121,7 @@ def test_a_fault_while_guards_are_written(captured, reader) -> None:
     )
     assert finding.place is not None
     assert finding.place.line + 1 == 9
-    assert "a fault of PyTorch's, not of the program" in finding.detail
+    assert "a PyTorch bug, not an error in the program" in finding.detail
     assert findings(session)[0] == finding
 
 
@@ -168,7 +168,7 @@ def test_nested_functions_that_fail_by_one_error_are_one_finding(
     assert finding.count == 3
     assert finding.text == (
         "inner could not be compiled: an error was raised in the backend, and it runs in eager "
-        "mode, as suppress_errors is set (3 times)."
+        "mode, because suppress_errors is set (3 times)."
     )
     assert "The same error was raised for outer (suppressed.py:19) and middle" in finding.detail
     assert "It was raised at suppressed.py:8" in finding.detail

@@ -72,7 +72,7 @@ def test_a_container_that_grows_is_to_be_filled_outside(
     program: Callable[[Compile], None], tmp_path: Path
 ) -> None:
     finding = the_finding(program, tmp_path)
-    assert "each length is compiled" in finding.detail
+    assert "valid for one length only" in finding.detail
     assert "outside of the compiled function" in finding.detail
     assert "leave it" not in finding.detail
 
@@ -88,5 +88,5 @@ def test_a_container_of_two_lengths_does_not_grow(tmp_path: Path) -> None:
 def test_no_higher_limit_is_proposed_for_one_that_grows(tmp_path: Path) -> None:
     finding = the_finding(fill_a_list, tmp_path, recompile_limit=2)
     assert finding.kind == "recompile limit"
-    assert "A higher limit only lets it be compiled for more lengths" in finding.detail
+    assert "A higher limit only allows more lengths" in finding.detail
     assert not any("recompile_limit =" in remedy.text for remedy in finding.remedies)

@@ -38,7 +38,7 @@ def test_a_number_that_takes_the_tensors_place(tmp_path: Path) -> None:
     of_recompiles = [finding for finding in findings(reader) if finding.kind == "recompile"]
     details = " ".join(finding.detail for finding in of_recompiles)
     assert "Write into the tensor in place" in details
-    assert "leave it: each class" not in details
+    assert "do not change it: each class" not in details
 
 
 def test_writing_into_the_tensor_does_not_recompile(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ print(handed(torch.ones(2)))
     ("case", "line", "what"),
     [
         ("01_forecaster_noop", 37, "Call self.compile() there"),
-        ("29_backend_silent", 19, "Call what torch.compile returned in place of bar"),
+        ("29_backend_silent", 19, "Call the object that torch.compile returned instead of bar"),
     ],
 )
 def test_the_line_and_what_to_do(case: str, line: int, what: str, captured, reader) -> None:
@@ -78,7 +78,7 @@ model.encode(torch.ones(1, 2))
 @pytest.mark.parametrize(
     ("text", "line", "what", "edit"),
     [
-        (GOES_PAST, 9, "line 6 calls self.forward(…) in place of self(…)", "model.forward = torch"),
+        (GOES_PAST, 9, "line 6 calls self.forward(…) instead of self(…)", "model.forward = torch"),
         (
             OF_THE_ORIGINAL,
             8,
@@ -160,7 +160,7 @@ def test_a_parameter_that_is_bound_anew_and_an_attribute_that_nobody_reads(
     assert [row.kind for row in rows] == ["never called"] * 2
     by_line = {row.place.line + 1: row for row in rows if row.place}
     assert "bound to the attribute self.fast and never called" in by_line[9].text
-    assert "Return net there, and use what is returned" in by_line[15].detail
+    assert "Return net there, and use the returned object" in by_line[15].detail
 
 
 def test_a_result_that_is_returned_or_read_has_none(tmp_path: Path, captured, reader) -> None:

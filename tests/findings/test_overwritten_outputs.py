@@ -47,7 +47,7 @@ def overwritten(written: Written, message: str, traceback: str) -> list[Finding]
 def test_both_lines_are_named(written: Written) -> None:
     (finding,) = overwritten(written, MESSAGE, TRACEBACK)
     assert finding.text == (
-        "step.py:14 reads the result of step.py:7 after a later call has overwritten it: it is the "
+        "step.py:14 reads the result of step.py:7 after a later call overwrote it: it is the "
         "output of a CUDA graph."
     )
     assert finding.urgency == "failed"

@@ -117,7 +117,7 @@ def placements(reader: SessionReader) -> list[Finding]:
 
 @pytest.mark.parametrize(
     ("function", "named", "paths"),
-    [(step, "net in it", ["G.net"]), (Reporting(), "net in it", ["net"])],
+    [(step, "net inside", ["G.net"]), (Reporting(), "net inside", ["net"])],
     ids=["function", "module"],
 )
 def test_the_module_without_a_break_is_named_and_compiled_alone_it_has_none(

@@ -115,7 +115,7 @@ def test_a_gpu_that_waits_for_something_else(
     [
         ("enumerate(DataLoader)#next", "num_workers"),
         ("optimizer AdamW.step", "fused=True"),
-        ("Python, or what the profile does not record", "profiler of Python's"),
+        ("Python, or work that the profile does not record", "Python profiler"),
     ],
 )
 def test_a_gpu_that_is_idle_while_the_program_does_something_else(

@@ -51,7 +51,7 @@ def error_of(function: Callable[[], None]) -> str:
     [
         (load_into_the_model, "model._orig_mod.state_dict()"),
         (load_into_the_wrapper, "model._orig_mod.load_state_dict"),
-        (make_a_scheduler, "Make the scheduler first"),
+        (make_a_scheduler, "Create the scheduler first"),
         (pickle_a_function, "Pickle before torch.compile is called"),
     ],
 )

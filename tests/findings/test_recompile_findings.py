@@ -184,8 +184,8 @@ def test_a_limit_that_another_thread_has_is_told(tmp_path: Path, captured, reade
     file.write_text(IN_A_THREAD)
     (finding,) = findings(reader(captured(file)))
     assert finding.kind == "recompile limit"
-    assert any("threads.py:5 sets it to 32, and it was 8" in line for line in finding.evidence)
-    assert "at the beginning of the function that the thread runs" in finding.detail
+    assert any("threads.py:5 sets it to 32, but it was 8" in line for line in finding.evidence)
+    assert "at the beginning of the thread's function" in finding.detail
     assert "more versions are kept" not in finding.detail
 
 
@@ -214,7 +214,7 @@ def test_objects_with_sizes_of_their_own_are_told_as_that(tmp_path: Path, captur
     (finding,) = findings(reader(captured(file)))
     assert finding.kind == "recompile limit"
     assert "There are 4 objects of the class." in finding.detail
-    assert "each object takes" in finding.detail
+    assert "each object has its own size" in finding.detail
     assert "Pad" not in finding.detail
 
 
@@ -343,7 +343,7 @@ def test_training_and_evaluation_are_no_problem(tmp_path: Path) -> None:
     rows = of_kind(reader, "recompile")
     assert {row.severity for row in rows} == {"notice"}
     assert not [remedy for row in rows for remedy in row.remedies]
-    assert all("nothing is to be done" in row.explanation for row in rows)
+    assert all("no change is needed" in row.explanation for row in rows)
 
 
 def test_a_gan_calls_its_critic_with_and_without_gradients_of_the_input(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_a_gan_calls_its_critic_with_and_without_gradients_of_the_input(tmp_path
     assert "requires_grad" in finding.text
     assert finding.severity == "notice"
     assert not finding.remedies, "the program needs both"
-    assert "nothing is to be done" in finding.explanation
+    assert "no change is needed" in finding.explanation
 
 
 def test_many_values_of_a_number_stay_a_problem(tmp_path: Path) -> None:
@@ -412,9 +412,11 @@ def chained(x: torch.Tensor, times: int) -> torch.Tensor:
 def test_a_number_that_the_code_decides_by_is_no_tensor_to_be(tmp_path: Path) -> None:
     x = torch.ones(4)
     (finding,) = of_kind(calls(chained, [(x, 3), (x, 5), (x, 7)], tmp_path), "recompile")
-    assert "The code decides by times" in finding.explanation
+    assert "The code depends on the value of times" in finding.explanation
     (remedy,) = finding.remedies
-    assert remedy.text.startswith("Where it takes many values, keep what decides by times outside")
+    assert remedy.text.startswith(
+        "If it takes many values, keep the code that depends on times outside"
+    )
 
 
 def scaled(x: torch.Tensor, times: int) -> torch.Tensor:

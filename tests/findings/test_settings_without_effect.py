@@ -23,7 +23,7 @@ def without_effect(reader: SessionReader) -> list[Finding]:
 
 def test_cuda_graphs_on_a_cpu(captured, reader) -> None:
     (finding,) = without_effect(reader(captured("mlp", mode="reduce-overhead")))
-    assert finding.text == 'mode="reduce-overhead" does nothing here: no graph is on a GPU.'
+    assert finding.text == 'mode="reduce-overhead" has no effect: no graph is on a GPU.'
     assert finding.severity == "notice"
 
 
@@ -93,7 +93,9 @@ def test_an_option_that_is_set_where_torch_does_not_read_it(
     file = tmp_path / "misplaced.py"
     file.write_text(MISPLACED)
     (finding,) = without_effect(reader(captured(file)))
-    assert finding.text.startswith("torch._dynamo.activation_memory_budget is no option of torch")
+    assert finding.text.startswith(
+        "torch._dynamo.activation_memory_budget is not an option of torch"
+    )
     assert finding.severity == "problem"
     assert finding.place is not None
     assert finding.place.line + 1 == 5

@@ -96,7 +96,7 @@ def test_parts_end_each_for_itself(session: Path, monkeypatch: pytest.MonkeyPatc
     with SessionReader(session) as reader:
         texts = [fact.text for fact in overview(reader)]
     assert "Studied: a, f." in texts
-    assert "Not studied to the end: d (failed)." in texts
+    assert "Not finished in the study: d (failed)." in texts
 
 
 def test_a_later_study_does_what_is_missing(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:

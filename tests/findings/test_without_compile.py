@@ -66,9 +66,9 @@ def test_a_hook_that_returns_early_while_compiling_is_found(
     )  # fmt: skip
     found = json.loads(run.stdout)["findings"]
     (finding,) = [row for row in found if row["kind"] == "otherwise without"]
-    assert "hooked.py:7 asks whether it is compiled." in " ".join(finding["evidence"])
+    assert "hooked.py:7 checks whether it is compiled." in " ".join(finding["evidence"])
     (remedy,) = finding["remedies"]
-    assert remedy["result"].startswith("with False in its place it behaves as without")
+    assert remedy["result"].startswith("replaced by False, it behaves as without")
 
 
 @pytest.mark.parametrize(

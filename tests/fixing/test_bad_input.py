@@ -71,7 +71,7 @@ def offered(session: Path) -> tuple[list[Fix], str]:
     [
         ("<ipython-input-3-abc>", "is a notebook cell: no file to edit"),
         ("/tmp/ipykernel_12/345.py", "is a notebook cell: no file to edit"),
-        ("<string>", "is code that was made with exec: no file to edit"),
+        ("<string>", "is code created with exec: no file to edit"),
         ("/p/gone.py", "the source could not be read, so no edit can be made"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_file_in_another_form_is_fixed_and_keeps_its_form(
     file = tmp_path / f"{name}.py"
     file.write_bytes(content)
     found, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
-    fix = next(fix for fix in found if fix.title == "do the print only when not compiled")
+    fix = next(fix for fix in found if fix.title == "do the print only in eager mode")
     accept(fix)
     fixed = file.read_bytes()
     line = next(line for line in content.splitlines(keepends=True) if b"print" in line)

@@ -36,12 +36,15 @@ TOLD = [
         OTHER,
         OTHER,
         "",
-        "what compiling changes, with the original too (the output, with the example inputs in the built",
+        (
+            "facts that compiling changes in the original too (the output, with the example inputs in "
+            "the built"
+        ),
     ),
     (
         OTHER,
         ORIGINAL,
-        "with the example inputs in the built code: differs by up to 2; that of the original does not",
+        "with the example inputs in the built code: differs by up to 2; the original's does not",
         "",
     ),
     (
@@ -53,21 +56,21 @@ TOLD = [
     (
         THIRD,
         SLIGHTLY_MORE,
-        "differs by up to 4; that of the original differs by up to 1, in another way",
+        "differs by up to 4; the original's also differs by up to 1, but differently",
         "",
     ),
     (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and the original's by up to 0.003"),
     (
         FARTHER,
         ROUNDED,
-        "differs by up to 0.04; that of the original differs by up to 0.003, in another way",
+        "differs by up to 0.04; the original's also differs by up to 0.003, but differently",
         "",
     ),
-    (ROUNDED_TOO, ORIGINAL, "differs by up to 0.004; that of the original does not", ""),
+    (ROUNDED_TOO, ORIGINAL, "differs by up to 0.004; the original's does not", ""),
     (
         OTHER,
         {"problem": "no compiler"},
-        "(whether that of the original differs too is not known: no compiler)",
+        "(whether the original's differs too is not known: no compiler)",
         "",
     ),
     (OTHER, FAILED, "is not known: it raises CppCompileError: no)", ""),
@@ -75,18 +78,18 @@ TOLD = [
         FAILED,
         FAILED,
         "",
-        "it raises CppCompileError: no, and so it does with the code of the original",
+        "it raises CppCompileError: no, as in the original",
     ),
     (
         FAILED,
         ORIGINAL,
-        "it raises CppCompileError: no, in the built code; that of the original does not",
+        "it raises CppCompileError: no, in the built code; the original's does not",
         "",
     ),
     (
         FAILED,
         {"problem": "it took long"},
-        "(whether that of the original differs too is not known: it took",
+        "(whether the original's differs too is not known: it took",
         "",
     ),
 ]

@@ -20,20 +20,20 @@ from tests.fixing.conftest import Case
 from tests.fixing.programs import calls
 
 IN_TENSOR = "keep the value in a tensor"
-NUMBER = "let the graph hold the number"
+NUMBER = "put the number into the graph"
 WHERE = "choose with torch.where"
 COND = "choose with torch.cond"
-SIZE = "let the graph hold a size that is not known yet"
+SIZE = "put a size that is not known yet into the graph"
 ZEROS = "keep the size: put zeros where the mask is false"
 WHILE = "loop with torch.while_loop"
-OUTSIDE = "call backward() outside the compiled function"
+OUTSIDE = "call backward() outside of the compiled function"
 BACKWARD = "trace backward() into the graph"
 AT_CALLER = "print where the compiled code is called"
-NOT_COMPILED = "do this only when not compiled"
-OUT = "take the line out of the compiled code"
+NOT_COMPILED = "run this only in eager mode"
+OUT = "move the line out of the compiled code"
 
 OTHER_TYPES = "inputs of other types or dtypes or autocast"
-RAISES_BEHIND = "a call in which a line behind the print raises: nothing is written then"
+RAISES_BEHIND = "a call in which a line after the print raises: nothing is written then"
 
 GOOD = with_others(
     [
@@ -61,7 +61,7 @@ GOOD = with_others(
         ("calls:asked_for", "remove the line that asks for the break"),
         ("calls:checksum", "call zlib.crc32() once, when the file is imported"),
         ("calls:third_party_in_numpy", "make library.smoothed() an operation of the graph"),
-        ("control:calls_library", "keep twice_interrupted() out of compilation as a whole"),
+        ("control:calls_library", "keep the whole twice_interrupted() out of compilation"),
         ("calls:trained_elsewhere", OUTSIDE),
         ("calls:printed_with_a_shape", "let torch do the print after the graph"),
         ("values:as_float", IN_TENSOR),
@@ -79,7 +79,7 @@ GOOD = with_others(
 PRINTS_DIFFER = with_others(
     [("calls:printed", "take the print out of the compiled code", "'the sum is tensor(20.")],
     [
-        ("calls:logged", "do the log message only when not compiled", "'WARNING program: hello'"),
+        ("calls:logged", "do the log message only in eager mode", "'WARNING program: hello'"),
         (
             "calls:averaged",
             "compute np.nanmean() with torch",
@@ -195,7 +195,7 @@ def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_c
 @pytest.mark.parametrize(
     ("name", "title"),
     with_others(
-        [("calls:hushed", "do the log message only when not compiled")],
+        [("calls:hushed", "do the log message only in eager mode")],
         [
             ("calls:hushed", "take the log message out of the compiled code"),
             ("calls:warned_by_default_of_nothing", "take the warning out of the compiled code"),
@@ -207,14 +207,14 @@ def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(
 ) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
-    assert trial.verdict == "good where compared"
+    assert trial.verdict == "partly compared"
     assert "because no call in the captured run wrote it" in trial.reason
 
 
 @pytest.mark.parametrize(
     ("name", "title", "what"),
     with_others(
-        [("calls:locked", "enter lock only when not compiled", "lock does")],
+        [("calls:locked", "enter lock only in eager mode", "lock does")],
         [
             ("calls:hooked", OUT, "y.register_hook"),
             ("calls:slept", NOT_COMPILED, "time.sleep"),
@@ -229,7 +229,7 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
 ) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
-    assert trial.verdict == "good where compared"
+    assert trial.verdict == "partly compared"
     assert f"not compared: what {what}" in trial.reason
     assert "which the compared calls do not show" in trial.reason
 
@@ -241,7 +241,7 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
             (
                 "values:item_as_exponent",
                 IN_TENSOR,
-                "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+                "an exponent of 0.5 or -0.5 with a base of -0 or -inf",
             )
         ],
         [
@@ -249,37 +249,40 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
             (
                 "values:as_large_as",
                 IN_TENSOR,
-                "a comparison of numbers that are equal once rounded to the dtype of the tensor",
+                (
+                    "a comparison of numbers that are equal only after rounding to the dtype of the "
+                    "tensor"
+                ),
             ),
             (
                 "values:two_items_at_once",
                 IN_TENSOR,
-                "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
+                "a division of numbers by 0, which raises only in Python; integers beyond 2**63",
             ),
             ("calls:printed_last_by_a_compiled_one", AT_CALLER, ""),
             (
                 "values:branch_that_may_raise",
                 WHERE,
-                "a call in which the side that is not taken raises, or has an infinite gradient",
+                "a call in which the branch that is not taken raises, or has an infinite gradient",
             ),
             (
                 "values:exponent_chosen",
                 WHERE,
-                "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+                "an exponent of 0.5 or -0.5 with a base of -0 or -inf",
             ),
-            ("values:items_summed", IN_TENSOR, "integers beyond 2**63, which only Python has"),
+            ("values:items_summed", IN_TENSOR, "integers beyond 2**63, which exist only in Python"),
             ("values:item", IN_TENSOR, ""),
             ("values:branch_of_more_steps", COND, "a second derivative (create_graph=True)"),
             ("calls:printed", "print at the end of the function", RAISES_BEHIND),
             (
                 "values:item_as_exponent",
                 NUMBER,
-                "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+                "an exponent of 0.5 or -0.5 with a base of -0 or -inf",
             ),
             (
                 "values:item_below_a_line",
                 IN_TENSOR,
-                "a division of numbers by 0, which raises in Python only; integers beyond 2**63",
+                "a division of numbers by 0, which raises only in Python; integers beyond 2**63",
             ),
             ("values:branch_of_plain_values", WHERE, ""),
             ("values:two_items_at_once", NUMBER, "a division of numbers by 0"),
@@ -337,7 +340,7 @@ def test_a_call_that_the_original_does_not_end_is_left_out_and_named(
     assert trial.verdict == "good"
     assert trial.verification is not None
     left_out = [
-        f"a call with {inputs}, which the original did not end in time"
+        f"a call with {inputs}, which the original did not finish in time"
         for inputs in ("the example inputs as zeros", "an empty batch")
     ]
     assert list(trial.verification.not_tried) == [OTHER_TYPES, *left_out]
@@ -361,7 +364,7 @@ def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(
 ) -> None:
     found = case("control:tried")
     trial = found.tried(found.fix("leave the try out"))
-    assert (trial.verdict, trial.is_good) == ("good where compared", False), trial.reason
+    assert (trial.verdict, trial.is_good) == ("partly compared", False), trial.reason
     assert "line 17 of control.py, which no input reached" in trial.reason
 
 

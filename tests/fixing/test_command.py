@@ -63,7 +63,7 @@ def test_each_break_is_listed_with_its_fixes(
     assert lines[0] == f"{file}:5  y = x * x.sum().item()"
     assert [line.strip() for line in lines if line.strip()[:1].isdigit()] == [
         "1  keep the value in a tensor",
-        "2  let the graph hold the number",
+        "2  put the number into the graph",
     ]
 
 

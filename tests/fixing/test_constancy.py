@@ -69,7 +69,7 @@ CAN_CHANGE = {
     "an object": ("json.dumps(OPTIONS)", "OPTIONS is an object"),
     "a method of the user's": ("OPTIONS.value()", "self.gain can be assigned"),
     "a setting of another file": ("twice(config.GAIN)", "config.GAIN can be assigned"),
-    "a name of another file": ("twice(GAIN)", "GAIN, of another file"),
+    "a name of another file": ("twice(GAIN)", "GAIN, from another file"),
     "the environment": ("json.loads(os.environ['A'])", "os.environ"),
     "a variable of it": ("os.getenv('A')", "os.getenv()"),
     "a file": ("open('settings').read()", "read()"),
@@ -79,7 +79,7 @@ CAN_CHANGE = {
     "a function that reads a dict": ("gain()", "SETTINGS is a dict"),
     "a function below a function": ("deeper()", "SETTINGS is a dict"),
     "a default that is kept": ("remembering()", "the default of seen"),
-    "a closure": ("twice(n)", "n is a variable of the function around"),
+    "a closure": ("twice(n)", "n is a variable of the enclosing function"),
 }
 
 STAYS = [

@@ -112,7 +112,7 @@ def test_marks_are_offered_for_their_recompile_and_tried_as_fixes_are(
     found = offer(session, first)
     assert [fix.title.rpartition(" of ")[2] for fix in found.fixes] == [
         "x as dynamic",
-        "mark all that vary as dynamic",
+        "mark all changing sizes as dynamic",
     ]
     assert found.fixes[1].instruction.startswith(
         "torch._dynamo.mark_dynamic(x, 0)\n# or, without an edit: TORCH_COMPILE_DYNAMIC"

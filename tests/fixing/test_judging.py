@@ -59,7 +59,8 @@ def test_a_break_that_hid_others_may_go_though_there_are_more_breaks_then() -> N
     verdict, reason = judge(FINISHED, BEFORE, uncovered, EQUAL)
     assert verdict == "good"
     assert reason.startswith(
-        "1 function not compiled → 0, 10 operations compiled → 30; behind this break stood others, 2 → 4; equal"
+        "1 function not compiled → 0, 10 operations compiled → 30; after this break there were "
+        "others, 2 → 4; equal"
     )
     nothing_more_is_compiled = replace(uncovered, operations=10)
     assert judge(FINISHED, BEFORE, nothing_more_is_compiled, EQUAL) == (
@@ -132,7 +133,7 @@ def test_another_exception_is_not_called_printed() -> None:
 def test_what_could_not_be_compared_is_never_called_good() -> None:
     partly = replace(EQUAL, not_compared=("time.time(), which differs from run to run",))
     assert judge(FINISHED, BEFORE, BETTER, partly) == (
-        "good where compared",
+        "partly compared",
         "2 breaks → 1; equal in 2 calls; not compared: time.time(), which differs from run to run",
     )
 

@@ -31,7 +31,7 @@ def test_its_own_last_trial_decides() -> None:
     good, refused, partly = (
         trial(PLAIN, "good"),
         trial(PLAIN, "refused"),
-        trial(PLAIN, "good where compared"),
+        trial(PLAIN, "partly compared"),
     )
     assert chance_of(PLAIN, [refused, good]) == "holds"
     assert chance_of(PLAIN, [good, refused]) == "fails"

@@ -12,9 +12,9 @@ import pytest
 from tests.exhaustive import in_exhaustive_runs, one_of
 from tests.fixing.conftest import Case
 
-OUT = "take the line out of the compiled code"
-NOT_COMPILED = "do this only when not compiled"
-NUMBER = "let the graph hold the number"
+OUT = "move the line out of the compiled code"
+NOT_COMPILED = "run this only in eager mode"
+NUMBER = "put the number into the graph"
 WHERE = "choose with torch.where"
 
 WRONG = [
@@ -34,24 +34,24 @@ WRONG = [
     ("nasty:float_for_the_state", "keep the value in a tensor", "refused", "global st.scale"),
     ("nasty:alias_or_copy", WHERE, "refused", "input 1"),
     ("nasty:threshold", WHERE, "good", "equal in 20 calls"),
-    ("nasty:never", WHERE, "good where compared", "which no input reached"),
+    ("nasty:never", WHERE, "partly compared", "which no input reached"),
     (
         "nasty:by_number",
         "keep the value in a tensor",
         "refused",
-        "a tensor is looked up in a dictionary or a set, which finds it",
+        "a tensor is looked up in a dictionary or a set, which compares",
     ),
     ("nasty:corner_kept", "keep the value in a tensor", "good", "equal in 20 calls"),
     (
         "nasty:reads_the_clock",
         OUT,
-        "good where compared",
+        "partly compared",
         "time.time(), which differs from run to run",
     ),
     (
         "nasty:stores_the_clock",
         "let torch do the print after the graph",
-        "good where compared",
+        "partly compared",
         "global st.at, which differs from run to run",
     ),
 ]
@@ -77,12 +77,12 @@ def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(
         replace(found, request=integers).tried(found.fix(NUMBER)).verdict == "good"
     )  # with backend eager nothing is built
     built = replace(found, request=replace(integers, backend="inductor")).tried(found.fix(NUMBER))
-    assert built.verdict == "good where compared", (
+    assert built.verdict == "partly compared", (
         built.reason
     )  # the number is one of 64 bits behind the break, too
     where = "(the output, with the largest and smallest integers in the built code: differs by up to 104, and the original's "
-    assert f"not compared: what compiling changes, with the original too {where}" in built.reason
-    assert "with the code built too" not in built.reason
+    assert f"not compared: facts that compiling changes in the original too {where}" in built.reason
+    assert "also with the code built" not in built.reason
 
 
 @in_exhaustive_runs
@@ -95,7 +95,7 @@ def test_what_inductor_sets_in_its_own_process_is_no_difference(
     assert built.verdict == "good", (
         built.reason
     )  # the kernel computes 4.0 * float(m), which cannot overflow
-    assert "with the code built too" in built.reason
+    assert "also with the code built" in built.reason
 
 
 def test_integers_that_wrap_in_a_tensor_and_not_in_python_are_tried(
@@ -105,7 +105,7 @@ def test_integers_that_wrap_in_a_tensor_and_not_in_python_are_tried(
     integers = replace(found, request=replace(found.request, inputs="torch.arange(3)"))
     trial = integers.tried(found.fix("keep the value in a tensor"))
     assert trial.verdict == "refused", trial.reason
-    assert "an integer of which two are too many for the dtype" in trial.reason
+    assert "so large that a sum of two overflows the dtype" in trial.reason
 
 
 @in_exhaustive_runs
@@ -116,7 +116,7 @@ def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_t
     built = replace(found, request=replace(found.request, backend="inductor")).tried(
         found.fix(NUMBER)
     )
-    assert built.verdict == "good where compared", (
+    assert built.verdict == "partly compared", (
         built.reason
     )  # the floats of the original are dynamic by then, with the same end
     assert "with one large number in all places in the built code" in built.reason
@@ -128,7 +128,7 @@ def test_what_raises_when_it_is_looked_at_is_named_and_not_blamed_on_the_program
 ) -> None:
     found = case("odd:uses_them")
     trial = found.tried(found.fix(NUMBER))
-    assert trial.verdict == "good where compared", trial.reason
+    assert trial.verdict == "partly compared", trial.reason
     for raised in ("RuntimeError", "NotImplementedError", "ValueError"):
-        assert f"what it keeps inside, which raises {raised} when it is looked at" in trial.reason
+        assert f"its internal state, which raises {raised} when it is read" in trial.reason
     assert "original program raises" not in trial.reason

@@ -56,6 +56,6 @@ def test_code_that_python_made_itself_needs_no_fix(
         writer.add(model.Fallback(0, 0, "skipped", function, "<string>", 1, "", reason))
     with SessionReader(tmp_path / "s.fxs") as reader:
         (left,) = distinct_fallbacks(reader)
-    assert "nothing has to be done" in left.description
+    assert "no change is needed" in left.description
     found = offer(tmp_path / "s.fxs", left)
     assert (found.fixes, found.why_none) == ((), f"{left.description}.")

@@ -114,7 +114,7 @@ def test_a_number_that_decides_a_branch_is_kept_in_a_tensor_after_the_branch_is_
     titles = [fix.title for fix in proposed(tmp_path / "s.fxs", source, "GB0124")]
     assert titles[0] == first
     assert "keep the value in a tensor" in titles
-    assert "let the graph hold the number" in titles
+    assert "put the number into the graph" in titles
 
 
 def test_what_python_rounds_is_not_kept_in_a_tensor(tmp_path: Path) -> None:
@@ -213,18 +213,18 @@ def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("if x.sum() > 9:\n    break", "break inside leaves or changes the function around it"),
+        ("if x.sum() > 9:\n    break", "break inside leaves or changes the enclosing function"),
         (
             "x = x + 1\nself.rounds = 1",
             "'self.rounds = 1' changes something that is not a variable of the function",
         ),
-        ("x = x + 1\nprint(x)", "'print(x)' does more than compute"),
-        ("x = s.pop()", "'s.pop()' does more than compute"),
+        ("x = x + 1\nprint(x)", "'print(x)' has side effects"),
+        ("x = s.pop()", "'s.pop()' has side effects"),
         (
             "x = x + 1\ny = x",
-            "y is made inside and used behind it, where there may have been no round",
+            "y is made inside the loop and used after it, but the loop may have no iteration",
         ),
-        ("z = 1", "it changes no variable that existed before it"),
+        ("z = 1", "it changes no variable that existed before the loop"),
     ],
 )
 def test_a_while_that_cannot_be_converted_says_why(tmp_path: Path, body: str, said: str) -> None:
@@ -400,7 +400,7 @@ def test_a_mask_becomes_zeros(tmp_path: Path, line: str, expected: str) -> None:
 def test_a_row_that_a_number_names_is_no_mask(tmp_path: Path, index: str) -> None:
     source = f"import torch\ndef f(x):\n    y = x[{index}].mean()  # here\n    return y\n"
     titles = [fix.title for fix in proposed(tmp_path / "s.fxs", source, "GB0036")]
-    assert titles == ["let the graph hold a size that is not known yet"]
+    assert titles == ["put a size that is not known yet into the graph"]
 
 
 def test_a_disabled_function_is_found_by_whatever_name_torch_goes(tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_what_is_done_for_its_effect_can_be_skipped(tmp_path: Path, line: str) -
     source = f"import time\nimport torch\nflags = {{}}\ndef f(self, x):\n    {line}  # here\n    return x\n"
     fixes = proposed(tmp_path / "s.fxs", source, "GB0007")
     assert (
-        edited(fixes, "do this only when not compiled")
+        edited(fixes, "run this only in eager mode")
         == f"if not torch.compiler.is_compiling():\n    {line}  # here"
     )
 
@@ -492,7 +492,7 @@ def test_a_warning_of_torchs_that_a_fix_takes_away_is_told(
     risks = [
         fix.risk
         for fix in fixes
-        if fix.title in ("keep the value in a tensor", "let the graph hold the number")
+        if fix.title in ("keep the value in a tensor", "put the number into the graph")
     ]
     assert len(risks) == 2
     assert all(("torch's warning" in risk) == warns for risk in risks)

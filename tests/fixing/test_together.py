@@ -42,7 +42,7 @@ def good(*fixes: Fix) -> list[Trial]:
 
 
 def test_options_change_no_file_and_say_how_they_are_set() -> None:
-    fix = Fix("let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True})
+    fix = Fix("put the number into the graph", "", settings={"dynamo.capture_scalar_outputs": True})
     with pytest.raises(UsageError, match=r"torch\._dynamo\.config\.capture_scalar_outputs = True"):
         accept(fix)
     assert "--setting dynamo.capture_scalar_outputs=True" in fix.instruction
@@ -74,7 +74,10 @@ def test_an_edit_of_the_same_line_is_left_out_and_named() -> None:
     assert whole is not None
     assert after(whole.fix) == BEFORE.replace("b = 2", "b = 20").replace("c = 3", "c = 30")
     assert whole.left_out == (
-        "'b = 2 → b = 30' (line 1) edits line 6 as 'b = 2 → b = 20' does: accept one, capture again, and try the other",
+        (
+            "'b = 2 → b = 30' (line 1) edits line 6 like 'b = 2 → b = 20': accept one, capture again, "
+            "and try the other"
+        ),
     )
     assert whole.left_out[0] in whole.fix.why
 
@@ -93,7 +96,7 @@ def test_edits_that_do_not_parse_together_are_not_merged() -> None:
 
 def test_options_and_edits_of_several_files_go_together() -> None:
     option = Fix(
-        "let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True}
+        "put the number into the graph", "", settings={"dynamo.capture_scalar_outputs": True}
     )
     one, two = edit("a = 1", "a = 2"), edit("b = 2", "b = 1", path="/p/other.py")
     whole = together([[one], [option], [two]], good(one, option, two))
@@ -145,14 +148,14 @@ def test_breaks_of_the_whole_are_counted_before_and_after(case: Callable[[str], 
     found = case("control:three_breaks")
     wanted = (
         "keep the value in a tensor",
-        "do this only when not compiled",
+        "run this only in eager mode",
         "choose with torch.where",
     )
     fixes = [found.fix(title) for title in wanted]
     whole = together([[fix] for fix in fixes], good(*fixes))
     assert whole is not None
     trial = found.tried(whole.fix)
-    assert trial.verdict == "good where compared", (
+    assert trial.verdict == "partly compared", (
         trial.reason
     )  # one of them is: what it leaves out is not lost from what is said
     assert trial.reason.startswith("3 breaks → 0; equal in 20 calls; not compared: what ")

@@ -59,7 +59,9 @@ def test_names_of_temporary_files_and_of_runs_are_left_out() -> None:
 def test_lines_of_which_there_are_more_in_one_run_are_left_out() -> None:
     varying = VaryingLines.of(["50% 1/2", "done"], ["25% 1/4", "50% 1/2", "done"])
     assert varying.masked(["10% 1/10", "20% 1/5", "done"]) == ["done"]
-    assert varying.describe() == ["the line '#% #/#', which is not written as often in each run"]
+    assert varying.describe() == [
+        ("the line '#% #/#', which is not written equally often in each run")
+    ]
 
 
 def test_a_progress_bar_may_be_written_more_often() -> None:

@@ -78,8 +78,11 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(
         ("uuid.uuid4()", "uuid.uuid4(), which differs from run to run"),
         ("os.getpid()", "posix.getpid(), which differs from run to run"),
         ("id(x)", "builtins.id(), which differs from run to run"),
-        ("gc.set_threshold(700)", "what gc.set_threshold does outside of the program's own values"),
-        ("signal.alarm(0)", "what _signal.alarm does outside of the program's own values"),
+        (
+            "gc.set_threshold(700)",
+            ("effects of gc.set_threshold outside of the program's own values"),
+        ),
+        ("signal.alarm(0)", "effects of _signal.alarm outside of the program's own values"),
         ("os.path.exists('/nowhere')", "what os.stat says later"),
         ("len(os.listdir('/'))", "what os.listdir says later"),
         ("pathlib.Path('/').stat().st_mtime", "what os.stat says later"),
@@ -87,7 +90,7 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(
         ("threading.active_count()", "what threading.active_count says later"),
         (
             "open('/dev/null', 'w').close()",
-            "what follows when the program opens /dev/null for writing",
+            "the program after it opens /dev/null for writing",
         ),
         ("x = x if x.sum() != 12345.5 else x + 1", "the other branch of the condition in line 6"),
         ("SET.add(object())", "1 objects in a set, whose order changes (set) of global SET"),
@@ -131,7 +134,7 @@ def test_a_call_that_is_left_out_is_not_known_to_do_nothing_where_no_input_has_m
         "check(len(x))\n    y = x * 2\n    STATE[0] = 1\n    return y",
         "check(len(x))\n    try:\n        y = x * 2\n    finally:\n        STATE[0] = 1\n    return y",
     ],
-    ids=["finally at the end", "in front of the try"],
+    ids=["finally at the end", "before the try"],
 )
 def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(
     tmp_path: Path, after: str

@@ -147,5 +147,8 @@ def test_a_script_that_looks_a_number_up_keeps_the_number(
     trial = asyncio.run(try_fix(request, fix, before))
     assert (trial.verdict, trial.reason) == (
         "refused",
-        "results differ: a tensor is looked up in a dictionary or a set, which finds it by identity and not by its value",
+        (
+            "results differ: a tensor is looked up in a dictionary or a set, which compares by "
+            "identity and not by its value"
+        ),
     )

@@ -154,7 +154,7 @@ def test_a_graph_without_modules_says_that_there_is_nothing_to_fold(written: Wri
     folded = folded_graph(reader, 1)
     assert not folded.has_modules
     assert len(folded.rows) == len(nodes)
-    assert "no node of this graph is in a module" in describe_folded(folded)
+    assert "torch recorded no module for the nodes of this graph" in describe_folded(folded)
 
 
 def test_numbered_modules_that_do_something_else_are_no_layers(written: Written) -> None:

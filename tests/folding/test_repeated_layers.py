@@ -89,7 +89,7 @@ def numbered(constant: Callable[[int], str]) -> dict[int, Change]:
 def test_a_number_of_every_layer_is_told_once() -> None:
     differences = compare(graph_nodes(LAYERS, numbered(str)))
     assert not differences.of_layer
-    assert differences.sentence == "each has its own number in mul"
+    assert differences.sentence == "each has a different number in mul"
 
 
 def test_a_text_with_the_number_of_the_layer_is_no_difference() -> None:

@@ -22,7 +22,7 @@ X = torch.ones(3, 4)
 @pytest.mark.parametrize(
     ("target", "front_end", "mark", "said", "why"),
     [
-        (programs.Branch, "symbolic_trace", "BRANCH", "TraceError", "which way an if"),
+        (programs.Branch, "symbolic_trace", "BRANCH", "TraceError", "choose a branch at an if"),
         (
             programs.Branch,
             "export",
@@ -35,7 +35,7 @@ X = torch.ones(3, 4)
             "make_fx",
             "BRANCH",
             "RuntimeError",
-            "Python number of a tensor's content",
+            "Python number read from a tensor",
         ),
         (
             programs.Iterated,
@@ -52,9 +52,9 @@ X = torch.ones(3, 4)
             "len() must return a number",
         ),
         (programs.Sized, "symbolic_trace", "SIZED", "TypeError", "Python needs a real number here"),
-        (programs.Item, "make_fx", "ITEM", "RuntimeError", "Python number of a tensor's content"),
+        (programs.Item, "make_fx", "ITEM", "RuntimeError", "Python number read from a tensor"),
         (programs.Numpy, "symbolic_trace", "NUMPY", "TypeError", "NumPy needs the memory"),
-        (programs.Numpy, "export", "NUMPY", "RuntimeError", "NumPy needs their memory"),
+        (programs.Numpy, "export", "NUMPY", "RuntimeError", "NumPy needs the memory of a tensor"),
         (
             programs.Hidden,
             "symbolic_trace",
@@ -67,16 +67,16 @@ X = torch.ones(3, 4)
             "symbolic_trace",
             "INNER",
             "RuntimeError",
-            "given to torch.compile by the program",
+            "gave a part of the target to torch.compile",
         ),
         (
             programs.Returns,
             "symbolic_trace",
             "",
             "NotImplementedError",
-            "an object that no graph can hold",
+            "an object that a graph cannot return",
         ),
-        (programs.Returns, "export", "", "RuntimeError", "must take it apart"),
+        (programs.Returns, "export", "", "RuntimeError", "must split it"),
         (programs.Raises, "make_fx", "RAISES", "KeyError", "runs the code once with real tensors"),
         (programs.Exits, "export", "", "SystemExit", "needs one graph"),
     ],

@@ -65,7 +65,7 @@ async def test_a_limit_does_not_hold_for_kernels_that_are_asked_for(session, tri
     assert trial.is_done, trial.refused
     assert len(trial.after.kernels) == len(trial.before.kernels) - 1
     assert trial.before.moved_bytes - trial.after.moved_bytes == pair.pair.saved_bytes
-    assert trial.not_measured.startswith("Nothing can be run on a virtual GPU")
+    assert trial.not_measured.startswith("Nothing can run on a virtual GPU")
 
 
 async def test_a_fusion_that_would_be_wrong_is_refused_with_the_reason(session, tried) -> None:
@@ -150,11 +150,11 @@ def test_the_command_lists_pairs_as_json(session: SessionReader, capsys) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--together", "#1", "#1"], "give two kernels that are to be one"),
+        (["--together", "#1", "#1"], "give two kernels to fuse"),
         (["--together", "#1", "nothing"], "there is no kernel nothing"),
         (["--together", "#1", "_fused"], "there is no kernel _fused"),
         (["--apart", "#99"], "there is no kernel #99"),
-        (["--time"], "--time is for --together and --apart"),
+        (["--time"], "--time needs --together or --apart"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

@@ -107,7 +107,7 @@ def test_the_reasons_are_those_that_torch_logs(both: Both) -> None:
     assert reasons.items() <= logged.items()
     (sharing,) = [pair for pair in pairs if pair.pair.state == "outer loop"]
     assert (sharing.first.name, sharing.second.name) == ("op1", "op2")
-    assert "the first reduces over what the second loops over" in sharing.cause.text
+    assert "the first reduces over a dimension that the second loops over" in sharing.cause.text
     assert "fusing op1 with op2" in lines
 
 
@@ -166,7 +166,7 @@ def test_the_decisions_of_a_log_are_one_text_and_an_answer(
     log: SessionReader, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = fusion_table(log)
-    assert "alone to the end: op3" in table.answer
+    assert "never fused: op3" in table.answer
     assert len(table.rows) == len(printed_fusion(log).pairs)
     (text,) = log.rows(model.Artifact, kind="listing")
     assert text.title == "fusion"

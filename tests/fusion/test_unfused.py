@@ -87,7 +87,7 @@ def test_library_calls_stand_last(captured, reader) -> None:
 
 def test_the_view_answers_with_the_pair_that_would_save_most(captured, reader) -> None:
     table = fusion_table(reader(captured(PLANTED, gpu="h100")))
-    assert table.answer.startswith("Most would be saved by #")
+    assert table.answer.startswith("The largest saving: #")
     assert "another order" in table.answer
     row = table.rows[0]
     assert row.detail is not None

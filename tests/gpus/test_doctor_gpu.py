@@ -78,7 +78,7 @@ def test_a_triton_of_another_version_is_named_beside_torchs(
     assert ended == 1
     assert checks["versions"]["state"] == "warning"
     assert checks["versions"]["found"] == f"torch {torch} and triton 2.1.0"
-    assert f"triton 2.1.0 is here, and torch {torch} goes with 3." in checks["versions"]["advice"]
+    assert f"triton 2.1.0 is installed, but torch {torch} needs 3." in checks["versions"]["advice"]
     assert checks["hook"]["found"] == "Triton's driver: module 'triton' has no attribute 'runtime'"
 
 

@@ -142,17 +142,17 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         (
             "capability = [9, 0]",
             "capability = [8, 0]",
-            "vendor 'nvidia' and capability [8, 0], which make it sm_80",
+            "vendor 'nvidia' and capability [8, 0], which give sm_80",
         ),
         (
             'arch = "sm_90"',
             'arch = "gfx942"',
-            "'gfx942' is not of vendor 'nvidia' and capability [9, 0], which make it sm_90",
+            "'gfx942' does not match vendor 'nvidia' and capability [9, 0], which give sm_90",
         ),
         (
             'vendor = "nvidia"',
             'vendor = "amd"',
-            "'sm_90' is not of vendor 'amd' and capability [9, 0], which make it gfx90…",
+            "'sm_90' does not match vendor 'amd' and capability [9, 0], which give gfx90…",
         ),
         (
             'arch = "sm_90"',
@@ -176,7 +176,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("[sources]", "[[sources]]", "sources is not a table: write it as [sources]"),
         ('name = "h100"', 'name = "../h100"', "name cannot be '../h100'"),
         ("clock_hz = {", "clok_hz = {", "memory_clock_hz is missing"),
-        ("\n[sources]", "\n[colour]\n[sources]", "colour is not known; known are name, title"),
+        (
+            "\n[sources]",
+            "\n[colour]\n[sources]",
+            ("colour is not a known entry; known are name, title"),
+        ),
         ("[sources]", "[sources", "is not valid TOML"),
     ],
 )

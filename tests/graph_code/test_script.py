@@ -128,7 +128,7 @@ TENSOR: dict[str, Any] = {
     [
         (
             {**TENSOR, "stride": None},
-            "x had another layout than strides; here it is an ordinary tensor.",
+            "x had a layout that strides cannot describe; here it is an ordinary tensor.",
         ),
         (
             {**TENSOR, "value": "TwoTensor(a: f32[2, 3], b: f32[2, 3])"},
@@ -138,7 +138,7 @@ TENSOR: dict[str, Any] = {
             {**TENSOR, "shape": ("u0", "3")},
             f"The size u0 has no value in the session; here it is {UNKNOWN_SIZE}.",
         ),
-        ({"value": "Generator"}, "The input x is None: the session says of it only: Generator."),
+        ({"value": "Generator"}, "The input x is None: the session records only: Generator."),
     ],
 )
 def test_what_is_not_as_it_was_is_said_at_the_top(
@@ -164,7 +164,7 @@ def test_arguments_that_were_shortened_and_values_that_have_no_text_stop_the_scr
 ) -> None:
     long = ", ".join(["0.5"] * 600)[:2000] + " …"
     for arguments, said in [
-        (long, "longer than what a session keeps"),
+        (long, "longer than a session stores"),
         ("<object object at 0x7f>", "cannot be written as Python"),
     ]:
         reader, graph = one_graph(

@@ -150,7 +150,7 @@ def test_a_report_has_the_ledger(session: Path, capsys: pytest.CaptureFixture[st
     ("given", "told"),
     [
         (["mlp", "--no-build"], "kernels that are not built cannot be timed"),
-        (["captured", "--try"], "--try is for targets"),
+        (["captured", "--try"], "--try works on targets"),
         (["captured"], "has no ledger; make one with: fx-explorer ledger TARGET"),
     ],
 )

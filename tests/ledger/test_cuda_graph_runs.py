@@ -166,7 +166,10 @@ def test_a_graph_of_which_a_part_is_replayed_is_not_called_outside_as_a_whole() 
     call.recorded["[2/0] forward"] += 1
     lines = describe_runs(call, call, {"[0/0] inference", "[1/0] forward", "[2/0] forward"})
     assert "Outside of CUDA graphs: [1/0] forward" in lines
-    around = "Outside of CUDA graphs, in the generated code around the parts that are in them: [0/0] inference, [2/0] forward"
+    around = (
+        "Outside of CUDA graphs, in generated code whose other parts are inside: [0/0] "
+        "inference, [2/0] forward"
+    )
     assert around in lines
 
 

@@ -159,7 +159,10 @@ def test_sizes_that_come_once_are_told_since_torch_records_none_of_them(tmp_path
         ]
     with session(tmp_path / "b.fxs", handed, runs(0)) as reader:
         assert told(reader) == [
-            ("notice", "[0/0] inference was called too seldom to be recorded as a CUDA graph.")
+            (
+                "notice",
+                ("[0/0] inference was not called often enough to be recorded as a CUDA graph."),
+            )
         ]
     with session(tmp_path / "c.fxs", handed, runs(12, sizes=12)) as reader:
         assert told(reader)[0][1] == (
@@ -265,7 +268,7 @@ def test_a_reason_that_is_known_has_an_explanation_and_remedies(
     ("with_graphs_s", "says"),
     [
         (154e-6, "A call takes 154 µs with them and 269 µs without (bench)."),
-        (269e-6, "The bench shows no gain by them."),
+        (269e-6, "The bench shows no gain from them."),
         (None, "was not measured: fx-explorer bench --modes default,reduce-overhead"),
     ],
 )

@@ -158,7 +158,7 @@ def test_what_is_not_accounted_for_ends_the_call_and_steps_beyond_it_are_told() 
     short, long = figures(entry("kernel", 60)), figures(entry("kernel", 120))
     assert flame(short).duration_s == 100 * US
     assert flame(short).children[-1].kind == "rest"
-    assert describe_unaccounted(short) == "40 µs of the call are not accounted for."
+    assert describe_unaccounted(short) == "40 µs of the call are in no step."
     assert flame(long).duration_s == pytest.approx(120 * US)
     assert describe_unaccounted(long) == "The steps add up to 20 µs more than a call."
 

@@ -112,8 +112,8 @@ def test_the_command_draws_it_in_the_terminal_and_as_a_picture(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--flame", "--format", "json"], "--flame is drawn in text, not in json"),
-        (["--flame", "--format", "markdown"], "--flame is drawn in text, not in markdown"),
+        (["--flame", "--format", "json"], "--flame draws in text, not in json"),
+        (["--flame", "--format", "markdown"], "--flame draws in text, not in markdown"),
         (["--svg", "{folder}"], "cannot hold a picture"),
         (["--svg", "{folder}/none/call.svg"], "none"),
         (["--svg", "{notes}"], "--force"),
@@ -149,4 +149,4 @@ def test_a_session_and_a_picture_of_one_name_are_refused_before_anything_is_meas
 ) -> None:
     both = str(tmp_path / "same.fxs")
     assert main(["ledger", "no_such.py", "-o", both, "--svg", both, "--force"]) == 2
-    assert "would take the place of the session" in capsys.readouterr().err
+    assert "would overwrite the session" in capsys.readouterr().err

@@ -101,7 +101,7 @@ def test_a_filter_leaves_what_it_leaves_without_us_and_what_it_was_said_to_leave
         next(row.dropped for row in asked.rows(FilterAnswer) if row.filter == name)
     )
     assert (
-        f"{name} dropped {effect.dropped} of {effect.guards} that Dynamo asked for"
+        f"{name} dropped {effect.dropped} of {effect.guards} that Dynamo made"
         in guards_table(reader).notice
     )
     (compilation,) = json_report(reader)["compilations"]  # type: ignore[misc]
@@ -261,7 +261,7 @@ def test_a_filter_that_is_not_there_is_refused_with_those_that_are(
     [
         ("raises", "the guard filter keep.py:raises raised ValueError: no (line 6 of keep.py)"),
         ("short", "keep.py:short gave 1 answer for "),
-        ("numbers", "keep.py:numbers answered 1; torch takes True (keep) or False (drop) only"),
+        ("numbers", "keep.py:numbers returned 1; torch takes only True (keep) or False (drop)"),
         ("nothing", "keep.py:nothing gave NoneType for "),
         ("leaves", "the guard filter keep.py:leaves raised SystemExit: 5 (line 18 of keep.py)"),
     ],
@@ -330,7 +330,7 @@ def test_a_mode_beside_a_filter_becomes_its_options() -> None:
     assert "mode" not in given
     assert given["options"]["max_autotune"] is True
     torch.compile(lambda x: x, **given)
-    with pytest.raises(TargetError, match="inductor only"):
+    with pytest.raises(TargetError, match="only with the backend inductor"):
         with_guard_filter(
             {"backend": "eager", "mode": "default", "options": {"guard_filter_fn": FILTERS[0]}}
         )

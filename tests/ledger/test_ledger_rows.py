@@ -154,7 +154,7 @@ def test_more_than_the_machine_was_measured_to_do_is_no_share_of_it() -> None:
     assert found is not None
     assert found.of_products == pytest.approx(5)
     assert found.description.endswith(
-        "500 GFLOP/s (more than a float32 product reached when it was measured)"
+        "500 GFLOP/s (more than the measured limit of a float32 product)"
     )
 
 
@@ -246,7 +246,7 @@ def test_where_steps_are_no_call_nothing_is_said_of_them_and_no_line_got_slower(
     assert told[0].startswith("Where the time of a call goes is not known: ")
     assert told[0].endswith("measure again when the machine is idle.")
     # Whole calls took turns with uncompiled ones: they compare unless they differ among themselves.
-    end = "and which is faster is not known." if call is not CALL else "0.50 × as fast."
+    end = "which is faster is not known." if call is not CALL else "0.50 × as fast."
     assert told[1].startswith("A call of Net takes 100 µs, 50 µs in eager mode")
     assert told[1].endswith(end)
     assert not any("slower" in one or "It may help" in one or "%)" in one for one in told)

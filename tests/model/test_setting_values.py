@@ -101,18 +101,24 @@ def test_json_python_and_bare_words_are_read(type_text: str, typed: str, value: 
         (
             "list",
             "[1, 2",
-            "inductor.x takes a list, such as [1, 2]; Python does not read this: '[' was never closed (character 1)",
+            (
+                "inductor.x takes a list, such as [1, 2]; Python cannot parse this: '[' was never "
+                "closed (character 1)"
+            ),
         ),
         (
             "str",
             '"a" + f()',
-            "inductor.x takes a text; only plain values are taken: "
-            "numbers, texts in quotes, True, False, None, lists and dicts",
+            "inductor.x takes a text; only plain values are allowed: numbers, strings in quotes, "
+            "True, False, None, lists and dicts",
         ),
         (
             "",
             "1",
-            "inductor.x holds a Python object and cannot be set from here; set it in your own program",
+            (
+                "inductor.x takes a Python object and cannot be set from here; set it in your own "
+                "program"
+            ),
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_what_was_compiled_before_is_compiled_again_only_with_reset(
     shell.run_cell("%%fx --no-build\nnet(torch.ones(4))").raise_error()
     assert "--reset" not in capsys.readouterr().out
     shell.run_cell("%%fx --no-build\nnet(torch.ones(4))").raise_error()
-    assert "%%fx --reset forgets it first" in " ".join(capsys.readouterr().out.split())
+    assert "%%fx --reset first discards it" in " ".join(capsys.readouterr().out.split())
     shell.run_cell("%%fx --no-build --reset\nnet(torch.ones(4))").raise_error()
     assert "one graph: 2 operations" in capsys.readouterr().out
 

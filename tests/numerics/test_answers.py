@@ -65,7 +65,9 @@ def test_more_exact_than_eager_mode_is_no_fault() -> None:
 
 
 def test_what_tf32_alone_makes_is_no_fault() -> None:
-    words = "TF32 makes the difference: with TF32 switched off gradient of x differs by up to 1e-06"
+    words = (
+        "TF32 causes the difference: with TF32 switched off gradient of x differs by up to 1e-06"
+    )
     numerics = Numerics("Net", (replace(WRONG, agreement="within_error", words=words),), graphs=1)
     assert verdict(numerics)[0] == (
         f"No fault: inductor and eager mode round to TF32 differently; {words}."
@@ -75,11 +77,11 @@ def test_what_tf32_alone_makes_is_no_fault() -> None:
 
 def test_a_compiled_program_that_fails_is_wrong() -> None:
     run = NumericsRun("inductor", "program", "failed", "its process died (exit status 7)")
-    numerics = Numerics("Net", (run,), problem="It fails differently each time: it ran through.")
+    numerics = Numerics("Net", (run,), problem="It fails differently each time: it ran to its end.")
     assert is_wrong(numerics)
     assert verdict(numerics) == [
         "inductor fails: its process died (exit status 7)",
-        "It fails differently each time: it ran through.",
+        "It fails differently each time: it ran to its end.",
     ]
 
 
@@ -87,8 +89,8 @@ def test_random_numbers_are_named_and_no_fault() -> None:
     finding = NumericsFinding("random", node="rand", operation="aten.rand", file="/x/m.py", line=9)
     numerics = Numerics("Net", (EQUAL,), finding, graphs=1)
     assert verdict(numerics)[1] == (
-        "rand (aten.rand) at m.py:9 draws random numbers, and Inductor draws its own: with "
-        "torch._inductor.config.fallback_random they are eager's (tried)."
+        "rand (aten.rand) at m.py:9 draws random numbers, and Inductor uses another generator: "
+        "with torch._inductor.config.fallback_random they equal eager mode's (tried)."
     )
     assert not is_wrong(numerics)
 
@@ -97,8 +99,8 @@ def test_where_nan_is_made_is_said() -> None:
     birth = NumericsBirth("eager", "NaN", "log", "aten.log.default", "/x/m.py", 6)
     numerics = Numerics("Net", (EQUAL,), NumericsFinding("", births=(birth,)), graphs=1)
     assert verdict(numerics)[1] == (
-        "In eager mode the first NaN is made of values that are not NaN by log "
-        "(aten.log.default) at m.py:6."
+        "In eager mode the first NaN comes from log (aten.log.default), made of values that are "
+        "not NaN at m.py:6."
     )
 
 
@@ -126,7 +128,7 @@ def test_a_session_keeps_what_was_learned(
     assert cli.main(["numerics", str(session), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["finding"]["node"] == "n8"
     assert cli.main(["numerics", str(session), "--no-train"]) == 2
-    assert "is measured already" in capsys.readouterr().err
+    assert "is already a measurement" in capsys.readouterr().err
 
 
 def test_a_session_without_numerics_says_how_to_make_them(
@@ -154,7 +156,7 @@ def test_a_damaged_entry_is_an_error_with_words(tmp_path: Path, entry: object) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--nodes", "--format", "json"), "--nodes is for text"),
+        (("--nodes", "--format", "json"), "--nodes works with text"),
         (("--mode", "max-autotune", "--option", "a=1"), "cannot be combined"),
         (("--minify", "x.txt"), "its name ends with .py"),
         (("--minify", "nowhere/x.py"), "there is no folder"),

@@ -57,5 +57,5 @@ def test_an_operator_without_float64_is_listed_and_judged_by_eager_mode() -> Non
     _, (exact,) = wide_values(module, [torch.ones(2)], eager, not_compared)
     assert exact.tolist() == [2.0, 2.0]
     (sentence,) = not_compared
-    assert sentence.startswith("Not judged by float64 but by eager mode: ")
+    assert sentence.startswith("Judged by eager mode instead of float64: ")
     assert sentence.endswith("(TypeError: no float64 here).")

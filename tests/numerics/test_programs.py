@@ -97,7 +97,7 @@ def check_nothing(code: int, answer: dict[str, Any]) -> None:
 
 def check_path(code: int, answer: dict[str, Any]) -> None:
     assert code == 1
-    assert "takes another path while it is compiled" in answer["verdict"][0]
+    assert "takes another branch while it is compiled" in answer["verdict"][0]
 
 
 Check = Callable[[int, dict[str, Any]], None]

@@ -317,7 +317,7 @@ def test_the_view_lists_them_below_their_graph(session: SessionReader) -> None:
     assert "near_misses.py:" in row.detail().text
     assert row.find_place is not None
     assert row.find_place() is not None
-    assert "a pattern nearly matched" in table.answer
+    assert "A pattern nearly matched" in table.answer
 
 
 def test_ask_has_the_nearest_and_those_of_a_name(session: SessionReader, capsys: Any) -> None:
@@ -328,7 +328,7 @@ def test_ask_has_the_nearest_and_those_of_a_name(session: SessionReader, capsys:
     assert cli.main(["ask", str(session.path), "patterns"]) == 0
     assert json.loads(capsys.readouterr().out)["count"] == len(nearest(session))
     assert cli.main(["ask", str(session.path), "patterns", "no_such_thing"]) == UsageError.exit_code
-    assert "no pattern that was tried" in capsys.readouterr().err
+    assert "no tried pattern" in capsys.readouterr().err
 
 
 def test_a_session_without_them_says_how_to_record(written: Written, capsys: Any) -> None:

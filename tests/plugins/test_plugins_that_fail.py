@@ -48,7 +48,8 @@ def leave(*_):
 AT_LOADING = {
     "an import that raises": ("views", "import nothing_like_this", "No module named"),
     "an import that exits": ("sections", "raise SystemExit(3)", "SystemExit: 3"),
-    "an object of another kind": ("views", "BAD = 7", "is int, and must be fx_explorer.plugins.View"),
+    "an object of another kind": ("views", "BAD = 7", ("is int, but must be "
+                                                      "fx_explorer.plugins.View")),
     "an older interface": ("views", "BAD = view(fail, interface=0)", "for version 0 of the interface"),
     "a newer interface": ("problems", "BAD = problem(fail, interface=2)", "this fx-explorer has version 1"),
     "no title": ("views", "BAD = view(fail, title=None)", "title cannot be None"),
@@ -96,10 +97,13 @@ TABLES = {
     "it raises": ("fail", "RuntimeError: it is out of order"),
     "it exits": ("leave", "SystemExit"),
     "it recurses": ("lambda r: f(r) if (f := BAD.table) else 0", "RecursionError"),
-    "no table": ("lambda _: [1, 2]", "it returned [1, 2], which is no fx_explorer.plugins.Table"),
+    "no table": (
+        "lambda _: [1, 2]",
+        ("it returned [1, 2], which is not a fx_explorer.plugins.Table"),
+    ),
     "no column": ("lambda _: table(columns=['a'])", "a column cannot be 'a'"),
     "no row": ("lambda _: table(rows=[('a',)])", "a row cannot be ('a',)"),
-    "too few cells": ("lambda _: table(rows=[Row(cells=())])", "are not a text for each column"),
+    "too few cells": ("lambda _: table(rows=[Row(cells=())])", "must be one text for each column"),
     "a number": ("lambda _: table(rows=[Row(cells=(1,))])", "a text cannot be 1"),
     "no answer": ("lambda _: table(answer=None)", "a text cannot be None"),
     "no number": ("lambda _: table(rows=[Row(cells=('a',), numbers={'a': 'x'})])", "ValueError"),
@@ -157,7 +161,7 @@ def test_a_kind_of_problem_that_fails_leaves_the_others(
 
 PANES = {
     "it raises": ("fail", "RuntimeError"),
-    "no text": ("lambda r, g: 'digraph'", "which is no fx_explorer.plugins.PaneText"),
+    "no text": ("lambda r, g: 'digraph'", "not an fx_explorer.plugins.PaneText"),
     "two lines in one": ("lambda r, g: PaneText(lines=('a\\nb',))", "a line cannot be"),
     "a line that is not there": (
         "lambda r, g: PaneText(lines=('a',), node_of_line={5: g.first_node})",

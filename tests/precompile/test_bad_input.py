@@ -132,7 +132,7 @@ def another_input(graph: torch.fx.GraphModule, inputs: object) -> object:
         (lambda graph, inputs: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (lambda graph, inputs: "nonsense", "returned 'nonsense', which is not callable"),
         (illegal, "left a broken graph: .* was used before it has been defined"),
-        (another_input, "changed what the graph takes or gives"),
+        (another_input, "changed the inputs or outputs of the graph"),
     ],
 )
 def test_a_bad_compiler_is_named_and_the_graph_can_be_compiled_by_another(
@@ -166,7 +166,7 @@ def test_a_number_that_has_to_be_a_constant_for_inductor_is_told_with_what_helps
 
 def test_graphs_and_guards_of_other_origin_are_refused(mlp: Compiled) -> None:
     _, _, others, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
-    with pytest.raises(PrecompileError, match="guards are not of this capture"):
+    with pytest.raises(PrecompileError, match="guards do not belong to this capture"):
         Precompile.aot_autograd(mlp.gm, others)
     with pytest.raises(PrecompileError, match=r"not a graph of Precompile\.dynamo"):
         Precompile.aot_autograd(torch.fx.symbolic_trace(torch.nn.ReLU()), mlp.guards)
@@ -174,7 +174,7 @@ def test_graphs_and_guards_of_other_origin_are_refused(mlp: Compiled) -> None:
 
 def test_what_a_custom_compiler_returned_cannot_be_saved(tmp_path: Path) -> None:
     found = compiled(torch.nn.ReLU(), torch.ones(3), compiler=eager)
-    with pytest.raises(SaveError, match="what the compiler eager returned"):
+    with pytest.raises(SaveError, match="the result of the compiler eager"):
         Precompile.save(found.run, tmp_path / "x.pt2")
     assert list(tmp_path.iterdir()) == []
 

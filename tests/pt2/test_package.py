@@ -50,7 +50,7 @@ def test_asked_for_a_graph_it_says_what_it_has_instead(
     assert main(["graph", str(package), *name]) == (2 if name else 0)
     printed = capsys.readouterr()
     told = printed.err if name else printed.out
-    assert "A package of AOTInductor has no graph" in told
+    assert "An AOTInductor package has no graph" in told
     assert "torch.export.save" in told
     for document in (
         "Wrapper · cabc.wrapper.cpp",
@@ -90,7 +90,7 @@ def test_it_is_looked_at_without_trust_and_without_a_worker(
     monkeypatch.setattr("asyncio.create_subprocess_exec", never)
     assert main([str(package)]) == 0
     assert (
-        "gpu.pt2 is a package of AOTInductor with 2 compiled models: model and other."
+        "gpu.pt2 is an AOTInductor package with 2 compiled models: model and other."
         in capsys.readouterr().out
     )
     assert main(["report", str(package), "--format", "json"]) == 0
@@ -130,7 +130,7 @@ def test_the_table_of_contents_is_not_read_for_every_text(
 async def test_the_app_shows_its_code(package: Path, tmp_path: Path, open_app: OpenApp) -> None:
     kept(package, tmp_path / "s.fxs").close()
     async with open_app(tmp_path / "s.fxs") as driver:
-        assert "package of AOTInductor" in driver.screen
+        assert "AOTInductor package" in driver.screen
         await driver.press("2")
         assert "// the wrapper" in driver.screen
 

@@ -92,7 +92,7 @@ def told(ranks: ComparedRanks) -> tuple[str, str]:
 def test_the_branch_of_a_rank_on_an_h100_is_named() -> None:
     assert told(compare([H100 / "ddp"])) == (
         "Rank 1 diverges from rank 0.",
-        "Rank 1 took another branch at ddp.py:26, where rank 0 had rank == 0: its graph has softmax, which that of rank 0 "
+        "Rank 1 took a different branch at ddp.py:26, where rank 0 had rank == 0: its graph has softmax, which the graph of rank 0 "
         "lacks (ddp.py:27) ([4/0]).",
     )
 
@@ -100,7 +100,7 @@ def test_the_branch_of_a_rank_on_an_h100_is_named() -> None:
 def test_the_longer_batch_of_a_rank_on_an_h100_is_named() -> None:
     assert told(compare([H100 / "fsdp"])) == (
         "Rank 1 diverges from rank 0.",
-        "Rank 1 recompiled forward() at modeling_llama.py:295, which rank 0 did not: size 1 of hidden_states was 32 and now is "
+        "Rank 1 recompiled forward() at modeling_llama.py:295, but rank 0 did not: size 1 of hidden_states was 32 and now is "
         "48 ([0/1]).",
     )
 
@@ -111,7 +111,7 @@ def test_sessions_and_logs_of_one_job_say_the_same_of_its_ranks(job: Path) -> No
     assert of_sessions == of_logs
     assert of_sessions[0] == "Rank 1 diverges from rank 0."
     assert (
-        f"took another branch at train.py:{line}, where rank 0 had rank == 0: its graph has softmax"
+        f"took a different branch at train.py:{line}, where rank 0 had rank == 0: its graph has softmax"
         in of_sessions[1]
     )
 

@@ -85,7 +85,7 @@ def test_a_rank_that_only_stopped_compiling_diverges(tmp_path: Path) -> None:
     found = compare([tmp_path])
     assert found.first is not None
     assert found.first.words.startswith(
-        "rank 1 did not compile forward() at ranks_zoo.py:7, as rank 0 did"
+        "rank 1 did not compile forward() at ranks_zoo.py:7, but rank 0 did"
     )
 
 
@@ -124,7 +124,7 @@ def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> Non
     assert did(found) == did(wanted)
     assert [one.words for one in found.findings] == [one.words for one in wanted.findings] != []
     assert found.notes == (
-        "all.log has the records of 2 ranks, which were taken apart",
+        "all.log has the records of 2 ranks, which were separated",
         *wanted.notes,
     )
     kept = Path(found.summaries[0].path).parents[1]
@@ -153,9 +153,7 @@ def test_what_several_ranks_printed_is_taken_apart(
     names = [{row.name for row in one.compilations} for one in found.summaries]
     assert names[1] < names[0]
     assert found.first is not None
-    assert found.notes[0].startswith(
-        "stderr.txt has the records of 2 ranks, which were taken apart"
-    )
+    assert found.notes[0].startswith("stderr.txt has the records of 2 ranks, which were separated")
     capsys.readouterr()
     assert cli.main(["explore", str(tmp_path / "stderr.txt")]) == 0
     assert "2 ranks wrote into this file (0 and 1)" in capsys.readouterr().out
@@ -193,7 +191,7 @@ def test_the_name_is_believed_where_the_records_say_another_rank(tmp_path: Path)
     found = compare([tmp_path])
     assert [one.rank for one in found.summaries] == [0, 1]
     assert found.notes == (
-        "The files named as rank 1 have records that say rank 0: the names are believed",
+        "The files named as rank 1 have records that say rank 0: the names are used",
     )
 
 

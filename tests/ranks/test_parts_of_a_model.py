@@ -51,7 +51,7 @@ def test_stages_of_a_pipeline_are_named_as_parts_of_the_model() -> None:
 def test_a_branch_that_no_stage_explains_is_found_beside_the_parts() -> None:
     first = ranks(GLOO / "pipeline_branch").first
     assert first is not None
-    assert first.words.startswith("rank 1 took another branch at ranks_on_gpus.py:68")
+    assert first.words.startswith("rank 1 took a different branch at ranks_on_gpus.py:68")
     assert "its graph has softmax" in first.words
 
 

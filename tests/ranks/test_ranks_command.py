@@ -32,7 +32,7 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("Rank 1 failed to compile f() at ranks_zoo.py:27 in AOTAutograd")
     assert lines[0].endswith("Rank 1 diverges from rank 0.")
     assert lines[1].startswith(
-        "First: Rank 1 took another branch at ranks_zoo.py:29, where rank 0 had r == 0"
+        "First: Rank 1 took a different branch at ranks_zoo.py:29, where rank 0 had r == 0"
     )
 
 

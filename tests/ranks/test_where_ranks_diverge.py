@@ -32,8 +32,8 @@ def test_the_branch_that_one_rank_took_is_named_with_its_line_and_the_value_that
     assert found.differing == (1,)
     assert found.first is not None
     assert found.first.words == (
-        "rank 1 took another branch at ranks_zoo.py:29, where rank 0 had r == 0: "
-        "its graph has softmax, which that of rank 0 lacks"
+        "rank 1 took a different branch at ranks_zoo.py:29, where rank 0 had r == 0: "
+        "its graph has softmax, which the graph of rank 0 lacks"
     )
     assert (Path(found.first.file).name, found.first.line) == ("ranks_zoo.py", 29)
 
@@ -51,7 +51,7 @@ def test_two_files_of_one_name_are_told_apart_in_words_and_text_when_the_logs_ar
         write_rank(tmp_path, rank, with_texts(b"\n".join(heads), old, new))
     found = ranks(tmp_path)
     assert found.first is not None
-    assert "another branch at project/_functional_collectives.py:29, where" in found.first.words
+    assert "a different branch at project/_functional_collectives.py:29, where" in found.first.words
     text = " ".join(text_lines(ranks_text(found, 200), None))
     assert "project/_functional_collectives.py" in text
     assert not re.search(r"(?<!project/)(?<!distributed/)_functional_collectives\.py", text)
@@ -78,7 +78,7 @@ def test_a_condition_on_another_line_is_no_reason_where_the_rank_that_failed_has
     first = ranks(tmp_path).first
     assert first is not None
     assert "r == 0" not in first.words
-    assert "its graph has softmax, which that of rank 0 lacks" in first.words
+    assert "its graph has softmax, which the graph of rank 0 lacks" in first.words
 
 
 def test_what_followed_is_told_the_other_sizes_and_the_error() -> None:
@@ -86,7 +86,7 @@ def test_what_followed_is_told_the_other_sizes_and_the_error() -> None:
     words = {one.aspect: one.words for one in found.findings}
     assert (
         words["inputs"]
-        == "f() at ranks_zoo.py:27 was compiled for other inputs: x is f32[32, 1024] on rank 1 and f32[16, 1024] on rank 0"
+        == "f() at ranks_zoo.py:27 was compiled for different inputs: x is f32[32, 1024] on rank 1 and f32[16, 1024] on rank 0"
     )
     assert words["status"].startswith(
         "rank 1 failed to compile f() at ranks_zoo.py:27 in AOTAutograd, rank 0 compiled it: RuntimeError"
@@ -169,7 +169,7 @@ def test_other_guards_are_named(tmp_path: Path) -> None:
     )
     first = ranks(tmp_path).first
     assert first is not None
-    assert "rank 1 checked other == 0, which rank 0 did not" in first.words
+    assert "rank 1 checked other == 0, but rank 0 did not" in first.words
 
 
 def test_a_recompile_that_only_one_rank_has_is_told_with_the_size_that_was_new(
@@ -184,7 +184,7 @@ def test_a_recompile_that_only_one_rank_has_is_told_with_the_size_that_was_new(
     first = ranks(tmp_path).first
     assert first is not None
     assert first.words == (
-        "rank 1 recompiled f() at trace_zoo.py:41, which the others did not: size 0 of x was 8 and now is 16"
+        "rank 1 recompiled f() at trace_zoo.py:41, but the others did not: size 0 of x was 8 and now is 16"
     )
 
 
@@ -203,9 +203,10 @@ def test_a_missed_cache_is_told_with_the_part_of_the_key_that_differs(tmp_path: 
         write_rank(tmp_path, rank, text)
     (told,) = (one.words for one in ranks(tmp_path).findings if one.aspect == "cache")
     assert told == (
-        "torch's caches gave rank 2 another answer for fn() at test_codecache.py:459: hit the FX graph cache and passed by "
-        "AOTAutograd's cache, where the others missed the FX graph cache and passed by AOTAutograd's cache. What differs in "
-        "the key is inductor_config[halide.debug]: True on rank 2, False on the others"
+        "torch's caches answered differently for fn() at test_codecache.py:459: rank 2 hit the FX "
+        "graph cache and passed by AOTAutograd's cache, the others missed the FX graph cache and "
+        "passed by AOTAutograd's cache. The difference in the key is "
+        "inductor_config[halide.debug]: True on rank 2, False on the others"
     )
 
 
@@ -218,7 +219,7 @@ def test_sessions_of_a_job_are_compared_like_its_logs(tmp_path: Path) -> None:
         )
     first = ranks(tmp_path).first
     assert first is not None
-    assert "another branch at ranks_zoo.py:29" in first.words
+    assert "a different branch at ranks_zoo.py:29" in first.words
 
 
 def test_a_log_and_its_packed_copy_say_the_same(tmp_path: Path) -> None:

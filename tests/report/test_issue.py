@@ -240,8 +240,9 @@ esac
         ("transformers", "- transformers version: 5.23.0"),
         (
             "vllm",
-            "vllm is not installed for {python}, so python -m vllm.collect_env does not run. What "
-            "follows is from python -m torch.utils.collect_env.\nPyTorch version: 2.13.0",
+            "vllm is not installed for {python}, so python -m vllm.collect_env does not run. The "
+            "rest is from python -m torch.utils.collect_env.\n"
+            "PyTorch version: 2.13.0",
         ),
     ],
 )
@@ -343,7 +344,7 @@ def test_the_text_has_the_parts_of_the_form() -> None:
     )
     for part in ("### 🐛 Describe the bug", "### Ablation", "### Error logs", "### Versions"):
         assert f"\n{part}\n" in text
-    assert "The first backend that does so adds Inductor. It passes with dynamic=False." in text
+    assert "The first such backend adds Inductor. It passes with dynamic=False." in text
     assert "Labels that fit: `module: inductor` and `module: dynamic shapes`." in text
     fences = re.findall(r"^(`{3,})", text, re.M)
     assert fences[0] == fences[1] == "````", "the program has a fence of three"
@@ -648,7 +649,7 @@ def test_a_folder_that_is_there_is_not_written_into(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["issue", "model.py", "-o", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_strangers_session_is_refused_before_anything_is_written(

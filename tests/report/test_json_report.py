@@ -241,7 +241,7 @@ def test_a_place_that_cannot_be_written_is_told(
             "train.log",
             b"epoch 1, loss 0.5\n",
             2,
-            "is a log, but not one that torch writes for TORCH_TRACE",
+            "is a log, but not a TORCH_TRACE log",
         ),
         ("broken.fxs", b"nothing of the kind", 5, "is not an fx-explorer session"),
         ("missing.fxs", None, 5, "no session file at"),
@@ -265,7 +265,7 @@ def test_what_cannot_be_reported_on_is_told(
 
 def test_a_directory_of_logs_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(tmp_path)]) == 2
-    assert "one of the TORCH_TRACE logs in it" in capsys.readouterr().err
+    assert "one of the TORCH_TRACE logs in this directory" in capsys.readouterr().err
 
 
 def test_a_target_is_captured_first_and_its_failure_kept(

@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_named(session: Path, monkeypatch: pytest.MonkeyPat
     with SessionReader(session) as reader:
         text = markdown_report(reader)
     assert len(text) <= 9_000
-    assert "Left out for want of room: " in text
+    assert "Not enough room for: " in text
     assert text.count("<details>") == text.count("</details>")
 
 

@@ -63,7 +63,7 @@ def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -
     )
     uncompiled = MeasuredStep("uncompiled", 6000, (0.009,), held=plain)
     lines = trials_text(BudgetTrials([compiled], uncompiled)).splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("Held at the peak"))
+    at = next(i for i, line in enumerate(lines) if line.startswith("Memory at the peak"))
     rows = [line.split() for line in lines[at + 1 : lines.index("", at)]]
     assert rows[0] == ["net.py:3", "3.0", "kB", "99.0", "kB"]
     assert [row[0] for row in rows[1:-1]] == [f"net.py:{line}" for line in range(15, 4, -1)]
@@ -102,9 +102,11 @@ def test_what_is_held_beyond_the_lines_is_told() -> None:
 
 
 def test_a_trial_of_which_nothing_is_known_claims_nothing() -> None:
-    unknown = BudgetTrial(0.5, {"is_known": False, "verdict": ["Nothing can be said."]})
+    unknown = BudgetTrial(
+        0.5, {"is_known": False, "verdict": [("The memory of a step is not known.")]}
+    )
     assert "not known" in trials_text(BudgetTrials([trial(1.0, 5000), unknown]))
-    assert trials_text(BudgetTrials([unknown])).startswith("Nothing can be said.")
+    assert trials_text(BudgetTrials([unknown])).startswith("The memory of a step is not known.")
 
 
 def test_json_has_each_time() -> None:
@@ -130,10 +132,10 @@ def test_the_picture_names_each_point() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["x.fxs", "--measure"], "are for targets"),
+        (["x.fxs", "--measure"], "work on targets"),
         (["m.py", "--measure", "--format", "csv"], "not as csv"),
-        (["m.py", "--budgets", "1,0", "--svg", "a.svg"], "takes --budgets and --measure"),
-        (["m.py", "--measure", "--gpu", "h100"], "need not be there"),
+        (["m.py", "--budgets", "1,0", "--svg", "a.svg"], "needs --budgets and --measure"),
+        (["m.py", "--measure", "--gpu", "h100"], "a virtual GPU"),
     ],
 )
 def test_what_cannot_be_tried_is_refused_before_anything_runs(

@@ -123,7 +123,7 @@ def test_a_session_whose_code_cannot_be_read_ends_with_1_and_says_why(
     assert cli.main(["memory", str(path)]) == 1
     told = capsys.readouterr().out
     assert told.startswith("The peak of a step cannot be predicted.")
-    assert "The forward of [0/0] is not in it: " in told
+    assert "The forward of [0/0] is not included: " in told
     assert "The forward saves " in told
 
 

@@ -92,7 +92,7 @@ def test_gpt2_says_how_many_operations_did_nothing(captured: Captured, report: R
     made = report(captured(MODELS / "gpt2.py"))
     sentences = [stage["sentence"] for stage in made["stages"] if stage["stage"] == "joint"]
     assert sentences[0].endswith(
-        "; of the 105, 3 returned their input unchanged and 4 were traced and removed again, as "
+        "; of the 105, 3 returned their input unchanged and 4 were traced, then removed because "
         "nothing used their results."
     )
 

@@ -258,7 +258,7 @@ def test_a_session_that_grows_without_end_is_refused(
     file = tmp_path / "page.html"
     start = '<script type="application/octet-stream" id="session" data-encoding="gzip;base64">'
     file.write_text(f"{start}{packed}</script>")
-    with pytest.raises(SessionError, match="carries a session of more than"):
+    with pytest.raises(SessionError, match="contains a session of more than"):
         in_page.write_session(file, tmp_path / "taken.fxs")
 
 

@@ -46,7 +46,7 @@ def test_what_is_no_plain_table_is_refused(sql: str, good: Path, tmp_path: Path)
         path = damaged(good, tmp_path, sql)
     except sqlite3.OperationalError as error:
         pytest.skip(f"this SQLite cannot make it: {error}")
-    with pytest.raises(NotASessionError, match="a session has plain tables only"):
+    with pytest.raises(NotASessionError, match="a session has only plain tables"):
         SessionReader(path)
 
 

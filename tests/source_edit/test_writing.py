@@ -120,7 +120,7 @@ def test_a_byte_order_mark_stays(tmp_path: Path) -> None:
 def test_an_edit_that_the_encoding_cannot_hold_is_a_message(tmp_path: Path) -> None:
     head = "# -*- coding: latin-1 -*-\n"
     file = written(tmp_path / "model.py", (head + BEFORE).encode("latin-1"))
-    with pytest.raises(UsageError, match="which cannot hold what the edit adds"):
+    with pytest.raises(UsageError, match="which cannot encode the edit"):
         write_edits([edited(file, head + BEFORE, head + AFTER + "# ∞\n")])
     assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
 
@@ -219,7 +219,7 @@ def test_a_file_that_changes_in_the_last_moment_is_left_alone(
         "fx_explorer.source_edit.writing.shutil.copystat",
         lambda *_: file.write_text("an editor saved"),
     )
-    with pytest.raises(UsageError, match="has changed while it was being written"):
+    with pytest.raises(UsageError, match="changed during writing"):
         write_edits([edited(file)])
     assert file.read_text() == "an editor saved"
     assert (tmp_path / "model.py.orig").read_text() == BEFORE, "what was read is nowhere else now"

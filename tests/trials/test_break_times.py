@@ -132,7 +132,7 @@ async def test_a_program_that_is_compiled_anew_at_every_call_is_refused(tmp_path
         "import torch\nstate = {'calls': 0}\n\ndef f(x):\n    torch._dynamo.reset()\n"
         "    return torch.compile(lambda y: y.sin(), backend='eager')(x)\n\nexample_inputs = (torch.ones(3),)\n"
     )
-    with pytest.raises(UsageError, match="recompiled at every call"):
+    with pytest.raises(UsageError, match="recompiles at every call"):
         await measure_breaks(program(tmp_path, text))
 
 
@@ -159,7 +159,7 @@ async def test_a_program_that_raises_when_it_is_called_again_is_told(tmp_path: P
 
 
 async def test_a_script_is_not_called_again() -> None:
-    with pytest.raises(UsageError, match="A script cannot be called again"):
+    with pytest.raises(UsageError, match="A script cannot be called repeatedly"):
         await measure_breaks(CaptureRequest("train.py", "", as_script=True))
 
 
@@ -195,7 +195,7 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> BreakTimes:
-        raise UsageError("It is recompiled at every call.")
+        raise UsageError("It recompiles at every call.")
 
     monkeypatch.setattr("fx_explorer.trials.measure_breaks", refused)
     assert (
@@ -204,14 +204,14 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
     )
     printed = capsys.readouterr()
     assert json.loads(printed.out)["measured_call"] is None
-    assert "breaks are not measured: It is recompiled at every call." in printed.err
+    assert "breaks are not measured: It recompiles at every call." in printed.err
 
 
 def test_a_saved_session_is_not_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["report", str(tmp_path / "s.fxs"), "--measure-breaks"]) == 2
-    assert "--measure-breaks is for targets" in capsys.readouterr().err
+    assert "--measure-breaks works on targets" in capsys.readouterr().err
 
 
 def test_only_the_last_measurement_counts(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() ->
         "mark_dynamic makes one compilation serve both; dynamic=True does too, with 3 dynamic sizes "
         "in place of 1."
     )
-    assert "By default torch compiles once more" in told
+    assert "By default, torch recompiles once" in told
 
 
 def test_every_marked_size_is_a_line_and_members_keep_their_names() -> None:
@@ -78,9 +78,8 @@ def test_every_marked_size_is_a_line_and_members_keep_their_names() -> None:
 def test_nothing_is_advised_when_the_other_inputs_fit_anyway() -> None:
     trials = [fits(way) for way in WAYS]
     assert advice(trials) == ""
-    assert (
-        verdict(trials)
-        == "The same compiled code serves the other inputs: nothing has to be marked dynamic."
+    assert verdict(trials) == (
+        "The same compiled code works for the other inputs: no dimension has to be marked dynamic."
     )
 
 
@@ -92,7 +91,7 @@ def test_dynamic_true_is_advised_when_a_mark_fails() -> None:
         raised("mark_dynamic"),
     ]
     assert advice(trials) == ALWAYS
-    assert verdict(trials).startswith("dynamic=True makes one compilation serve both.")
+    assert verdict(trials).startswith("With dynamic=True, one compilation works for both.")
     assert verdict(trials).endswith(
         "mark_dynamic did not finish: raised: ConstraintViolationError: x was marked."
     )
@@ -104,8 +103,8 @@ def test_what_no_way_serves_is_told_with_the_check() -> None:
     ]
     assert advice(trials) == ""
     assert verdict(trials) == (
-        "No way makes one compilation serve both: tensor 'x' dtype mismatch. expected Float, "
-        "actual Double."
+        "With no setting does one compilation work for both: tensor 'x' dtype mismatch. expected "
+        "Float, actual Double."
     )
 
 
@@ -124,9 +123,9 @@ def test_what_is_not_known_is_not_guessed() -> None:
 
 def test_trials_that_were_stopped_are_told_by_what_was_found() -> None:
     assert verdict([refused("dynamic=None"), fits("dynamic=True")]).endswith(
-        "2 of 4 ways were tried."
+        "2 of 4 settings were tried."
     )
-    assert verdict([]) == "0 of 4 ways were tried."
+    assert verdict([]) == "0 of 4 settings were tried."
 
 
 def test_cells_stand_under_their_header() -> None:
@@ -161,7 +160,7 @@ def test_rows_that_are_printed_one_by_one_stand_in_the_same_columns_of_a_narrow_
     monkeypatch.setattr(command, "try_dynamic", each)
     monkeypatch.setattr(command, "width_for", lambda out: 80)
     cli.main(["dynamic", "model.py"])
-    table = capsys.readouterr().out.partition("Left out for want of room: ")[0].splitlines()
+    table = capsys.readouterr().out.partition("Not enough room for: ")[0].splitlines()
     assert max(map(len, table)) <= 80
     begins = table[0].index("other inputs")
     assert [line[begins:].split()[0] for line in table[1:] if line[0] != " "] == [

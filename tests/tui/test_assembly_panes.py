@@ -162,7 +162,8 @@ async def test_a_pane_without_control_bits_says_so(
         await below(driver, "ptx")
         await driver.press("p", "i")
         assert any(
-            "control bits are SASS's" in notice.message for notice in driver.app._notifications
+            "has addresses and control bits" in notice.message
+            for notice in driver.app._notifications
         )
     plain = write_kernel(tmp_path / "plain.fxs", sample("h100_softmax")).path
     async with open_app(plain, size=(200, 50)) as driver:
@@ -218,4 +219,4 @@ async def test_the_instruction_under_the_cursor_is_explained(
         shown = inspector.query_one(RowList)
         at = next(row for row in range(shown.line_count) if shown.row(row)[0] == "control")
         await driver.press(*["down"] * at)
-        assert "read off bits 105 to 125" in driver.screen
+        assert "read from bits 105 to 125" in driver.screen

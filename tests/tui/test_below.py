@@ -206,7 +206,7 @@ async def test_a_node_lights_up_its_instructions_in_every_pane(
 
 
 @pytest.mark.parametrize(
-    ("several", "told"), with_others([(True, "2 kernels compute what was selected")], [(False, "")])
+    ("several", "told"), with_others([(True, "2 kernels compute the selection")], [(False, "")])
 )
 async def test_that_several_kernels_compute_a_node_is_said(
     below_of: BelowOf, open_app: OpenApp, several: bool, told: str
@@ -425,7 +425,7 @@ async def test_any_level_can_be_chosen_for_a_pane(below_of: BelowOf, open_app: O
 async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "j", "p", "k")
-        assert any("this one is C++" in notice.message for notice in driver.app._notifications)
+        assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
 
 
 @in_exhaustive_runs

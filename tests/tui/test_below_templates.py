@@ -174,7 +174,7 @@ async def test_the_library_is_among_the_configurations_and_has_no_levels(
         await choose(driver, "G")
         assert "The library call mm" in driver.screen
         assert "-1" not in driver.screen
-        assert "inside is decided on the GPU" in notices(driver)
+        assert "the library chooses its kernel on the GPU" in notices(driver)
         assert driver.explorer.view == "candidates"
         assert {position for _, position in template.builds.asked} == {0, 1}
 
@@ -308,5 +308,5 @@ async def test_a_library_call_that_was_not_chosen_says_so_and_asks_no_builder(
         await driver.press("6", "j", "v", "c")
         assert f"{NO_CHOICE} {TEMPLATES_MAY_BE}" in driver.screen
         await driver.press("6", "j", "p", "k")
-        assert "inside is decided on the GPU" in notices(driver)
+        assert "the library chooses its kernel on the GPU" in notices(driver)
     assert template.builds.asked == []

@@ -64,12 +64,12 @@ async def test_why_it_is_refused_is_told(
     session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def measure(path: Path, kernel: int, tell: Progress, python: str) -> KernelTime:
-        raise UsageError("There is no GPU here that torch can use")
+        raise UsageError("finds no GPU here can use")
 
     monkeypatch.setattr(Measurements, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(80, 24)) as driver:
         await driver.press("6", "x", "k")
-        await driver.until(lambda: "There is no GPU here" in messages(driver))
+        await driver.until(lambda: "finds no GPU here" in messages(driver))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, so nothing is refused")

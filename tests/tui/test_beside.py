@@ -97,12 +97,12 @@ async def test_escape_abandons_the_table_and_its_key_reads_it_again(
 ) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "escape")
-        assert "This was not read to its end. Choose the view again to read it." in driver.screen
+        assert "The rows were not all read. Choose the view again to read it." in driver.screen
         held.go_on.set()
         await driver.settle()
         assert "mlp.py:7" not in driver.screen
         driver.explorer.refresh_session()
-        assert "This was not read to its end." in driver.screen, "only the user begins it again"
+        assert "The rows were not all read." in driver.screen, "only the user begins it again"
         await driver.press("6")
         await driver.until(lambda: "mlp.py:7" in driver.screen)
 

@@ -49,7 +49,7 @@ def test_the_cost_says_that_no_run_was_measured(detail: Callable[[str], str]) ->
 
 def test_the_tree_marks_this_break_among_the_functions_rests(detail: Callable[[str], str]) -> None:
     lines = detail("# one that was asked for").splitlines()
-    tree = lines[lines.index("Calls, with the graphs they became") + 1 :]
+    tree = lines[lines.index("Calls, and the graphs they became") + 1 :]
     tree = tree[: tree.index("")]
     assert [line for line in tree if "▶" in line] == [
         "    ▶ graph_breaks.py:27  torch._dynamo.graph_break()  # one that was asked for"

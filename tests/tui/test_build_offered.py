@@ -52,7 +52,7 @@ async def test_the_key_at_the_pause_builds_what_raised_and_says_that_the_compile
         driver = Driver(app, pilot)
         await driver.until(lambda: "c r run built" in driver.screen, 60)
         await driver.until(lambda: "paused after Dynamo" in driver.header, 60)
-        await driver.until(lambda: "may not raise: c r builds it and runs it." in driver.screen)
+        await driver.until(lambda: "may not raise: c r builds and runs it." in driver.screen)
         assert "because nothing is built while inspecting." in driver.facts
         await driver.press("c", "r")
         await driver.until(lambda: "✓ captured" in driver.header, 120)

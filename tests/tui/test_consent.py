@@ -60,9 +60,11 @@ async def test_a_strangers_kernel_is_compiled_only_after_asking(
         assert not builds.made, "opening starts no compiler"
         await driver.press("p", "k")
         await driver.until(lambda: is_asked(driver))
-        assert "no Python of it is run" in " ".join(driver.screen.replace("│", " ").split())
+        assert "no Python from the session runs" in " ".join(
+            driver.screen.replace("│", " ").split()
+        )
         await driver.press("enter")
-        await driver.until(shows(driver, "You did not agree"))
+        await driver.until(shows(driver, "You did not allow"))
         assert not builds.asked
         assert not builds.made
         await driver.press("p", "k")

@@ -56,16 +56,16 @@ async def test_nothing_is_loaded_before_the_user_agrees(
     ) as driver:
         await driver.until(lambda: asks(driver))
         assert (
-            "models/net.pt2 is an ExportedProgram. Loading an ExportedProgram can run code of whoever made it"
-            in words(driver)
-        )
+            "models/net.pt2 is an ExportedProgram. Loading an ExportedProgram can run code from "
+            "its author"
+        ) in words(driver)
         assert "y yes" in driver.screen
         await driver.until(lambda: driver.header.endswith("waits for your answer"))
         await driver.press(key)
         await driver.until(
             lambda: (
                 not asks(driver)
-                and "You did not agree to load net.pt2. r asks again" in driver.header
+                and "You did not allow loading net.pt2. r asks again" in driver.header
             )
         )
         assert "Starting" not in driver.screen

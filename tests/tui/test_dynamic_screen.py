@@ -94,11 +94,13 @@ async def test_each_way_is_shown_as_it_is_done_and_then_the_verdict(
         trials.end(*FOUND[:2])
         await driver.until(lambda: "✓ used again" in driver.screen)
         assert "↻ recompiled" in driver.screen
-        assert "makes one compilation" not in driver.screen
+        assert "one compilation works" not in driver.screen
         await driver.press("y")
         assert "Not known yet." in messages(driver)
         trials.end(*FOUND[2:])
-        await driver.until(lambda: "mark_dynamic makes one compilation serve both" in driver.screen)
+        await driver.until(
+            lambda: "With mark_dynamic, one compilation works for both" in driver.screen
+        )
         assert "torch._dynamo.mark_dynamic(x, 0)" in driver.screen
         await driver.press("y")
         assert copied == ["torch._dynamo.mark_dynamic(x, 0)"]
@@ -111,7 +113,7 @@ async def test_the_reason_of_the_way_under_the_cursor_is_told_in_full(
     async with open_app(session, try_dynamic=trials, size=(80, 24)) as driver:
         await open_screen(driver)
         trials.end(*FOUND)
-        await driver.until(lambda: "makes one compilation" in driver.screen)
+        await driver.until(lambda: "one compilation works" in driver.screen)
         assert "at index 0. expected 4" in " ".join(driver.screen.split())
         await driver.press("j")
         assert "at index 0. expected 4" not in " ".join(driver.screen.split())
@@ -134,7 +136,7 @@ async def test_escape_stops_the_trials_and_keeps_what_was_found(
         assert trials.was_ended
         assert isinstance(driver.app.screen, DynamicScreen)
         assert "↻ recompiled" in driver.screen
-        assert "1 of 4 ways were tried." in driver.screen
+        assert "1 of 4 settings were tried." in driver.screen
         await driver.press("escape")
         assert driver.explorer.view == "sizes"
         assert not isinstance(driver.app.screen, DynamicScreen)
@@ -148,10 +150,10 @@ async def test_what_was_found_is_still_there_when_it_is_asked_again(
     async with open_app(session, try_dynamic=trials) as driver:
         await open_screen(driver)
         trials.end(*FOUND)
-        await driver.until(lambda: "makes one compilation" in driver.screen)
+        await driver.until(lambda: "one compilation works" in driver.screen)
         await driver.press("escape")
         await open_screen(driver)
-        assert "makes one compilation" in driver.screen
+        assert "one compilation works" in driver.screen
         assert len(trials.asked) == 1
         await driver.press("escape")
         await open_screen(driver, *["backspace"] * 20, *"torch.ones(3)")

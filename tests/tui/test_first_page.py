@@ -157,7 +157,7 @@ async def test_what_was_looked_for_is_one_line_and_listed_by_the_key_of_all_fact
         looked_for = search(reader)
     async with open_app(hand.path, size=(120, 40)) as driver:
         count = len(looked_for.looked_for)
-        await driver.until(lambda: f"Looked for {count} kinds of problems" in driver.screen)
+        await driver.until(lambda: f"Checked for {count} kinds of problems" in driver.screen)
         assert "unrolled loops" not in driver.screen
         await driver.press("i")
         for kind in (*looked_for.looked_for, *looked_for.not_looked_for):

@@ -213,7 +213,7 @@ async def test_on_a_small_terminal_a_long_verdict_and_the_key_that_answers_can_b
         assert "last of them" in " ".join(driver.screen.replace("│", " ").split())
         await driver.press("s")
         assert "y yes · n no" in driver.screen
-        assert "is kept beside it (.orig)" in driver.screen
+        assert "is kept next to it (.orig)" in driver.screen
 
 
 @in_exhaustive_runs
@@ -363,7 +363,7 @@ async def test_a_mark_changes_no_file(
     ) as driver:
         await driver.press("4", "x", "x")
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
-        await driver.until(lambda: "mark all that vary as dynamic" in driver.screen)
+        await driver.until(lambda: "mark all changing sizes as dynamic" in driver.screen)
         assert "+torch._dynamo.mark_dynamic(x, 0)" in driver.screen
         await driver.press("r")
         await driver.until(lambda: "✓ good: tried, 4 compilations → 3" in driver.screen)
@@ -415,7 +415,7 @@ async def test_options_are_shown_and_copied_as_lines_and_change_no_file(
         tmp_path, SOURCE.replace("print(x)", "s = x.sum().item()"), registry_id="GB0124"
     )
     async with open_app(session, try_fix=ends_as("good", "fewer")) as driver:
-        screen = await open_fixes(driver, "let the graph hold the number")
+        screen = await open_fixes(driver, "put the number into the graph")
         assert "+torch._dynamo.config.capture_scalar_outputs = True" in driver.screen
         await driver.press("y", "r", "s")
         assert copied == [screen._fix.instruction]
@@ -427,7 +427,7 @@ async def test_options_are_shown_and_copied_as_lines_and_change_no_file(
 @pytest.mark.parametrize(
     ("lacks", "said"),
     [
-        ({"request": False}, "does not say how it was captured"),
+        ({"request": False}, "does not record how it was captured"),
         ({"outcome": False}, "The capture has not ended"),
     ],
 )
@@ -473,15 +473,13 @@ async def test_a_break_without_a_fix_and_a_view_without_a_break_say_why(
         writer.add(model.GraphBreak(0, 0, "", "why", "", (), "<string>", 1, "x"))
     async with open_app(tmp_path / "none.fxs") as driver:
         await driver.press("x", "x")
-        await driver.until(
-            lambda: "code that was made with exec: no file to edit" in messages(driver)
-        )
+        await driver.until(lambda: "code created with exec: no file to edit" in messages(driver))
         assert driver.explorer.view == "breaks"
     with SessionWriter(tmp_path / "whole.fxs") as writer:
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(tmp_path / "whole.fxs") as driver:
         await driver.press("x", "x")
-        await driver.until(lambda: "There is nothing here to fix" in messages(driver))
+        await driver.until(lambda: "There are no graph breaks to fix" in messages(driver))
 
 
 def test_a_trial_that_did_not_get_through_has_no_figures_after() -> None:
@@ -507,7 +505,7 @@ async def test_a_hint_of_torchs_says_how_the_trial_of_its_option_ended(
         await driver.press("4")
         assert "torch's hints" in driver.screen
         assert "Tried here" not in driver.screen
-        await open_fixes(driver, "let the graph hold the number")
+        await open_fixes(driver, "put the number into the graph")
         await driver.press("r")
         await driver.until(lambda: "refused" in driver.screen)
         await driver.press("escape")

@@ -60,7 +60,7 @@ async def test_compile_time_begins_with_the_answer_above_chart_and_tree(
 ) -> None:
     async with open_app(captured("mlp"), size=size) as driver:
         await driver.press("v", "w")
-        await driver.until(lambda: "in all; most expensive by itself:" in driver.screen)
+        await driver.until(lambda: "in all; highest own time:" in driver.screen)
         pane = driver.explorer.table
         assert [
             widget for widget in pane.children if widget.display and not widget.content_size.height

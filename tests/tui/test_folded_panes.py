@@ -201,11 +201,11 @@ async def test_a_graph_without_modules_stays_as_it_is_and_says_why(
         pane = await graph_pane(driver)
         await driver.press("minus")
         assert pane.modules is None
-        assert "no node of this graph is in a module" in messages(driver)
+        assert "torch recorded no module for the nodes of this graph" in messages(driver)
         assert not pane.is_folding
 
 
 async def test_the_key_says_where_it_works(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "minus")
-        assert "Go to a pane that shows a graph first" in driver.screen
+        assert "First go to a pane that shows a graph" in driver.screen

@@ -53,7 +53,7 @@ async def test_a_line_of_the_source_lights_the_lines_of_the_code(
 async def test_a_pane_without_a_graph_says_so(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "p", "c")
-        assert "Go to a pane that shows a graph first" in driver.screen
+        assert "First go to a pane that shows a graph" in driver.screen
 
 
 async def test_the_script_is_written_under_the_name_that_is_given(

@@ -174,7 +174,7 @@ async def test_quitting_loses_nothing_when_the_history_is_full(
     assert capture.was_kept
     assert driver.app.controllers.leaving.last_words == [
         "the capture could not be kept in the history: no room. It is still in a temporary "
-        "directory: fx-explorer recover gets it."
+        "directory: recover it with fx-explorer recover."
     ]
 
 

@@ -117,7 +117,7 @@ async def test_a_reading_that_is_stopped_keeps_what_was_found(log: Path) -> None
     assert outcome.kind == "cancelled"
     with SessionReader(reading.session_path) as reader:
         said = "\n".join(fact.text for fact in overview(reader))
-        assert "The reading of the log was stopped" in said
+        assert "Reading the log was stopped" in said
         assert "it was not read to its end" in said
         assert "all of them read" not in said
         assert "No graph was made" not in said
@@ -242,7 +242,7 @@ def test_no_text_of_a_log_names_a_key_that_needs_a_program(tmp_path: Path, name:
 def test_a_sentence_that_names_an_absent_key_is_left_out_of_help_and_no_other() -> None:
     assert (
         topic_of("stages").text_without(("step.next",))
-        == (topic_of("stages").text.partition(" While the compiler waits, .")[0])
+        == (topic_of("stages").text.partition(" While the compiler is paused, .")[0])
     )
     assert "x p" not in topic_of("bench").text_without(("bench.run",))
     assert "Below the list: " in topic_of("bench").text_without(("bench.run",))

@@ -83,9 +83,9 @@ async def test_breaks_are_measured_from_their_view_and_ordered_by_what_was_found
         await driver.until(lambda: "A call takes" in messages(driver))
         assert "A call takes 0.0123 s" not in messages(driver)
         assert (
-            "A call takes 12.3 ms, 10 ms of it in compiled graphs; 1 graph break measured (42 calls"
-            in messages(driver)
-        )
+            "A call takes 12.3 ms, of which 10 ms in compiled graphs; 1 graph break measured (42 "
+            "calls"
+        ) in messages(driver)
         assert measuring.asked[0].target == "p.py"
         capture.end()
 
@@ -111,13 +111,13 @@ async def test_escape_ends_what_measures(open_app: OpenApp, tmp_path: Path) -> N
 
 async def test_what_cannot_be_measured_is_told(open_app: OpenApp, tmp_path: Path) -> None:
     capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
-    measuring.ending.set_exception(UsageError("It is recompiled at every call."))
+    measuring.ending.set_exception(UsageError("It recompiles at every call."))
     async with open_app(
         make_capture=lambda: capture, target="p.py", measure_breaks=measuring
     ) as driver:
         await captured(driver, capture)
         await driver.press("4", "x", "t", "enter")
-        await driver.until(lambda: "It is recompiled at every call." in messages(driver))
+        await driver.until(lambda: "It recompiles at every call." in messages(driver))
         capture.end()
 
 
@@ -132,7 +132,7 @@ async def test_of_a_script_it_is_told_before_anything_runs(
     ) as driver:
         await captured(driver, capture)
         await driver.press("4", "x", "t", "enter")
-        assert "A script cannot be called again and again" in messages(driver)
+        assert "A script cannot be called repeatedly" in messages(driver)
         assert measuring.asked == []
         capture.end()
 

@@ -67,6 +67,6 @@ def test_a_module_that_a_break_made_a_root_names_the_break_and_the_root() -> Non
     of_net, of_root, same = with_roots_of_breaks([gate, root, other], [alone])
     assert of_net.title == "gate (see Gate)"
     assert of_root.title == "Gate (Net.gate)"
-    assert "compiled alone after the break at a.py:25" in explained(of_net)[-1]
-    assert "compiled alone after the break at a.py:25" in explained(of_root)[-1]
+    assert "compiled separately after the break at a.py:25" in explained(of_net)[-1]
+    assert "compiled separately after the break at a.py:25" in explained(of_root)[-1]
     assert same == other

@@ -196,4 +196,4 @@ async def test_help_and_footer_speak_of_the_picture(hand: Hand, open_app: OpenAp
         await driver.press("2", "tab", "p", "n")
         assert "⏎ walk there" in driver.screen
         await driver.press("question_mark")
-        assert "two steps of what it is made from" in driver.screen
+        assert "two steps each way" in driver.screen

@@ -133,7 +133,7 @@ async def test_escape_stops_it_and_keeps_what_was_measured(
         assert not cancelled.is_set()
         await driver.press("y")
         await driver.until(lambda: cancelled.is_set())
-        await driver.until(lambda: "Stopped: what was measured is kept." in messages(driver))
+        await driver.until(lambda: "Stopped: the figures so far are kept." in messages(driver))
         assert "Compiling pays: with inductor" in driver.screen
 
 
@@ -159,7 +159,7 @@ async def test_a_script_cannot_be_measured(open_app: OpenApp, tmp_path: Path) ->
         session_of(tmp_path, kind="script", as_script=True), size=(80, 24)
     ) as driver:
         await driver.press("x", "p")
-        await driver.until(lambda: "A script cannot be called again and again" in messages(driver))
+        await driver.until(lambda: "A script cannot be called repeatedly" in messages(driver))
 
 
 async def test_why_it_failed_is_told(

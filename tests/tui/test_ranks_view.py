@@ -122,7 +122,7 @@ async def test_a_rank_is_not_compared_with_itself() -> None:
     app = app_of(DIVERGING)
     async with app.run_test() as pilot:
         await pilot.press("up", "c")
-        assert told(app).startswith("Rank 0 is the one that is marked")
+        assert told(app).startswith("Rank 0 is already the marked one")
 
 
 async def test_a_log_that_is_gone_meanwhile_is_told() -> None:

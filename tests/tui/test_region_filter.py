@@ -183,7 +183,7 @@ async def test_without_regions_it_is_said_how_to_have_some(
 ) -> None:
     async with open_app(captured("mlp")) as driver:
         await driver.press("2", "p", "r")
-        assert "No node is in a region. Mark some (c m)" in messages(driver)
+        assert "No node is in a region. Mark some nodes (c m)" in messages(driver)
 
 
 @in_exhaustive_runs

@@ -235,8 +235,8 @@ async def test_a_wrong_value_is_said_while_it_is_typed_and_not_taken() -> None:
         await hands.press("enter")
         assert hands.app.dialog.edited is not None
         await hands.press("escape")
-        assert "What you typed for inductor.max_fusion_size cannot be kept" in hands.screen
-        assert "n discard it · esc back to it" in hands.screen
+        assert "The value you typed for inductor.max_fusion_size is not valid" in hands.screen
+        assert "n discard it · esc back" in hands.screen
         await hands.press("y")  # nothing can be kept
         await hands.press("n", "escape")
         assert hands.app.answers == [{}]
@@ -248,8 +248,8 @@ async def test_escape_asks_what_becomes_of_a_value_that_was_typed_and_not_taken(
         await hands.press("enter")
         await hands.type("8")
         await hands.press("escape")
-        assert "Keep what you typed for inductor.max_fusion_size?" in hands.screen
-        assert "y yes · n no · esc back to it" in hands.screen
+        assert "Keep the value you typed for inductor.max_fusion_size?" in hands.screen
+        assert "y yes · n no · esc back" in hands.screen
         await hands.press("escape")
         assert hands.app.dialog.edited is not None
         assert hands.app.dialog._value.value == "8"
@@ -297,7 +297,7 @@ async def test_values_are_written_as_python_has_them() -> None:
         assert "✓ 0.001 · takes a number or None" in hands.screen
         await hands.type("[1")
         assert (
-            "✗ functorch.memory_budget takes a number or None; Python does not read this"
+            "✗ functorch.memory_budget takes a number or None; Python cannot parse this"
             in hands.screen
         )
 
@@ -378,10 +378,10 @@ async def test_options_stand_in_groups_with_their_values_in_force_and_who_set_th
         assert '"inductor", "eager"' in hands.screen
         assert 'In force: "inductor": the default for f' in hands.screen
         assert 'In force: "eager": set at train.py:5 for g' in hands.screen
-        assert "runs Dynamo's graph as it is" in hands.screen
+        assert "runs Dynamo's graph with PyTorch's operators" in hands.screen
         await hands.press("down", "down")
         assert "In force: 3: set by the environment variable LIMIT" in hands.screen
-        assert "How many versions of one function are kept" in hands.screen
+        assert "Maximum number of versions of one function" in hands.screen
 
 
 async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
@@ -458,7 +458,7 @@ async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
 
     async with opened(options=in_console(SETTINGS, []), try_options=try_options) as hands:
         await hands.press("ctrl+r")
-        assert "Capturing again, in a process of its own" in hands.screen
+        assert "Capturing again, in a separate process" in hands.screen
         assert "0 s · capturing again with" in hands.screen
         await hands.press("escape")
         assert was_stopped == []

@@ -176,7 +176,7 @@ async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(
         capture.say(Notice("gate", state="begin", gate="joint", compilation="0/0"))
         await driver.until(lambda: "paused after the joint graph" in driver.header)
         await driver.press("x", "t")
-        assert "Compile to the end, then build and run it, for its time?" in driver.screen
+        assert "Compile to the end, then build and run it, to measure its time?" in driver.screen
         await driver.press("n")
         assert capture.sent == []
         await driver.press("x", "t", "y")
@@ -185,7 +185,7 @@ async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(
         capture.say(Notice("gate", state="end", gate="joint", compilation="0/0"))
         capture.stay()
         capture.say(Notice("gate", state="begin"))
-        await driver.until(lambda: "Build and run, to see how long it takes" in driver.screen)
+        await driver.until(lambda: "Build and run, to measure the time" in driver.screen)
         await driver.press("escape")
         capture.end()
 

@@ -242,8 +242,8 @@ async def test_what_the_worker_refuses_is_told_and_nothing_opens(
     capture = FakeCapture(tmp_path / "s.fxs", write_training_step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await ask_worker(driver, capture)
-        capture.say(Notice("refused", text="This torch cannot tell what its bytecode does."))
-        await driver.until(lambda: "This torch cannot tell" in driver.screen)
+        capture.say(Notice("refused", text="This torch release cannot say what its bytecode does."))
+        await driver.until(lambda: "This torch release cannot say" in driver.screen)
         assert driver.app.screen is driver.explorer
 
 

@@ -200,7 +200,7 @@ async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(
         capture.say(Notice("gate", state="begin", gate="dynamo", compilation="1/0"))
         await driver.until(lambda: "paused after Dynamo [1/0]" in driver.header)
         await driver.press("c", "a")
-        assert "only [1/0] while it waits here" in driver.screen
+        assert "only [1/0] while it is paused here" in driver.screen
         assert "[1/0] from Dynamo" in driver.screen
         assert "[0/0] from" not in driver.screen
         await driver.press("enter", *"regional", "enter")
@@ -296,7 +296,7 @@ def test_when_a_pass_that_loops_is_stopped_the_compiler_waits_at_its_gate_again(
     live = LiveCapture(FakeCapture(tmp_path / "s.fxs", step))
     live.take(AT_DYNAMO)
     live.send(Command("pass"), "applying loop.py")
-    live.send(Command("abort"), "giving up")
+    live.send(Command("abort"), "aborting")
     assert live.waiting is None
     live.take(Notice("refused", text="Stopped, as you asked."))
     assert live.waiting == Waiting("dynamo", "0/0")

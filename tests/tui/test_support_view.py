@@ -60,4 +60,4 @@ async def test_a_session_of_inductor_says_why_there_is_nothing(
 ) -> None:
     async with open_app(write_training_step(tmp_path / "s.fxs").path) as driver:
         await driver.press("v", "u")
-        await driver.until(lambda: "Inductor takes every operator" in driver.screen)
+        await driver.until(lambda: "Inductor supports every operator" in driver.screen)

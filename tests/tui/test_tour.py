@@ -118,7 +118,7 @@ async def test_the_tour_goes_on_when_the_key_it_names_was_pressed(
         await driver.press("4")
         assert "Press  ⏎  to go to that line" in await panel_text(driver)
         await driver.press("1")
-        assert "Press  4  to get back" in await panel_text(driver)
+        assert "Press  4  to return" in await panel_text(driver)
         assert json.loads((walk.folder / PROGRESS).read_text()) == {"step": "source"}
 
 

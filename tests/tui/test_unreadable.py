@@ -21,7 +21,7 @@ from tests.tui.conftest import OpenApp
 
 DAMAGES = {
     "a row of another type": "UPDATE kernel SET position='x'",
-    "kernels without an end": "UPDATE kernel SET first_line=99999999999",
+    "kernels without end": "UPDATE kernel SET first_line=99999999999",
     "a word of a closed set": "UPDATE artifact SET stage='nowhere'",
     "nodes that are not there": "UPDATE graph SET node_count=123456789",
     "no JSON": "UPDATE stack SET frames='['",

@@ -95,8 +95,8 @@ def test_the_memory_of_a_step_is_of_one_version_and_says_so(thrice: SessionReade
     table = TABLES["step_memory"](thrice)
     told = table.rows[0].detail()
     assert (
-        f"{VERSIONS - 1} compilations of the same functions for other inputs: the last of each is "
-        "shown." in told.text
+        f"{VERSIONS - 1} compilations of the same functions for other inputs: only the last of "
+        "each is shown." in told.text
     )
 
 

@@ -63,7 +63,7 @@ def test_an_empty_view_says_why(tmp_path: Path, name: str, outcome: model.Outcom
 
 def test_kernels_are_listed_with_their_code(step: SessionReader) -> None:
     rows = TABLES["kernels"](step).rows
-    assert [row.cells[2] for row in rows] == [
+    assert [row.cells[3] for row in rows] == [
         "extern_kernels.addmm",
         "kernel",
         "extern_kernels.addmm",
@@ -123,7 +123,7 @@ async def test_the_help_and_the_facts_have_what_a_view_shows_and_its_origin(
         assert "in the order the compiled code runs them" in driver.screen
         await driver.press("escape", "0")
         await driver.press("i")
-        assert "Your modules, each with all that is in it" in driver.screen
+        assert "Your modules, each with its submodules" in driver.screen
 
 
 def test_a_log_says_why_a_view_is_empty_and_what_it_has_instead(tmp_path: Path) -> None:

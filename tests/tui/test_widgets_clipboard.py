@@ -145,7 +145,7 @@ def test_without_editor_one_that_is_there_is_taken() -> None:
     [
         ({}, "set EDITOR"),
         ({"EDITOR": "ghost"}, "ghost"),
-        ({"EDITOR": "'open"}, "cannot be understood"),
+        ({"EDITOR": "'open"}, "cannot be parsed"),
     ],
 )
 def test_an_editor_that_cannot_be_started_is_explained(environ: dict[str, str], words: str) -> None:

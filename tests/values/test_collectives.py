@@ -90,7 +90,7 @@ def test_they_are_those_that_comm_debug_mode_counts(
     # A pass merges two gathers of one gradient, and says so nowhere else.
     compiled = Counter(collective.operator for collective in collectives(session))
     assert eager - compiled == Counter({"all_gather_into_tensor": 1})
-    assert "Merged with an equal collective" in collectives_table(session).notice
+    assert "A pass merged it with an equal collective" in collectives_table(session).notice
 
 
 def test_they_are_those_of_the_generated_code(session: SessionReader) -> None:
@@ -178,7 +178,7 @@ def test_what_runs_meanwhile_is_read_off_the_generated_code(
         products = body[start:wait].count("extern_kernels.mm(")
         assert collective.between.names.count("extern_kernels.mm") == products
         if not products:
-            assert describe_between(collective) == "nothing: it is waited for at once"
+            assert describe_between(collective) == "nothing: the graph waits for it at once"
 
 
 def test_with_eager_kernels_the_order_is_the_graphs(mesh: DeviceMesh, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_with_eager_kernels_the_order_is_the_graphs(mesh: DeviceMesh, tmp_path: 
         assert not collective.between.is_of_code
         assert collective.between.names == ("mm", "mm_1")
         answer = collectives_table(reader).answer
-        assert answer.endswith("Something runs while each of them does.")
+        assert answer.endswith("Other work runs during each of them.")
 
 
 def test_a_wait_right_after_the_start_is_said(mesh: DeviceMesh, tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_a_wait_right_after_the_start_is_said(mesh: DeviceMesh, tmp_path: Path) 
 
     with record(tmp_path / "alone.fxs", program, backend="aot_eager") as reader:
         assert collectives_table(reader).answer == (
-            "1 collective, 256 B in all: 1 × all_reduce. Nothing runs meanwhile: it is waited for "
-            "at once."
+            "1 collective, 256 B in all: 1 × all_reduce. Nothing runs meanwhile: the graph waits "
+            "for it at once."
         )
 
 

@@ -219,7 +219,7 @@ def test_details_of_a_graph_say_it(session: SessionReader) -> None:
     details = [row.detail().text for row in graphs_table(session).rows if row.detail]
     about = [text for text in details if "Output 1 (x.view(-1)) is a view of input x" in text]
     assert len(about) == 1
-    assert "AOTAutograd: 1 input, 2 outputs, 1 gradient as input of the backward." in about[0]
+    assert "AOTAutograd: 1 input, 2 outputs, 1 gradient as inputs of the backward." in about[0]
 
 
 def test_a_session_without_any_says_so(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_what_the_target_compiled_itself_is_not_compiled_again() -> None:
     assert not is_compiled(torch.nn.Linear(4, 2))
     asked = job(backend="inductor")
     call_target(Target("f", function, Arguments((torch.ones(1),))), asked)
-    assert "f calls torch.compile itself" in asked.notes[0]
+    assert "f itself calls torch.compile" in asked.notes[0]
 
 
 def test_a_device_takes_parameters_and_nested_inputs_and_keeps_what_is_shared() -> None:

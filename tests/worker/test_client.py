@@ -169,7 +169,7 @@ async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_pat
             break
     with SessionReader(capture.session_path) as live:
         told = live.meta("outcome")["message"]
-    assert "it never called anything made by torch.compile. It defines model." in told
+    assert "it never called an object that torch.compile returned. It defines model." in told
     assert (await capture.cancel()).message == told
 
 
@@ -195,7 +195,7 @@ async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(
     await heard.wait()
     outcome = await stopped.cancel()
     assert outcome.kind == "cancelled"
-    assert f"{tmp_path / 's.fxs'} keeps what it had" in outcome.message
+    assert f"{tmp_path / 's.fxs'} keeps its previous content" in outcome.message
     assert (tmp_path / "s.fxs").read_bytes() == before
     assert stopped.session_path == tmp_path / "s.fxs"
 

@@ -62,9 +62,7 @@ async def test_more_lines_than_are_kept_are_counted(
         console.finish(writer)
     with SessionReader(tmp_path / "s.fxs") as reader:
         rows = [(row.stream, row.text) for row in reader.rows(ConsoleLine)]
-    told = (
-        "2 lines that were printed here are not kept: the session holds the beginning and the end"
-    )
+    told = "2 printed lines in between are not kept: the session keeps the beginning and the end"
     kept = [
         ("stdout", "a"),
         ("stdout", "b"),

@@ -43,7 +43,7 @@ async def test_a_worker_compiles_another_variant_only_while_the_source_is_what_w
     told = await converse(target, [edited, put_back])
     assert [answer.kind for answer in told.answers] == ["refused", "done"]
     assert (
-        f"{target} has changed, first in line 4; what is kept here is of the source as it was"
+        f"{target} has changed, first in line 4; this session keeps the source as it was"
         in told.answers[0].text
     )
     assert [row.status for row in told.compilations] == ["ok", "ok"]

@@ -134,7 +134,7 @@ def test_another_kernel_of_a_library_that_same_accepts_does_not_differ(
     assert same(eager, result, exact, tol=tolerance, log_error=quietly)
     difference = compare_result(result, eager, exact, Precision(tolerance=tolerance))
     assert difference.kind == "within_error"
-    assert difference.note == "less exact than eager, and equal by PyTorch's rule"
+    assert difference.note == "less exact than eager mode, but equal by PyTorch's rule"
     wrong = compare_result(
         result * (1 + 10 * tolerance), eager, exact, Precision(tolerance=tolerance)
     )

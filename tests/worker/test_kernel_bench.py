@@ -41,7 +41,7 @@ def without_words(text: str) -> None:
 @NO_GPU
 def test_without_a_gpu_it_is_refused_with_a_sentence(session: Path) -> None:
     kernel = launched_session(session, "", "triton_poi_0")
-    with pytest.raises(UsageError, match=r"There is no GPU here that torch .* can use"):
+    with pytest.raises(UsageError, match=r"finds no GPU here that torch .* can use"):
         measured(BenchRequest(str(session), kernel.id), without_words)
 
 
@@ -49,7 +49,7 @@ def test_without_a_gpu_it_is_refused_with_a_sentence(session: Path) -> None:
 async def test_the_client_is_told_why_nothing_was_measured(session: Path) -> None:
     kernel = launched_session(session, "", "triton_poi_0")
     said: list[str] = []
-    with pytest.raises(UsageError, match="There is no GPU here"):
+    with pytest.raises(UsageError, match="finds no GPU here"):
         await measure_kernel(session, kernel.id, said.append)
     assert said == ["importing torch"]
 

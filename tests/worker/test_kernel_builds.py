@@ -286,12 +286,9 @@ async def test_that_nothing_could_be_built_is_no_table_without_numbers(
 
 
 def test_how_a_builder_ended_is_said_in_words() -> None:
-    assert (
-        how_it_ended(-9)
-        == "the compiler was killed (SIGKILL), as the system does when memory runs out"
-    )
+    assert how_it_ended(-9) == "the compiler was killed (SIGKILL), as happens when memory runs out"
     assert how_it_ended(-6) == "the compiler crashed (SIGABRT)"
-    assert how_it_ended(3) == "the builder ended by itself with exit status 3"
+    assert how_it_ended(3) == "the builder exited with status 3"
 
 
 CLIENT = """

@@ -65,7 +65,7 @@ def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(
 ) -> None:
     content, words = NO_PYTHON_BY_NAME[name]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(TargetError, match="not a Python file by its name") as refused:
+    with pytest.raises(TargetError, match="is not that of a Python file") as refused:
         place(tmp_path / name)
     assert words in str(refused.value)
     assert "--as-python" in str(refused.value)
@@ -81,7 +81,7 @@ def test_torchs_program_of_a_graph_is_python_under_tlparses_name(tmp_path: Path)
     file.write_text(program)
     assert place(file).file == file
     file.write_text(program.replace("class Repro(torch.nn.Module)", "class Other"))
-    with pytest.raises(TargetError, match="not a Python file by its name"):
+    with pytest.raises(TargetError, match="is not that of a Python file"):
         place(file)
 
 

@@ -66,7 +66,7 @@ async def test_a_daemon_of_a_program_that_was_stopped_is_ended_and_named(tmp_pat
     assert outcome.kind == "cancelled"
     (told,) = [notice.text async for notice in running.notices() if notice.kind == "note"]
     assert told.startswith("the program started processes that left its process group: ")
-    assert told.endswith(f"sleep 1000 (process {started[0]}). They were ended with it.")
+    assert told.endswith(f"sleep 1000 (process {started[0]}). They were ended with the program.")
     assert not _is_alive(started[0])
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert "sleep 1000" in reader.rows(ConsoleLine)[-1].text
@@ -84,7 +84,9 @@ async def test_a_daemon_of_a_program_that_ended_by_itself_runs_on_as_it_would_al
         assert ended.outcome.kind == "finished"
         assert _is_alive(pid)
         (told,) = [notice.text for notice in ended.notices if notice.kind == "note"]
-        assert told.endswith(f"sleep 1000 (process {pid}). They run on, as without fx-explorer.")
+        assert told.endswith(
+            f"sleep 1000 (process {pid}). They continue to run, as without fx-explorer."
+        )
     finally:
         os.kill(pid, signal.SIGKILL)
 
@@ -118,7 +120,7 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
     assert wait_until(lambda: processes_with(MARK) == [])
     (line,) = news_of_leftovers(None)
     assert str(tmp_path / "target.py") in line
-    assert line.endswith("Get or remove it: fx-explorer recover")
+    assert line.endswith("Recover or remove it: fx-explorer recover")
     assert news_of_leftovers(None) == [], "told once"
 
     monkeypatch.chdir(tmp_path)

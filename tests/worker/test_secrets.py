@@ -103,7 +103,7 @@ async def test_a_session_holds_no_secret_of_a_command_line_and_says_what_it_lack
         assert sum(bool(child.unseen) for child in children) == 1
         told = [fact.text for fact in overview(reader) if "secret" in fact.text]
         assert told == [
-            "Left out of this session, since it looks like a secret: the value of --token."
+            "Left out of this session, because it looks like a secret: the value of --token."
         ]
         kept = reader.request()
     assert kept is not None

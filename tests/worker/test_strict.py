@@ -165,11 +165,11 @@ async def test_a_target_is_called_as_often_as_the_stance_needs(
     [
         (
             {"stance": "force_eager"},
-            "the stance force_eager runs everything in eager mode (asked for with an option",
+            "the stance force_eager runs everything in eager mode (set with an option",
         ),
         (
             {"stance": "eager_on_recompile"},
-            "and there was none (asked for with an option of fx-explorer)",
+            "and there was none (set with an option of fx-explorer)",
         ),
         (
             {"settings": {"compile.disable": True}},

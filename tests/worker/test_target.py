@@ -496,7 +496,7 @@ def test_a_backend_is_not_suggested_as_what_to_compile(tmp_path: Path) -> None:
         (
             "a.compile()\na.forward(1)\n",
             1,
-            "compiled in place; line 2 calls a.forward(…) in place of a(…)",
+            "compiled in place; line 2 calls a.forward(…) instead of a(…)",
         ),
         ("a.compile()\na(1)\n", 1, "compiled in place"),
     ],
@@ -532,7 +532,7 @@ def advice(target: Target) -> list[str]:
 
 
 PAIR = "fx_explorer_target() return (callable, args, kwargs)"
-ITSELF = "itself is the one argument; write tuple(…) around it"
+ITSELF = "itself is passed as the only argument; write tuple(…) around it"
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def _compile_regions(
 def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLowering]:
     direction = recording.here.direction
     for name in names:
-        reason = f"no node of the {direction} graph carries it"
+        reason = f"no node of the {direction} graph belongs to it"
         yield RegionLowering(0, recording.variant_id(), direction, name, "", 0, reason=reason)
 
 
@@ -378,9 +378,8 @@ def keep_regions_separate(gm: torch.fx.GraphModule) -> Iterator[int]:
             if "dependency cycles" not in str(error):
                 raise
             raise UsageError(
-                f"regions {', '.join(labels)}: two of them each need what the other computes, so "
-                "they cannot be cut out. Give the later part of one a name of its own, or both the "
-                "same name."
+                f"regions {', '.join(labels)}: two of them need each other's results, so they "
+                "cannot be cut out. Rename the later part of one, or give both the same name."
             ) from error
 
 

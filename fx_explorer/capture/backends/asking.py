@@ -355,7 +355,7 @@ class AskedSupport:
             sentences.append(f"Asked of {_operators(count)}, {what}.")
         more = len(self._odd) - MOST_ODDITIES
         if more > 0:
-            sentences.append(f"{more} other errors are listed at the operators.")
+            sentences.append(f"{more} other errors are listed with the operators.")
         return sentences
 
 
@@ -512,9 +512,9 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
     """
     if len(module.graph.nodes) > MOST_PARTITIONED:
         return None, (
-            f"The graph has {len(module.graph.nodes):,} nodes. torch's partitioner, whose time "
-            f"grows faster than their square, is asked for graphs up to {MOST_PARTITIONED:,}, so "
-            "it is not known which segments there would be."
+            f"The graph has {len(module.graph.nodes):,} nodes. The time of torch's partitioner "
+            "grows faster than their square, so it runs only for graphs of up to "
+            f"{MOST_PARTITIONED:,} nodes; the segments are not known."
         )
     support.limit_time()
     try:
@@ -523,9 +523,6 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
         limit = f"{PARTITION_LIMIT_S:.0f} s"
         return (
             None,
-            (
-                f"torch's partitioner was stopped after {limit}, so it is not known which "
-                "segments there would be."
-            ),
+            (f"torch's partitioner was stopped after {limit}, so the segments are not known."),
         )
     return numbered(partitions, module.graph.nodes), ""

@@ -180,7 +180,7 @@ class _Entry:
             if count >= 0:
                 what = f"{count} outputs"
             else:
-                what = f"a {type(returned).__name__}, and no tuple of outputs"
+                what = f"a {type(returned).__name__}, not a tuple of outputs"
             direction = f"{self.row.direction} " if self.row.direction else ""
             outputs = "output" if self._outputs == 1 else "outputs"
             message = (

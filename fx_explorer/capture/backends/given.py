@@ -116,8 +116,7 @@ def content_of(content: object, problems: Problems) -> Graph | str | None:
     if isinstance(content, str):
         return str(content)
     problems.add(
-        f"it is of type {type(content).__name__}, neither an FX graph nor a text: its "
-        "str() is shown"
+        f"its type is {type(content).__name__}, neither an FX graph nor a text: its str() is shown"
     )
     text = problems.tried("its str()", lambda: str(content), "")
     return text or None
@@ -141,7 +140,8 @@ def bounded_text(text: str, problems: Problems) -> BoundedText:
         return BoundedText(text, text.count("\n") + 1)
     kept = shortened(text, most)
     problems.add(
-        f"it has {len(text):,} characters: {most:,} are kept, those of the beginning and the end"
+        f"it has {len(text):,} characters; only {most:,} of them are kept, from the beginning and "
+        "the end"
     )
     return BoundedText(kept, text.count("\n", 0, most - most // 3) + 1)
 
@@ -167,7 +167,7 @@ def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]
     for line, nodes in items:
         if isinstance(line, bool) or not isinstance(line, int):
             problems.add(
-                f"a key of its links is of type {type(line).__name__}: lines are numbers, from 1"
+                f"a key of its links has type {type(line).__name__}: keys are line numbers, from 1"
             )
             continue
         lines.append((line, _nodes(nodes, problems)))
@@ -245,7 +245,7 @@ def line_nodes(
     """Yield the links of a text's lines. Links without a target are recorded as problems."""
     for line, nodes in lines:
         if not 1 <= line <= whole_lines:
-            problems.add(f"its links name line {line:,}, and it has {whole_lines:,}")
+            problems.add(f"its links name line {line:,}, but it has {whole_lines:,}")
             continue
         for node in nodes:
             row, how = _linked(node, known)

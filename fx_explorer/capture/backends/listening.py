@@ -127,8 +127,8 @@ class _Listener:
         if len(stages) >= MOST_STAGES:
             of.of = "publishing"
             of.add(
-                f"the first {MOST_STAGES:,} stages of a compilation are kept, and later "
-                "ones are left out"
+                f"the first {MOST_STAGES:,} stages of a compilation are kept, later ones are "
+                "dropped"
             )
             return
         shown = content_of(content, of)
@@ -140,7 +140,7 @@ class _Listener:
         else:
             graph = _add_graph(recording, name, shown, direction, of)
             if links is not None:
-                of.add("links belong to a text: those of a graph are found by its nodes")
+                of.add("links belong to a text; those of a graph are found through its nodes")
         if not graph and not artifact:
             return
         row = PublishedStage(
@@ -171,7 +171,9 @@ class _Listener:
         if coloured != language:
             unknown = name_of(language, of, "", "language")
             recording.note_of_backend(
-                f"the language {unknown!r} has no colours here: it is shown plain", 0, "remark"
+                f"the language {unknown!r} is not known here: its text is shown without colours",
+                0,
+                "remark",
             )
         body = bounded_text(text, of)
         lines = lines_of(links, of)  # before the transaction: it may run the backend's own code
@@ -280,7 +282,7 @@ def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: 
     counted = recording.published.runs[compilation, entry, direction]
     number = _call_number(call, counted, of)
     if counted > MOST_RUNS:
-        of.add(f"its first {MOST_RUNS} runs are kept, and later ones are left out")
+        of.add(f"its first {MOST_RUNS} runs are kept, later ones are dropped")
         return
     none: list[Any] = []
     read = of.tried(
@@ -289,7 +291,9 @@ def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: 
         none,
     )
     if len(read) > MOST_INSTRUCTIONS:
-        of.add(f"it has more than {MOST_INSTRUCTIONS:,} instructions: only the first are kept")
+        of.add(
+            f"it has more than {MOST_INSTRUCTIONS:,} instructions: only these first ones are kept"
+        )
     known = KnownNodes(recording.segment(), direction)
     # Read before the transaction: what is in it may be of the backend's own classes.
     made = list(_instructions(read[:MOST_INSTRUCTIONS], known, of))
@@ -308,7 +312,7 @@ def _call_number(call: Any, counted: int, of: Problems) -> int:
     if call is None:
         return counted
     if isinstance(call, bool) or not isinstance(call, int) or not 0 < call < 2**31:
-        of.add("its call is not a number from 1, so its runs are counted instead")
+        of.add("its call number is not a number from 1, so its runs are counted instead")
         return counted
     return call
 

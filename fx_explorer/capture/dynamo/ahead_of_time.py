@@ -110,7 +110,7 @@ def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) ->
         try:
             with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, name):
                 made = original(*args, **kwargs)
-                with recording.noting("that a function is built to be saved"):
+                with recording.noting("that a function is built in order to be saved"):
                     compilation = recording.row(recording.compilation_name())
                     recording.ahead_of_time.built_to_save.add(compilation.name)
                 return made
@@ -147,10 +147,10 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
         name = recording.compilation_name()
         row = recording.of(name).row
         if row is not None and row.status != "failed":
-            with recording.noting("how a function that is compiled ahead ended"):
+            with recording.noting("how the compile of a function ahead of time ended"):
                 _failed(recording, name, error, backend)
         raise
-    with recording.noting("how a function that is compiled ahead ended"):
+    with recording.noting("how the compile of a function ahead of time ended"):
         name = recording.compilation_name()
         recording.of(name).backend = backend
         missing = stage_events.missing(recording, name, "ok")
@@ -190,7 +190,7 @@ def recorded() -> Recorded:
     """Return the compilation that torch is in as each recording has it, for ``note_saved``."""
     rows = []
     for recording in recordings():
-        with recording.noting("which compilation a function is of"):
+        with recording.noting("which compilation a function belongs to"):
             rows.append((recording, recording.row(recording.compilation_name())))
     return tuple(rows)
 
@@ -203,7 +203,7 @@ def note_saved(compilations: Recorded, guards: int, dropped: Sequence[tuple[str,
     for recording, row in compilations:
         if recording not in recordings():
             continue
-        with recording.noting("what a function is saved without", "dynamo"):
+        with recording.noting("what is left out when a function is saved", "dynamo"):
             recording.ahead_of_time.built_to_save.add(row.name)
             recording.writer.add(Metric(0, row.id, GUARDS_IN_FILE, in_file))
 

@@ -28,12 +28,12 @@ FAILED = """\
 """
 
 HEADER = """\
-# What Python runs in place of {name}, written as Python by depyf, to be read: it is decompiled from
-# Dynamo's bytecode, and need not be exact. torch's own bookkeeping around a graph is left out.
+# What Python runs in place of {name}: Python source that depyf decompiled from Dynamo's bytecode.
+# It is for reading and may be inexact. torch's own bookkeeping around a graph is left out.
 
 """
 
-TOO_LONG = "it has {count:,} instructions, and more than {most:,} would take minutes."
+TOO_LONG = "it has {count:,} instructions; more than {most:,} would take minutes."
 
 MOST_BYTES = 40_000
 """Maximum size of bytecode that is decompiled: 20,000 instructions."""

@@ -20,16 +20,19 @@ from fx_explorer.capture.torch_compat.versions import MissingInTorch
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BytecodeRun
 
-NOTHING_CALLED = "Nothing was called yet that could be called again."
+NOTHING_CALLED = "No call has finished yet that could be called again."
 
 A_SCRIPT = (
-    "A script calls what it likes: to have its bytecode recorded, name the function and its "
-    "inputs (file.py:function)."
+    "A script has no single function to call again. To record its bytecode, name the function and "
+    "its inputs (file.py:function)."
 )
 
 NOTHING_RAN = "None of Dynamo's bytecode ran."
 
-NOTHING_COMPILED = "No function was compiled, so there is none: the list of graph breaks says why."
+NOTHING_COMPILED = (
+    "No function was compiled, so there is no bytecode to record; the list of "
+    "graph breaks says why."
+)
 
 
 def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
@@ -48,7 +51,8 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
         from fx_explorer.capture.dynamo.bytecode_debugger import BytecodeDebugger
     except MissingInTorch as error:
         raise UsageError(
-            f"This torch cannot tell what its bytecode does: {error}. Later releases have it."
+            f"This torch release cannot say what its bytecode does: {error}. Later releases have "
+            "it."
         ) from error
     run = BytecodeRun(0, recording.call_again.inputs)
     run = replace(run, id=recording.writer.add(run))
@@ -87,7 +91,7 @@ def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> By
             nothing = f"{NOTHING_RAN} {NOTHING_COMPILED}"
         sentences.insert(0, nothing)
     sentences += [
-        f"{name} ran as Python: no guards of what was compiled held for this call."
+        f"{name} ran in eager mode: the guards of no compiled version held for this call."
         for name in recorder.as_python
     ]
     ended = run.ended
@@ -100,5 +104,5 @@ def describe_recorded_steps(run: BytecodeRun) -> str:
     """Return in a sentence how many steps were recorded, and how the run ended."""
     sentence = f"{run.steps:,} steps of Dynamo's bytecode recorded"
     if run.ended == "limit":
-        sentence += ": that is the limit, and the program continued unrecorded"
+        sentence += ": the limit was reached, and the program continued unrecorded"
     return " ".join(filter(None, [f"{sentence}.", run.said]))

@@ -85,7 +85,7 @@ MOST_KEPT = 16
 number is kept.
 """
 
-OTHERS = ": other things, of which only the number is kept"
+OTHERS = ": other objects, of which only the number is kept"
 """The text that replaces torch's for all guards beyond that limit."""
 
 

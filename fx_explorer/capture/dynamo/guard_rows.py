@@ -418,9 +418,7 @@ def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> Non
     """Add the checks on sizes that lowering requested after Dynamo had made its tree. The tree does
     not contain them.
     """
-    note = (
-        "requested by lowering after Dynamo had finished; a compile without a pause checks it too"
-    )
+    note = "added by lowering after Dynamo had finished; a compile without a pause checks it too"
     added = []
     with recording.writer.transaction():
         for i, code in enumerate(codes):

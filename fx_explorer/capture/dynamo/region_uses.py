@@ -155,7 +155,7 @@ def _reason(message: str, args: tuple[object, ...]) -> str:
 def _mutated(args: tuple[object, ...]) -> str:
     (sources,) = args
     names = sorted(map(name_of_source, sources))  # type: ignore[call-overload]
-    return f"it reads what the function has changed: {', '.join(names)}"
+    return f"it reads something that the function changed: {', '.join(names)}"
 
 
 def _filled(message: str, args: tuple[object, ...]) -> str:

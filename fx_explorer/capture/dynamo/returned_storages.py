@@ -49,7 +49,7 @@ from fx_explorer.capture.torch_compat.private_names import _get_sequence_nr
 from fx_explorer.capture.torch_compat.versions import MissingInTorch
 from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 
-WHAT = "for how long the program holds what graphs return"
+WHAT = "how long the program holds the tensors that graphs return"
 
 MOST_CALLS = 4000
 """Maximum number of calls of graphs that are watched in one forward. A program without a backward

@@ -30,13 +30,13 @@ from fx_explorer.capture.torch_compat.private_names import strip_local_scope, wr
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GuardAnswer, GuardCheck
 
-ONLY_BY_RUNNING = "the program computes its values, so only running the program can tell"
+ONLY_BY_RUNNING = "the program computes its values, so only a run of the program can tell"
 
-NOTHING_COMPILED = "Nothing was compiled, so there are no guards to ask."
+NOTHING_COMPILED = "Nothing was compiled, so there are no guards to check."
 
 THROWN_AWAY = (
-    "torch no longer has this compiled code (torch._dynamo.reset(), or an object it was made "
-    "for is gone)"
+    "torch no longer has this compiled code (torch._dynamo.reset() was called, or an object it "
+    "was made for is gone)"
 )
 
 
@@ -46,7 +46,7 @@ def what_if(recording: Recording, expression: str) -> str:
     """
     live = recording.live_guards
     if live.program is None:
-        raise UsageError("Nothing was called yet whose inputs could be others.")
+        raise UsageError("No call has finished yet whose inputs could be replaced.")
     args, kwargs = _inputs(live.program, expression)
     frame = _frame(recording, live.program.callable, args, kwargs)
     live.questions += 1
@@ -102,8 +102,8 @@ def _frame(
     if not known:
         raise UsageError(NOTHING_COMPILED)
     raise UsageError(
-        "The function that is called with the inputs was not compiled itself, only what it calls "
-        "or resumes in: whether those fit is known only by running the program."
+        "The function that is called with the inputs was not compiled itself, only functions that "
+        "it calls or resumes in: whether their guards hold is known only by running the program."
     )
 
 
@@ -285,13 +285,15 @@ def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswe
     ]
     beyond = sum(answer.reason == ONLY_BY_RUNNING for answer in answers)
     if accepted:
-        text = f"[{names[accepted[0].compilation]}] would be used again: all its guards hold"
+        text = f"[{names[accepted[0].compilation]}] would be reused: all its guards hold"
     elif rejected:
         text = f"{frame.code.co_name} would recompile: {'; '.join(failing)}"
     else:
         text = f"{frame.code.co_name} would recompile: {THROWN_AWAY}"
     if beyond:
-        text += f". {beyond} further compilation(s) are reached only by running, and were not asked"
+        text += (
+            f". {beyond} further compilation(s) are reached only by running, and were not checked"
+        )
     return text
 
 

@@ -68,7 +68,7 @@ class KeptChoices:
     """
 
 
-NOT_RUN = "It could not be run on this GPU: the autotuner has no time of it."
+NOT_RUN = "It could not run on this GPU, so the autotuner has no time for it."
 
 
 def keep_choices(candidates: Iterable[Any]) -> None:

@@ -44,7 +44,7 @@ from fx_explorer.model.rows.observation import (
     CUDA_GRAPH_SKIP,
 )
 
-OTHER_PATH = "it ran behind another graph than before"
+OTHER_PATH = "it ran after another graph than before"
 
 _DIRECTIONS = {"FORWARD": "forward", "BACKWARD": "backward", "INFERENCE": "inference"}
 
@@ -195,26 +195,26 @@ def describe_runs(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) 
     if call.replayed:
         graphs = ", ".join(call.replayed)
         parts.append(
-            f"Replayed as CUDA graphs: {graphs}; of each only the whole is known, and "
-            "what the GPU computes"
+            f"Replayed as CUDA graphs: {graphs}; the profile of each has only its total and its "
+            "GPU work"
         )
     if call.recorded:
         parts.append(
-            "Recorded as CUDA graphs in every call, which takes far longer than to "
-            f"replay them: {', '.join(call.recorded)}"
+            "Recorded as CUDA graphs in every call, which takes far longer than replaying them: "
+            f"{', '.join(call.recorded)}"
         )
     in_parts = outside & {*call.replayed, *call.recorded}
     if in_parts:
         parts.append(
-            "Outside of CUDA graphs, in the generated code around the parts that are in "
-            f"them: {', '.join(sorted(in_parts))}"
+            "Outside of CUDA graphs, in generated code whose other parts are inside: "
+            f"{', '.join(sorted(in_parts))}"
         )
     if outside - in_parts:
         parts.append(f"Outside of CUDA graphs: {', '.join(sorted(outside - in_parts))}")
     for graph, reasons in build.why_again.items():
         times = f"{build.recorded[graph]} times"
         parts.append(
-            f"{graph} was recorded {times} as a CUDA graph until the program was warm: "
+            f"{graph} was recorded {times} as a CUDA graph before the program was warm: "
             f"{'; '.join(dict.fromkeys(reasons))}"
         )
     return parts

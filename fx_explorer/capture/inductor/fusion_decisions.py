@@ -40,8 +40,8 @@ MOST_PAIRS = 20_000
 """Maximum number of pairs of one graph that are kept: those that would save the most."""
 
 TOO_MANY = (
-    f"one graph has {{:,}} pairs of kernels that were not fused; the {MOST_PAIRS:,} of which one "
-    "kernel would save most are kept"
+    f"one graph has {{:,}} pairs of kernels that were not fused; only the {MOST_PAIRS:,} pairs "
+    "with the largest saving are kept"
 )
 
 _ORDERS_ONLY = "WeakDep"

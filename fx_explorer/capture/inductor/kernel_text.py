@@ -214,7 +214,7 @@ def _why_not(node: torch.fx.Node, is_scheduled: bool) -> str:
     if str(node.target).startswith(("aten.empty", "aten.new_empty")):
         return "allocates memory and computes nothing"
     if is_scheduled:
-        return "part of an operation that needs no kernel"
+        return "part of an operation, needs no kernel of its own"
     return "Inductor found nothing to compute"
 
 

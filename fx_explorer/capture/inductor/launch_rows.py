@@ -93,7 +93,7 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     known = {id(noted) for noted, _ in launched}
     for noted in notes:
         if id(noted) not in known:  # to be timed, a template is launched like any other
-            with recording.noting("a candidate that was not taken", "kernel"):
+            with recording.noting("a candidate that was not chosen", "kernel"):
                 rows.add_lost(noted)
     if launched:
         recording.saw("kernel")
@@ -280,7 +280,7 @@ LINES_BEFORE = 1
 follows its opening quotes.
 """
 
-LEFT_OUT = "Inductor left this configuration out: it could not be compiled or loaded on this GPU."
+LEFT_OUT = "Inductor dropped this configuration: it could not be compiled or loaded on this GPU."
 
 
 def _written(noted: NotedKernel) -> dict[str, object]:

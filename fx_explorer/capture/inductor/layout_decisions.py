@@ -85,7 +85,7 @@ def _require(recording: Recording, original: Callable[..., Any]) -> Callable[...
                     for copied, copy, asker in copies:
                         _add_copy(copied, copy, asker)
             elif not _requiring.depth:
-                with recording.noting("who else asks for a copy", "schedule"):
+                with recording.noting("which other nodes ask for a copy", "schedule"):
                     _note_also_asking(value, *args, **kwargs)
 
     return require_strides
@@ -94,7 +94,7 @@ def _require(recording: Recording, original: Callable[..., Any]) -> Callable[...
 def _realize(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def realize_input(value: Any) -> Any:
-        with recording.noting("who else asks for a copy", "schedule"):
+        with recording.noting("which other nodes ask for a copy", "schedule"):
             _note_also_reading(value)
         return original(value)
 

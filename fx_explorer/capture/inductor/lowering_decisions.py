@@ -267,7 +267,9 @@ def _feature(recording: Recording, original: Callable[..., Any]) -> Callable[...
     def has_feature(lowering: Any, device: Any, feature: Any) -> Any:
         answer = original(lowering, device, feature)
         if not answer:
-            with recording.noting("what a device's code generation lacks", "schedule"):
+            with recording.noting(
+                "which features the code generation of a device lacks", "schedule"
+            ):
                 _state.here().lacks.append(feature.name)
         return answer
 

@@ -192,7 +192,7 @@ class StagePasses:
     # FX calls the next two while a pass runs, so a fault of theirs would be one of the compile.
 
     def note_replaced(self, old: torch.fx.Node, new: str, user: torch.fx.Node) -> None:
-        with self.recording.noting("which node is used in whose place", "post_grad"):
+        with self.recording.noting("which node replaces which", "post_grad"):
             names = self.replaced.setdefault(old.name, [])
             if new not in names and new != old.name:
                 names.append(new)

@@ -37,9 +37,9 @@ _FIRST_FRAME = 500_000
 
 _NAMELESS = "graph"
 
-_NOTHING_TO_DERIVE = "the program gave Inductor a graph of operators: AOTAutograd had no part in it"
+_NOTHING_TO_DERIVE = "the program gave Inductor a graph of operators, without AOTAutograd"
 
-_NO_DYNAMO = "the program called {}: Dynamo had no part in it"
+_NO_DYNAMO = "the program called {}, without Dynamo"
 
 
 def is_given_directly(recording: Recording) -> bool:

@@ -134,8 +134,8 @@ class Sources:
             change = _change(self._texts[path], path) if path in self._texts else ""
             if change:
                 raise UsageError(
-                    f"{path} {change}; what is kept here is of the source as it was. Capture again "
-                    "(r) for the source as it is now, or put the file back."
+                    f"{path} {change}; this session keeps the source as it was. Capture again (r) "
+                    "to use the current source, or restore the file."
                 )
 
     def complete(self, shortened: str) -> str:

@@ -22,15 +22,13 @@ torch/fx/passes/regional_inductor.py.
 """
 
 NOTHING_ANNOTATED = (
-    "no operation is annotated with compile_with_inductor, so regional_inductor leaves all "
-    "of it to run eagerly"
+    "no operation is annotated with compile_with_inductor, so regional_inductor runs all of them "
+    "in eager mode"
 )
 
 
-COMPUTES_NOTHING = (
-    "the graph computes nothing: it returns its inputs, or parts of them, as they are"
-)
-ONLY_VIEWS = "the graph only makes views or memory without content, which needs no kernel"
+COMPUTES_NOTHING = "the graph computes nothing: it only returns its inputs, or parts of them"
+ONLY_VIEWS = "the graph only makes views or uninitialized memory, which needs no kernel"
 NEEDS_NONE = "the graph needed no kernel"
 
 
@@ -55,7 +53,8 @@ def missing(
         why = f": {error}" if error else ""
         return (
             dict.fromkeys(
-                absent, f"the compiler gave up before it, and the function runs in eager mode{why}"
+                absent,
+                f"the compiler failed before this stage, so the function runs in eager mode{why}",
             )
             or None
         )

@@ -68,8 +68,8 @@ Notify = Callable[[Notice], None]
 
 
 AUTOGRAD_WHILE_INSPECTING = (
-    "graphs run in eager mode while inspecting, so it compiles the backward of eager autograd; "
-    "with --build it compiles the backward of the compiled graphs"
+    "graphs run in eager mode while inspecting, so eager autograd's backward is compiled; with "
+    "--build, the backward of the compiled graphs is compiled"
 )
 
 

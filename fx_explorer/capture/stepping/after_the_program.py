@@ -23,7 +23,6 @@ import torch
 
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.dynamo.guard_rows import SHAPES, add_late_checks
-from fx_explorer.capture.inductor.kernel_builds import builds_noticed
 from fx_explorer.capture.inspecting import backward_at_once, building
 from fx_explorer.capture.option_settings import compiler_for
 from fx_explorer.capture.recording.described import one_line
@@ -220,7 +219,7 @@ def _compile_outside(
 
 
 NOT_RAISED = (
-    "the program has not had this exception, since it continued while the graph waited; "
+    "the program did not see this exception, because it continued while the graph was paused; "
     "without a pause it does"
 )
 
@@ -335,15 +334,14 @@ def measure(stepper: Stepper, name: str) -> str:
     recording = stepper.recording
     if recording.request.gpu:
         raise UsageError(
-            "Nothing can be run on a virtual GPU: how long a variant takes is known on a "
-            "real one only."
+            "Nothing can run on a virtual GPU: a variant's time can be measured only on a real one."
         )
     kept = stepper.kept_of(name)
     variant = kept.variant(name) or kept.variants[0]
     built_with = _settings(stepper, variant)
     inputs = [_real(value, variant) for value in kept.inputs]
     try:
-        with unrecorded(recording), building(), builds_noticed(recording):
+        with unrecorded(recording), building():
             measured_figures = _measured(stepper, kept, variant, built_with, inputs)
     except Exception as error:
         if variant.changes.layouts and str(error).startswith("expected size"):
@@ -370,8 +368,8 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
     name, used = variant.row.name, variant.compiled_with
     if used is None:
         raise UsageError(
-            f"[{name}] was not compiled to its end, so there is nothing to run: measure "
-            "another variant."
+            f"[{name}] was not compiled completely, so there is nothing to run: measure another "
+            "variant."
         )
     compiled_with = variant.all_settings()
     since = []
@@ -381,8 +379,8 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
             since.append(option)
     if since:
         raise UsageError(
-            f"{', '.join(since)} was set after [{name}] was compiled: go again from "
-            "dynamo, and measure that variant."
+            f"{', '.join(since)} was set after [{name}] was compiled: restart from dynamo, and "
+            "measure that variant."
         )
     return used
 
@@ -393,7 +391,7 @@ def _real(value: Any, variant: Variant) -> Any:
     """
     if isinstance(value, FakeTensor):
         raise UsageError(
-            f"[{variant.row.name}] was captured with fake tensors, which hold no values to "
+            f"[{variant.row.name}] was captured with fake tensors, which have no values to "
             "compute with."
         )
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):

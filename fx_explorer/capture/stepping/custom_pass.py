@@ -24,7 +24,7 @@ from fx_explorer.folders import typed_path
 
 PassFunction = Callable[[GraphModule], object]
 
-UNCHANGED = "the graph is as it was before"
+UNCHANGED = "the graph is unchanged"
 
 
 def load_pass(path: str | Path) -> PassFunction:
@@ -82,7 +82,7 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
         check_edited(module, edited)
     except BrokenGraphError as broken:
         raise PassProblem(
-            f"pass_ of {path} leaves a graph that cannot be compiled: {broken}; {UNCHANGED}"
+            f"pass_ of {path} returns a graph that cannot be compiled: {broken}; {UNCHANGED}"
         ) from broken
     return edited
 
@@ -138,7 +138,9 @@ def check_edited(module: GraphModule, edited: GraphModule) -> None:
     _same_inputs(module, edited)
     before, after = _outputs(module), _outputs(edited)
     if len(before) != len(after):
-        raise BrokenGraphError(f"it returned {len(before)} values and now returns {len(after)}")
+        raise BrokenGraphError(
+            f"it returned {len(before)} values before and returns {len(after)} now"
+        )
     copy_attributes(module, edited)
     _NodeValues(module, edited).bring_up_to_date()
     if _is_after_autograd(module):
@@ -158,7 +160,7 @@ def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
             what = f"{', '.join(added)} added"
         else:
             what = "their order changed"
-        raise BrokenGraphError(f"its inputs must stay as they are, but: {what}")
+        raise BrokenGraphError(f"the pass must not change its inputs, but: {what}")
     for name, node in before.items():
         # A pass that builds the graph again leaves its inputs without metadata.
         after[name].meta = {**node.meta, **after[name].meta}
@@ -182,7 +184,7 @@ def _same_outputs(before: list[Any], after: list[Any]) -> None:
         was, now = _described_output(old), _described_output(new)
         if was != now:
             raise BrokenGraphError(
-                f"output {position}, {new}, is now {now}, and the stages that follow expect {was}"
+                f"output {position}, {new}, is now {now}, but the following stages expect {was}"
             )
 
 
@@ -253,7 +255,7 @@ class _NodeValues:
                 return self._call(node, args, kwargs)
         except Exception as error:
             reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-            what = f"node {node.name}, {target_name(node)}, cannot compute on what it is given"
+            what = f"node {node.name}, {target_name(node)}, does not accept its inputs"
             raise BrokenGraphError(f"{what}: {reason}") from error
 
     def _call(self, node: Node, args: Any, kwargs: Any) -> Any:
@@ -307,6 +309,6 @@ def _check_target(node: Node) -> None:
     if node.op != "call_function" or (isinstance(node.target, _PLAIN_FUNCTIONS) and not is_sizes):
         like = "use an overload such as torch.ops.aten.relu.default"
         raise BrokenGraphError(
-            f"node {node.name}: {node.op} of {target_name(node)} cannot stand in a graph "
-            f"of AOTAutograd; {like}"
+            f"node {node.name}: {node.op} of {target_name(node)} is not allowed in an AOTAutograd "
+            f"graph; {like}"
         )

@@ -54,7 +54,7 @@ class GraphEdits:
         """
         if gate != "dynamo" or module is None:
             raise UsageError(
-                "A region is marked in Dynamo's graph: go again from dynamo to mark one here."
+                "A region is marked in Dynamo's graph: restart from dynamo to mark one here."
             )
         # On a copy first: a mark that is refused must leave the graph as it was.
         trial = snapshot(module)
@@ -206,9 +206,7 @@ def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
 def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
     """Return the nodes that ``mark`` names, in graph order. Raises as ``apply_mark`` does."""
     if not mark.name.strip():
-        raise UsageError(
-            "a region needs a name: its nodes are told apart from those of other regions by it"
-        )
+        raise UsageError("a region needs a name, which tells its nodes from those of other regions")
     _check_configs(mark)
     _check_config_types(mark)
     _check_names(gm, mark)
@@ -262,14 +260,14 @@ def describe_cut(region: str, made: RegionCut) -> str:
     """Return ``region "mlp" is one piece of 5 nodes``, or the number of pieces and the reason."""
     total = sum(map(len, made.pieces))
     if not total:
-        return f'region "{region}" has no nodes left: those marked later took them'
+        return f'region "{region}" has no nodes left: regions marked later took them'
     if len(made.pieces) == 1:
         noun = "node" if total == 1 else "nodes"
         return f'region "{region}" is one piece of {total} {noun}'
     sizes = " + ".join(str(len(piece)) for piece in made.pieces)
     return (
-        f'region "{region}" falls into {len(made.pieces)} pieces ({sizes} nodes), each compiled '
-        f"on its own: {made.reason}"
+        f'region "{region}" is split into {len(made.pieces)} pieces ({sizes} nodes), each '
+        f"compiled on its own: {made.reason}"
     )
 
 
@@ -350,14 +348,14 @@ def _check_names(gm: torch.fx.GraphModule, mark: Mark) -> None:
     unknown = [name for name in mark.nodes if name not in by_name]
     if unknown:
         raise UsageError(
-            f"region {mark.name!r}: the Dynamo graph has no node {_listed(unknown)}. "
-            "Names are those of its first column."
+            f"region {mark.name!r}: the Dynamo graph has no node {_listed(unknown)}. Names are in "
+            "its first column."
         )
     idle = [name for name in mark.nodes if by_name[name].op not in CALLS]
     if idle:
         raise UsageError(
-            f"region {mark.name!r}: {_listed(idle)} cannot be compiled, being an input or the "
-            "output of the graph. Mark nodes that compute something."
+            f"region {mark.name!r}: {_listed(idle)} cannot be compiled: a graph's inputs and "
+            "output are not operations. Mark nodes that compute something."
         )
 
 
@@ -399,11 +397,11 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
             ]
             if needing:
                 return (
-                    f"{node.name}, which is not marked, needs {piece[-1].name}'s piece and is "
-                    f"needed by that of {needing[0].name}: in one piece they would wait for each "
-                    "other"
+                    f"{node.name}, which is not marked, uses the piece of {piece[-1].name}, and "
+                    f"the piece of {needing[0].name} uses it: in one piece they would wait for "
+                    "each other"
                 )
-    return "nothing leads from one to the other"
+    return "its parts are not connected"
 
 
 def _users_of(nodes: set[torch.fx.Node]) -> set[torch.fx.Node]:

@@ -137,7 +137,7 @@ class Gates:
                 raise Skipped
             if command.kind in ("abort", "quit"):
                 self._is_over = command.kind == "quit"
-                self._answer("done", "given up; what was captured is kept")
+                self._answer("done", "abandoned; what was captured is kept")
                 raise Aborted
             self._obey(command, obey)
 
@@ -156,7 +156,7 @@ class Gates:
                 else:
                     self._answer(
                         "refused",
-                        "All stages are finished. Go again from one of them to compile "
+                        "All stages are finished. Restart from a stage of one of them to compile "
                         "another variant.",
                     )
                 if not self._waiting:  # the requested variant stopped at gates of its own

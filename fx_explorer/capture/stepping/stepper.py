@@ -228,9 +228,7 @@ class Stepper:
         for kept in self.kept.values():
             if kept.variant(name) or kept.name == name:
                 return kept
-        raise UsageError(
-            f"There is no [{name}] to go again from; there are {', '.join(self.kept)}."
-        )
+        raise UsageError(f"There is no [{name}] to restart; there are {', '.join(self.kept)}.")
 
     def current_kept(self) -> CapturedSegment:
         """Return the graph being compiled."""

@@ -129,8 +129,8 @@ def _is_stuck(stepper: Stepper, problems: list[str]) -> bool:
 
 
 _NEEDS_DYNAMO = (
-    "Dynamo has finished this frame, and would have to capture it again; capture again with these "
-    "options"
+    "Dynamo has finished this frame, so these options would need a new capture: capture again "
+    "with them"
 )
 CompileHere = Callable[[torch.fx.GraphModule], Any]
 
@@ -231,8 +231,7 @@ def obey_at_gate(
         kept = stepper.current_kept()
         if command.compilation and stepper.kept_of(command.compilation) is not kept:
             raise UsageError(
-                "Another compilation can be taken up again once the program has ended; "
-                "continue first."
+                "Other compilations can be restarted once the program has ended; continue first."
             )
         _leave_for_another(stepper, kept, variant, command)
     raise _no_command(command)
@@ -297,7 +296,7 @@ def set_for_all(stepper: Stepper, command: Command, gate: Gate | None) -> str:
     wanted = command.changes.settings
     title = stepper.settings.set(wanted, gate)
     if SETTING in wanted:
-        return f"{title}; dynamic shapes hold from the next frame on"
+        return f"{title}; dynamic shapes apply from the next frame"
     return title
 
 
@@ -336,8 +335,8 @@ def edit_all(stepper: Stepper, command: Command) -> str:
     for kept in stepper.kept.values():
         if kept.variants[0].is_finished:
             problems.append(
-                f"[{kept.name}] was compiled at once, for the program's own functions "
-                "take part: go again from dynamo."
+                f"[{kept.name}] was compiled in one go, because it calls the program's own "
+                "functions: restart from dynamo."
             )
             continue
         try:
@@ -381,18 +380,19 @@ def _apply(
     """
     if gate == "backend":
         raise UsageError(
-            "Here is what the backend has published, and only the backend knows what it makes of "
-            "it: a pass is applied to the graph that it is given. Go again from an earlier stage "
-            "to apply one."
+            "This stage was published by the backend, and only the backend knows how to continue "
+            "from it. A pass can be applied to the graph that the backend gets. Restart from an "
+            "earlier stage to apply one."
         )
     if module is None:
         raise UsageError(
-            "There is no FX graph here any more: a pass can be applied up to the post-grad passes."
+            "There is no FX graph after this stage: passes can be applied up to the post-grad "
+            "passes."
         )
     here = [replace(pass_file, gate=gate, direction=direction) for pass_file in passes]
     if any(pass_file.gate != gate for pass_file in passes):
         raise UsageError(
-            f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with "
+            f"The compile is at {GATE_WORDS[gate]}: apply a pass for another gate there, or with "
             "“again from”."
         )
     for pass_file in here:
@@ -440,15 +440,15 @@ def check_new_variant(
     )
     if gate == "backend":
         raise UsageError(
-            "Nothing can be compiled again from a stage of the backend: only the backend knows "
-            "what it makes of it. Go again from dynamo, or from the partition where AOTAutograd "
-            "has one."
+            "Nothing can be compiled again from a stage of the backend: only the backend can "
+            "continue from it. Restart from dynamo, or from the partition where AOTAutograd has "
+            "one."
         )
     check_region(origin, command)
     _check_reached(origin, gate, command.direction)
     _check_passes(gate, command.changes.passes)
     if command.changes.marks and gate != "dynamo":
-        raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
+        raise UsageError("A region is marked in Dynamo's graph: restart from dynamo to mark one.")
     if option_settings.SETTING in command.changes.settings:
         if kept is not stepper.in_dynamo:
             raise UsageError(option_settings.THROUGH)
@@ -520,7 +520,7 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
     if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
         raise UsageError(
             f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is "
-            "forward, backward or inference, and they part with the partition."
+            "forward, backward or inference, and they are separate only from the partition on."
         )
     gates = {name for name, of in origin.reached if not direction or of in ("", direction)}
     if gate == "dynamo" or gate in gates:
@@ -528,8 +528,8 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
     known = [GATE_WORDS[name] for name in GATES if name in gates]
     of = f"The {direction} graph of " if direction else ""
     raise UsageError(
-        f"{of}[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier "
-        f"stage ({', '.join(known) or GATE_WORDS['dynamo']})."
+        f"{of}[{origin.row.name}] did not reach {GATE_WORDS[gate]}: restart from an earlier stage "
+        f"({', '.join(known) or GATE_WORDS['dynamo']})."
     )
 
 
@@ -550,7 +550,7 @@ def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
         if GATES.index(pass_file.gate) < GATES.index(start):
             gate = GATE_WORDS[pass_file.gate]
             raise UsageError(
-                f"{pass_file.path} is for {gate}, which comes before {GATE_WORDS[start]}: go "
-                f"again from {gate}."
+                f"{pass_file.path} is for {gate}, which comes before {GATE_WORDS[start]}: restart "
+                f"from {gate}."
             )
         load_pass(pass_file.path)

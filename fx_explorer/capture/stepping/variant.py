@@ -470,17 +470,19 @@ def check_region(origin: Variant, command: Command) -> None:
         return
     if command.gate != "partition":
         raise UsageError(
-            "One region alone is lowered again from the partition: regions are cut out "
-            "of its graphs."
+            "A single region can be lowered again only from the partition, because regions are "
+            "cut out of its graphs."
         )
     if {"compile.backend", "compile.mode"} & command.changes.settings.keys():
-        raise UsageError("Another backend or mode holds for the whole graph: leave the region out.")
+        raise UsageError(
+            "Another backend or mode applies to the whole graph: do not choose a region."
+        )
     names, name = origin.region_names(command.direction), origin.row.name
     where = f" in the {command.direction}" if command.direction else ""
     if not names:
         raise UsageError(
-            f"regional_inductor has compiled no named region of [{name}]{where}: go again from "
-            "Dynamo with the backend regional_inductor first, with a region marked."
+            f"regional_inductor has compiled no named region of [{name}]{where}: first mark a "
+            "region and restart from Dynamo with the backend regional_inductor."
         )
     if command.region not in names:
         raise UsageError(

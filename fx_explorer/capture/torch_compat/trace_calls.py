@@ -68,7 +68,7 @@ def observed_trace_calls(hear: Hear) -> Iterator[None]:
     its logger.
     """
     if "handlers" not in torch_logging.trace_structured.__code__.co_names:
-        raise AttributeError("trace_structured does not ask for the handlers of its logger")
+        raise AttributeError("trace_structured does not check the handlers of its logger")
     if not _listeners:
         torch_logging.trace_log.__class__ = _asked(type(torch_logging.trace_log))
     _listeners.append(hear)

@@ -150,6 +150,6 @@ def _refuse_shared_parents(directory: Path) -> None:
 
 def _not_ours(path: Path, why: str) -> WorkerError:
     return WorkerError(
-        f"the virtual GPU does not load code from {path}: {why}. Remove it when you do not know "
-        "it, or set XDG_CACHE_HOME to a directory that is yours alone."
+        f"the virtual GPU does not load code from {path}: {why}. Remove it if you do not know it, "
+        "or set XDG_CACHE_HOME to a directory that only you use."
     )

@@ -28,8 +28,8 @@ from fx_explorer.model import Gpu
 EmulationMode = Literal["transplant", "fake"]
 
 IN_WORDS: dict[EmulationMode, str] = {
-    "transplant": "the program runs on the CPU, and its graphs are moved to the virtual GPU",
-    "fake": "tensors on the virtual GPU have shapes and no content",
+    "transplant": "the program runs on the CPU, and its graphs are compiled for the virtual GPU",
+    "fake": "tensors on the virtual GPU have shapes but no content",
 }
 
 

@@ -136,7 +136,7 @@ class FakeTensorMaker:
         if self.emulation.compilations_open or TracingContext.try_get() is not None:
             return
         if self.emulation.mode != "fake":
-            self.emulation.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
+            self.emulation.become_fake(f"the program itself puts tensors on cuda{users_line()}")
 
     # where C++ makes a tensor: below the dispatch mode, which is not there in every thread
 
@@ -264,10 +264,10 @@ def missing_value(error: BaseException) -> str:
     else:
         place = ""
     return (
-        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape and no "
-        "content, so what depends on it cannot continue, and what was compiled until then is kept. "
-        "Leave that line out for this run, or keep the program on the CPU, where its values are "
-        "real and its graphs are moved to the virtual GPU. It happened"
+        f"the program reads the content of a tensor on the virtual GPU{place}: it has a shape but "
+        "no content, so the program cannot continue; what was compiled before is kept. Remove "
+        "that line for this run, or keep the program on the CPU, where its values are real and "
+        "its graphs are compiled for the virtual GPU. It happened"
     )
 
 
@@ -380,10 +380,10 @@ class Placeholders:
             self._emulation.stand_in(Placeholder(*place, repr(value)))
             if reads > MOST_READS:
                 raise EndlessReadError(
-                    f"{place[0]}:{place[1]} has read a number off a tensor on the virtual GPU "
-                    f"{MOST_READS:,} times: such a tensor has no content, and the number is always "
-                    f"{value!r}. A loop that waits for another value does not end: leave "
-                    "it out for this run."
+                    f"{place[0]}:{place[1]} has read a number from a tensor on the virtual GPU "
+                    f"{MOST_READS:,} times: such a tensor has no content, and the number is "
+                    f"always {value!r}. A loop that waits for another value does not end: remove "
+                    "it for this run."
                 )
         return value
 

@@ -160,7 +160,7 @@ def other_triton() -> str:
         return ""
     torch = version_of("torch")
     return (
-        f"triton {installed} is here, and torch {torch} goes with {wanted}: the code may differ "
+        f"triton {installed} is installed, but torch {torch} needs {wanted}: the code may differ "
         "from what the GPU would run"
     )
 

@@ -24,9 +24,9 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 NO_NCCL = (
-    "NCCL sends data between GPUs, which are not there: nothing can be sent on a virtual GPU. "
-    'Choose the backend "gloo" for this run and keep the model on the CPU: its graphs are moved '
-    "to the virtual GPU."
+    "NCCL sends data between GPUs: nothing can be sent on a virtual GPU. Choose the backend "
+    '"gloo" for this run and keep the model on the CPU: its graphs are compiled for the virtual '
+    "GPU."
 )
 
 
@@ -64,8 +64,7 @@ def needs_fake(file: Path | None, train: bool | None) -> str:
     for other, its_tree in [(name, tree), *_imported(file, tree)]:
         for line in _kernels(its_tree):
             return (
-                f"the program has Triton kernels of its own ({other}:{line}), which run on a "
-                "GPU only"
+                f"the program has its own Triton kernels ({other}:{line}), which run only on a GPU"
             )
     if train is not False:
         for line in _named(tree, "flex_attention"):

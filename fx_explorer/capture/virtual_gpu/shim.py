@@ -47,7 +47,7 @@ def load() -> None:
     """
     if _loaded:
         return
-    assert "torch" not in sys.modules, "torch asks for the hooks while it is imported"
+    assert "torch" not in sys.modules, "torch needs the hooks while it is being imported"
     torch, cxx = torch_root(), compiler()
     _load_hooks_of_torch(torch)
     try:
@@ -126,8 +126,8 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     else:
         missing = f"there is no C++ compiler here ({', '.join(COMPILERS)})"
     raise WorkerError(
-        f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ "
-        "or set CXX."
+        f"the virtual GPU needs a C++ compiler once, to build 25 lines: {missing}. Install g++ or "
+        "set CXX."
     )
 
 
@@ -202,8 +202,8 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise WorkerError(
-            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the "
-            "virtual GPU, which is 25 lines. Set CXX to another compiler."
+            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the 25 lines of C++ "
+            "of the virtual GPU. Set CXX to another compiler."
         ) from error
     except OSError as error:
         raise WorkerError(
@@ -212,9 +212,9 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         ) from error
     if ended.returncode or not output.exists():
         raise WorkerError(
-            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against {torch} (exit "
-            f"status {ended.returncode}). Set CXX to a compiler that knows C++20, such as g++ 11. "
-            f"It said{_errors(ended.stderr)}"
+            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against {torch} "
+            f"(exit status {ended.returncode}). Set CXX to a compiler that supports C++20, such "
+            f"as g++ 11. It said{_errors(ended.stderr)}"
         )
 
 

@@ -25,24 +25,22 @@ FOR_TESTS = "TESTING_ONLY"
 
 DOES = {
     "inductor": "torch's own compiler: Triton kernels on a GPU, C++ on the CPU",
-    "cudagraphs": "the graphs as they are, recorded and replayed as CUDA graphs; without a GPU "
-    "just run",
+    "cudagraphs": "Dynamo's graphs, recorded and replayed as CUDA graphs; without a GPU, only run",
     "openxla": "XLA, for TPUs and other devices, with AOTAutograd",
     "openxla_eval": "XLA, without gradients",
     "tvm": "Apache TVM, without gradients",
     "eager": "Dynamo's graphs, run by PyTorch: a fault that remains is Dynamo's",
-    "eager_noexcept": "as eager; reports an exception in a graph as a bug",
-    "eager_debug": "as eager; checks operators against their schemas",
+    "eager_noexcept": "like eager; reports an exception in a graph as a bug",
+    "eager_debug": "like eager; checks operators against their schemas",
     "pre_dispatch_eager": "Dynamo's graphs, traced once more before autograd",
     "aot_eager": (
-        "AOTAutograd's graphs, run by PyTorch: if eager is right and this is wrong, it is "
-        "AOTAutograd"
+        "AOTAutograd's graphs, run by PyTorch: a fault here, but not with eager, is AOTAutograd's"
     ),
-    "aot_eager_default_partitioner": "as aot_eager; saves all that the backward needs",
-    "aot_eager_decomp_partition": "as aot_eager, with Inductor's decompositions and partitioner",
-    "aot_eager_decomp_partition_with_mode": "the same under a dispatch mode",
+    "aot_eager_default_partitioner": "like aot_eager; saves everything that the backward needs",
+    "aot_eager_decomp_partition": "like aot_eager, with Inductor's decompositions and partitioner",
+    "aot_eager_decomp_partition_with_mode": "like it, under a dispatch mode",
     "aot_eager_decomp_partition_crossref": (
-        "the same, each operator compared with its fake implementation"
+        "like it, and compares each operator with its fake implementation"
     ),
     "aot_ts": "AOTAutograd's graphs, run by TorchScript",
     "ts": "Dynamo's graphs, run by TorchScript",
@@ -86,7 +84,7 @@ def backends_of(python: str, names: Sequence[str] = ()) -> tuple[str, list[Backe
     answers = ended.objects()
     if ended.status or not answers:
         words = ended.last_error_line or f"it ended with status {ended.status}"
-        raise WorkerError(f"{python} could not say its backends: {words}")
+        raise WorkerError(f"{python} could not list its backends: {words}")
     try:
         return str(answers[-1]["torch"]), [_backend(row) for row in answers[-1]["backends"]]
     except (LookupError, TypeError, ValueError) as error:
@@ -115,7 +113,7 @@ def groups(backends: Iterable[Backend]) -> Iterator[tuple[str, list[Backend]]]:
 _STABLE, _EXPERIMENTAL, _DEBUG, _TESTS = (
     "To make programs faster",
     "Experimental",
-    "To find out which stage a fault is from",
+    "To find the stage that causes a fault",
     "For tests of torch itself: they fail on purpose",
 )
 
@@ -133,9 +131,9 @@ def _group(backend: Backend) -> str:
 
 
 EPILOG = """\
-torch.compile gives the graphs to a backend (--backend NAME). Each is tried on a small graph. Any
-function of yours can also be a backend (--backends FILE.py:FUNCTION of fx-explorer bench). Packages
-register theirs under the entry point torch_dynamo_backends.
+torch.compile gives the graphs to a backend (--backend NAME). fx-explorer tries each on a small
+graph. Any of your functions can also be a backend (--backends FILE.py:FUNCTION of fx-explorer
+bench). Packages register theirs under the entry point torch_dynamo_backends.
 
 examples:
   fx-explorer backends                                what there is
@@ -146,7 +144,7 @@ examples:
 
 SCHEMA = "fx-explorer/backends/1"
 
-TRIED = "✓ compiled a small graph rightly on the CPU, without gradients."
+TRIED = "✓ compiled a small graph correctly on the CPU, without gradients."
 
 
 LEAST_WIDTH = 40
@@ -159,9 +157,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python", default=sys.executable, help="interpreter that has torch (default: this one)"
     )
-    parser.add_argument(
-        "--all", action="store_true", help="those that torch has for its own tests, too"
-    )
+    parser.add_argument("--all", action="store_true", help="also backends for torch's own tests")
     parser.add_argument(
         "--format", choices=["text", "json"], default="text", help="text (default), or json"
     )

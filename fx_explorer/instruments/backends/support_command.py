@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Lists every operator of the backend's graphs: how often it is called, its share of FLOPs and bytes,
-supported or not, and why. Then come the segments that the backend compiles, what crosses their
-borders in bytes, what falls back to PyTorch between them, and which operator splits them. Support
-is known if the backend asks torch's partitioner (CapabilityBasedPartitioner) while it compiles.
-Otherwise fx-explorer asks the operator_support that the backend's function or file declares. Else
-it is unknown. docs/reference/support.md has the details.
+supported or not, and why. Then it lists the segments that the backend compiles, the bytes that
+cross their borders, the operators between them that fall back to PyTorch, and the operators that
+split them. Support is known if the backend asks torch's partitioner (CapabilityBasedPartitioner)
+while it compiles. Otherwise fx-explorer asks the operator_support that the backend's function or
+file declares. Otherwise it is unknown. docs/reference/support.md has the
+details.
 
 examples:
   fx-explorer support model.py --backend mine.py:my_backend      a backend of your own
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to tell")
     add_format_argument(group)
     group.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
+        "-o", "--output", metavar="FILE", type=Path, help="save the capture as a session"
     )
     add_force_argument(group)
     add_capture_arguments(parser)

@@ -21,14 +21,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import latest_reports
 
 FLOPS_COUNTED = (
-    "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and "
+    "FLOPs are counted by torch's own formulas: matrix multiplications, convolutions and "
     "attention. Bytes are the elements that each operator reads and writes when it runs alone; a "
-    "view moves none. With ~ in front a size varies, and is that of the call that was captured."
+    "view moves none. ~ marks a dynamic size; the figure is for the captured call."
 )
 
 NO_BACKEND = (
-    "No graph went to a backend that could be asked: Inductor takes every operator. "
-    "Name another one with --backend NAME or --backend FILE.py:FUNCTION."
+    "No graph went to a backend that could be asked: Inductor supports every operator. Name "
+    "another backend with --backend NAME or --backend FILE.py:FUNCTION."
 )
 
 
@@ -42,8 +42,8 @@ def why_unknown(reader: SessionReader) -> str:
     if outcome is None or outcome.went_well or backend in ("", "inductor"):
         return NO_BACKEND
     return (
-        f"It is not known what {backend} supports: the capture ended before it had finished a "
-        f"graph ({outcome.message})."
+        f"The operators that {backend} supports are not known: the capture ended before the "
+        f"backend finished a graph ({outcome.message})."
     )
 
 
@@ -105,11 +105,11 @@ def _how_much(summary: Summary) -> str:
     calls = f"{counted(whole.count, 'operator')} in {counted(summary.graphs, 'graph')}"
     if not summary.is_said:
         return (
-            f"{summary.backend} does not say what it supports: {calls}, {operations(whole.flops)}, "
-            f"{size(whole.size_bytes)}."
+            f"{summary.backend} does not say which operators it supports: {calls}, "
+            f"{operations(whole.flops)}, {size(whole.size_bytes)}."
         )
     if summary.unknown.count:
-        not_known = f" Of {counted(summary.unknown.count, 'operator')} it is not known."
+        not_known = f" For {counted(summary.unknown.count, 'operator')} this is not known."
     else:
         not_known = ""
     return (
@@ -161,7 +161,7 @@ def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
         for row in refused
     ]
     cost = "costs" if len(named) == 1 else "cost"
-    return [f"Of what is not supported, {listed(named)} {cost} most."]
+    return [f"Of the unsupported operators, {listed(named)} {cost} most."]
 
 
 def _not_counted(whole: Amount) -> list[str]:
@@ -184,13 +184,13 @@ def who_says(graph: GraphSupport) -> str:
     report = graph.report
     if report.said_by == "partitioner":
         return (
-            f"{report.backend} asked torch's partitioner while it compiled: answers "
-            f"({report.source}) and segments are its own."
+            f"{report.backend} asked torch's partitioner during the compile: these are its own "
+            f"answers ({report.source}) and segments."
         )
     if report.said_by == "declared":
         by_whom = (
-            "and had torch's partitioner make the segments; the backend itself may split the "
-            "graph elsewhere"
+            "and torch's partitioner made the segments; the backend itself may split the graph "
+            "elsewhere"
         )
         return f"fx-explorer asked {report.source}, {by_whom}."
     return (
@@ -235,8 +235,8 @@ def _out_of_turn(turn: OutOfTurn) -> str:
     reader = f"{operation(turn.reader)} ({turn.reader.name})"
     return (
         f"Results may differ from PyTorch's: {operation(turn.write)} ({turn.write.name}) writes "
-        f"into memory that {reader} reads {when} it, and since segment {turn.segment} has one of "
-        f"them, the write may run {moved} than that. torch's partitioner follows values only."
+        f"into memory that {reader} reads {when} it, and because segment {turn.segment} has one "
+        f"of them, the write may run {moved} than that. torch's partitioner looks at values only."
     )
 
 
@@ -244,7 +244,7 @@ def _split(name: str, reason: str, support: str, splits: Sequence[Split]) -> str
     first = splits[0]
     why = f" ({reason})" if reason else ""
     if support == "unknown":
-        is_what = f"Whether {name} is supported is not known{why}, so it counts as not"
+        is_what = f"Whether {name} is supported is not known{why}, so it counts as unsupported"
     else:
         is_what = f"{name} is not supported{why}"
     need = "needs" if len(first.needed_by) == 1 else "need"
@@ -254,9 +254,9 @@ def _split(name: str, reason: str, support: str, splits: Sequence[Split]) -> str
     )
     more = ""
     if len(splits) == 2:
-        more = "; 1 more such call stands between segments"
+        more = "; 1 more such call is between segments"
     elif len(splits) > 2:
-        more = f"; {len(splits) - 1} more such calls stand between segments"
+        more = f"; {len(splits) - 1} more such calls are between segments"
     return f"{is_what}, and {needs}{more}."
 
 
@@ -288,7 +288,7 @@ def _why_not_merged(graph: GraphSupport) -> list[str]:
         return []
     return [
         (
-            "The backend has only operators that need each other put into one segment "
+            "The backend puts only operators that need each other into one segment "
             "(skip_horizontal_fusion)."
         )
     ]

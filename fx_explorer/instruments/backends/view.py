@@ -66,10 +66,10 @@ def backend_table(reader: SessionReader) -> ViewTable:
     summaries = backend_summaries(reader)
     rows = [row for summary in summaries for row in _rows(reader, summary)]
     return ViewTable(
-        shows="What a backend of your own published, how often what it made was called, and "
+        shows="What your own backend published, how often its compiled functions were called, and "
         "its last run.",
         notice=_notice(summaries),
-        origin="fx_explorer.publish and publish_run; calls are counted where they are made",
+        origin="fx_explorer.publish and publish_run; fx-explorer counts the calls",
         columns=STAGE_COLUMNS,
         rows=rows,
         empty=_why_empty(reader),
@@ -123,8 +123,8 @@ def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[Ta
             owner,
         )
         text = (
-            f"What {entry.backend} made for the {entry.direction or 'Dynamo'} graph of "
-            f"{owner}: {times_called(entry)}."
+            f"What {entry.backend} made from the {entry.direction or 'Dynamo'} graph of {owner}: "
+            f"{times_called(entry)}."
         )
         yield TableRow(cells, None, partial(Detail, text))
     for run in backend_summary.runs:
@@ -209,9 +209,9 @@ def _notice(summaries: list[BackendSummary]) -> str:
 def _why_empty(reader: SessionReader) -> str:
     backends = {row.backend for row in reader.rows(model.Compilation)} - {"", "inductor"}
     if not backends:
-        return "Everything was compiled by Inductor, whose stages have views of their own."
+        return "Everything was compiled by Inductor, whose stages have their own views."
     return (
-        f"Nothing was published by {', '.join(sorted(backends))}: a backend does it with "
+        f"Nothing was published by {', '.join(sorted(backends))}: a backend publishes with "
         "fx_explorer.publish (docs/extend/publish.md)."
     )
 
@@ -242,9 +242,9 @@ def support_table(reader: SessionReader) -> ViewTable:
     first = sentences[:1] if reports_in_use(reader) else []
     part_rows = [row for graph in graphs for row in _part_rows(graph)]
     return ViewTable(
-        shows="The parts of each graph, in the order in which they can run; then every operator.",
+        shows="The parts of each graph, in a possible run order; then every operator.",
         notice=" ".join([*first, *others]),
-        origin="answers of the backend, torch's partitioner and flop formulas",
+        origin="answers of the backend, torch's partitioner and FLOP formulas",
         columns=SUPPORT_COLUMNS,
         rows=[*part_rows, *_operator_rows(graphs, sentences)],
         empty=why_unknown(reader),

@@ -320,8 +320,8 @@ class _SizeOfBench:
 
     def _note_left_out(self, cell: _StartedCell) -> None:
         left_out = (
-            f"{cell.could_say_more} was left out, since the budget was spent: a larger "
-            "--budget does it"
+            f"{cell.could_say_more} was left out because the budget was used up; use a larger "
+            "--budget"
         )
         words = "; ".join(filter(None, (cell.cell.agreement_words, left_out)))
         cell.cell = replace(cell.cell, agreement_words=words)
@@ -424,8 +424,8 @@ class _SizeOfBench:
                 cell,
                 CellFailed(
                     "not_measured",
-                    "the program in eager mode fails at this size, so there is nothing to "
-                    "compare with",
+                    "the program fails in eager mode at this size, so there is nothing to compare "
+                    "with",
                 ),
             )
 

@@ -49,10 +49,10 @@ MAX_WIDTH, PLOT_HEIGHT = 120, 24
 """Size of a picture in the terminal, in cells and rows."""
 
 EPILOG = """\
-Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its
-own with empty compile caches, beside the program in eager mode. Contenders take turns in short
-rounds, so that what slows the machine down affects all of them. A speed-up has a 95 % interval;
-where that contains 1, there is no measurable difference.
+Every combination of backend, mode, dynamic and stance is a contender; it runs in its own process
+with empty compile caches, and the program in eager mode runs for comparison. Contenders take turns
+in short rounds, so that a slow phase of the machine affects all of them. A speed-up has a 95 %
+interval; if it contains 1, there is no measurable difference.
 
 examples:
   fx-explorer bench model.py                                        uncompiled, eager, aot_eager \
@@ -65,10 +65,9 @@ two inputs
   fx-explorer bench model.py --backends inductor,my_backend.py:compile -o bench.fxs
   fx-explorer bench bench.fxs --format markdown                     once more, from what was saved
 
-exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes
-too long or has no figure
-at all · 3 the program raises in eager mode, too · 4 it dies or takes too long in eager mode, too ·
-130 stopped: what was measured is printed
+exit codes: 0 measured, as far as the budget allowed · 1 a contender gives other results, fails,
+takes too long or has no figures at all · 3 the program raises in eager mode, too · 4 it dies or
+takes too long in eager mode, too · 130 stopped: the figures so far are printed
 """
 
 
@@ -87,14 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=option,
-        help="a torch._inductor.config entry of every contender of inductor; may be repeated",
+        help="a torch._inductor.config entry for every inductor contender; may be repeated",
     )
     add_setting_argument(what)
     add_bench_arguments(parser)
     group = parser.add_argument_group("what to write")
     add_format_argument(group)
     group.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="keep the bench as a session in this file"
+        "-o", "--output", metavar="FILE", type=Path, help="save the bench as a session in this file"
     )
     group.add_argument(
         "--svg",

@@ -92,7 +92,7 @@ class BenchPlan:
             )
         if any(self.modes) and not set(self.backends) & set(MODE_BACKENDS):
             raise UsageError(
-                f"--modes are those of {' and '.join(MODE_BACKENDS)}, which is not among --backends"
+                f"--modes works with {' and '.join(MODE_BACKENDS)}, which is not among --backends"
             )
 
 
@@ -127,7 +127,7 @@ def end_session(writer: SessionWriter, *, was_stopped: bool) -> None:
     """Write how it ended."""
     outcome = Outcome("finished")
     if was_stopped:
-        outcome = Outcome("cancelled", "the bench was stopped; what was measured before is kept")
+        outcome = Outcome("cancelled", "the bench was stopped; the figures so far are kept")
     writer.set_meta("outcome", asdict(outcome))
 
 
@@ -146,14 +146,14 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=count,
         default=0,
-        help="threads of an operator (default: as torch)",
+        help="threads of an operator (default: as torch chooses)",
     )
     parser.add_argument(
         "--budget",
         metavar="SECONDS",
         type=seconds,
         default=None,
-        help="about how long it may take (default: until it is steady)",
+        help="approximate time limit (default: until the figures are steady)",
     )
 
 
@@ -177,7 +177,7 @@ def _add_contenders(group: argparse._ArgumentGroup) -> None:
         metavar="A,B",
         type=_dynamics,
         default=(None,),
-        help="dynamic shapes: none (as torch), true, false",
+        help="dynamic shapes: none (as torch decides), true, false",
     )
     group.add_argument(
         "--stance",
@@ -194,7 +194,7 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         metavar="N,N",
         type=_batches,
         default=None,
-        help="batch sizes; the bench finds the batch dimension and names it",
+        help="batch sizes; the bench finds the batch dimension and reports it",
     )
     group.add_argument(
         "--size",
@@ -202,9 +202,8 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         type=sizes,
-        help="sizes of a dimension of an input, by the name of its parameter; "
-        "NAME:DIM,NAME:DIM=N for several at once; may be "
-        "repeated, and every combination is measured",
+        help="sizes of a dimension of an input, by its parameter name; NAME:DIM,NAME:DIM=N for "
+        "several at once; may be repeated, and every combination is measured",
     )
 
 
@@ -260,7 +259,7 @@ def _dynamics(text: str) -> tuple[bool | None, ...]:
     given = words(text.lower())
     wrong = [word for word in given if word not in DYNAMIC]
     if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(DYNAMIC)}")
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not one of {', '.join(DYNAMIC)}")
     return tuple(DYNAMIC[word] for word in given)
 
 

@@ -186,7 +186,7 @@ def _notes(figures: BenchFigures) -> list[str]:
         if cell.clock == "events":
             clock = "CUDA events around each call, with a cleared L2 cache"
         else:
-            clock = "the clock around blocks of calls"
+            clock = "a timer around blocks of calls"
         parts.append(
             f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}."
         )

@@ -90,7 +90,7 @@ def _unfinished(figures: BenchFigures) -> Iterator[str]:
         doing = f": {figures.doing}" if figures.doing else ""
         yield f"Still measuring{doing}."
     elif figures.state == "stopped":
-        yield "The bench was stopped: this is what was measured before."
+        yield "The bench was stopped: these are the figures so far."
 
 
 def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
@@ -100,11 +100,11 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
     if all(cell.cell.state in FAILED for cell in uncompiled):
         yield "Nothing can be compared: the program in eager mode itself could not be measured."
     elif others and all(cell.cell.state in FAILED for cell in others):
-        yield "Nothing can be said about speed: no contender could be measured."
+        yield "The speeds are not known: no contender could be measured."
     elif figures.state == "finished":
         yield (
-            "Nothing can be said about speed: no contender was measured often enough beside "
-            "the program in eager mode."
+            "The speeds are not known: no contender was measured often enough together with eager "
+            "mode."
         )
 
 
@@ -116,10 +116,10 @@ def _rough(figures: BenchFigures) -> Iterator[str]:
         where = f"{cell.cell.contender}{_at(cell)}"
         seen = cell.rough_speed_up
         if seen is None:
-            yield f"{where}: {_took(cell)} in one round, which does not show which is faster."
+            yield f"{where}: {_took(cell)} in one round, which is too few to compare speeds."
             continue
         rounds = (
-            f"in {counted(cell.rounds, 'round')}, whose range holds it with "
+            f"in {counted(cell.rounds, 'round')}, whose range contains it with "
             f"{share(cell.rough_confidence, 1)}; {LEAST_ROUNDS} are needed for 95 %"
         )
         ends = factor(seen.low), factor(seen.high)
@@ -142,9 +142,10 @@ def _spent(figures: BenchFigures) -> Iterator[str]:
     if not open_cells:
         return
     yield (
-        f"Of {seconds(figures.preparing_s + figures.measuring_s)} (--budget {figures.budget_s:g}), "
-        f"{seconds(figures.preparing_s)} were imports and compiling, which are paid once, and "
-        f"{seconds(figures.measuring_s)} rounds of calls; {_larger_budget(figures, open_cells)}."
+        f"Of {seconds(figures.preparing_s + figures.measuring_s)} (--budget "
+        f"{figures.budget_s:g}), imports and compiling, which are needed once, took "
+        f"{seconds(figures.preparing_s)}, and rounds of calls {seconds(figures.measuring_s)}; "
+        f"{_larger_budget(figures, open_cells)}."
     )
 
 
@@ -161,12 +162,14 @@ def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> 
     """Return, as a clause, how many seconds would settle the open cells."""
     times_as_long = max(map(_times_as_long, open_cells))
     if times_as_long == inf:
-        return "more would not settle it: two processes that build the same differ by as much"
+        return (
+            "more rounds would not make it certain: two processes with the same code differ as much"
+        )
     if any(cell.rounds * _times_as_long(cell) > MOST_ROUNDS for cell in open_cells):
-        return f"even {MOST_ROUNDS} rounds, the most that a bench makes, would not settle it"
+        return f"even {MOST_ROUNDS} rounds, the maximum of a bench, would not make it certain"
     needed_s = figures.preparing_s + figures.measuring_s * times_as_long
     names = listed(list(dict.fromkeys(cell.cell.contender for cell in open_cells)), 3)
-    return f"about --budget {ceil(needed_s / 10) * 10} would settle {names}"
+    return f"about --budget {ceil(needed_s / 10) * 10} would make {names} certain"
 
 
 def _times_as_long(cell: CellFigures) -> float:
@@ -190,21 +193,21 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
     if faster:
         best = faster[0]
         yield (
-            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as fast as "
-            f"in eager mode, {_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
+            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as fast as in "
+            f"eager mode: {_took(best)} instead of {_took(uncompiled)}. {_paid(best)}"
         ).strip()
         alike = [cell.cell.contender for cell in faster[1:] if _overlap(cell, best)]
         if alike:
-            yield f"{listed(alike)} cannot be told apart from it: the intervals overlap."
+            yield f"{listed(alike)} cannot be distinguished from it: the intervals overlap."
     elif right and all(cell.is_slower for cell in right):
         yield (
             f"Compiling does not pay here: in eager mode, {what} takes {_took(uncompiled)}, and "
-            "all that was measured is slower."
+            "all contenders are slower."
         )
     elif right:
         yield (
             f"Whether compiling pays is unclear: in eager mode, {what} takes {_took(uncompiled)}; "
-            "nothing is clearly faster."
+            "no contender is clearly faster."
         )
     for cell in right:
         if cell not in faster[:1]:
@@ -221,11 +224,11 @@ def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
     faster = [cell for cell in cells if cell.is_faster]
     others = [cell for cell in cells if not cell.is_faster]
     if not others:
-        yield f"{name} pays at every size that was measured: {_span(faster)}."
+        yield f"{name} pays at every measured size: {_span(faster)}."
     elif all(cell.is_slower for cell in cells):
-        yield f"{name} does not pay at any size that was measured: {_listed(cells)}."
+        yield f"{name} does not pay at any measured size: {_listed(cells)}."
     elif not faster:
-        yield f"{name} was not shown to pay at any size that was measured: {_listed(cells)}."
+        yield f"No measured size shows that {name} pays: {_listed(cells)}."
     elif _is_from(cells):
         yield (
             f"{name} pays from {faster[0].cell.size} on: {_span(faster)}. Below: {_listed(others)}."
@@ -290,7 +293,7 @@ def _paid(cell: CellFigures) -> str:
         return ""
     calls = "steps" if cell.cell.trains else "calls"
     return (
-        f"The first one takes {seconds(cell.cell.first_call_s)}, and that has paid after about "
+        f"The first call takes {seconds(cell.cell.first_call_s)}; this pays off after about "
         f"{cell.pays_after:,} {calls}."
     )
 
@@ -319,15 +322,14 @@ def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
         first = next((cell for cell in cells if cell.cell.agreement == kind), None)
         if first and kind == "within_error" and not first.cell.reference_error:
             yield (
-                f"The results of {name} have the size and direction of eager's{_at(first)}, but "
-                "how exact either is could not be measured: "
-                f"{difference(first)}."
+                f"The results of {name} have the size and direction of eager mode's{_at(first)}, "
+                f"but the exactness of either could not be measured: {difference(first)}."
             )
         elif first and kind == "within_error":
-            more = ", and more exact than eager" if _is_more_exact(first) else ""
+            more = ", and more exact than eager mode" if _is_more_exact(first) else ""
             yield (
-                f"The results of {name} are equal{_at(first)} within what eager itself is "
-                f"uncertain of{more}: {difference(first)}."
+                f"The results of {name} are equal{_at(first)} within the uncertainty of eager "
+                f"mode itself{more}: {difference(first)}."
             )
         elif first:
             yield f"The results of {name} are {first.cell.agreement_words}."
@@ -357,7 +359,7 @@ def difference(cell_figures: CellFigures) -> str:
     clauses = [f"{cell.where}{comma} differs by up to {cell.largest_difference:.2g}{at}"]
     if cell.error or cell.reference_error:
         clauses.append(
-            f"its error against a more exact run is {cell.error:.1e}, and eager's "
+            f"its error against a more exact run is {cell.error:.1e}; eager mode's is "
             f"{cell.reference_error:.1e} (RMS)"
         )
     return "; ".join(filter(None, [*clauses, cell.agreement_words]))
@@ -369,14 +371,14 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     nothing = [cell for cell in measured if not cell.cell.graphs]
     if nothing:
         yield (
-            f"{name} compiled nothing{_at(nothing[0])}: what was measured is the program as "
-            "Python runs it."
+            f"{name} compiled nothing{_at(nothing[0])}: the figures are for the program in eager "
+            "mode."
         )
     unstable = next((cell for cell in measured if cell.cell.is_unstable), None)
     if unstable:
         yield (
-            f"{name} was still compiling at each call{_at(unstable)} when measuring began: "
-            "its times hold compiling."
+            f"{name} was still compiling at each call{_at(unstable)} when measuring began: its "
+            "times include compiling."
         )
     broken = max(measured, key=lambda cell: cell.cell.graph_breaks, default=None)
     if broken and broken.cell.graph_breaks:
@@ -388,8 +390,8 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     if again and again.cell.recompiles:
         times_compiled = counted(again.cell.recompiles, "recompile")
         yield (
-            f"{name}: {times_compiled}{_at(again)} before measuring; after too many, torch "
-            "leaves a function to Python."
+            f"{name}: {times_compiled}{_at(again)} before measuring; after too many recompiles, "
+            "torch runs a function in eager mode."
         )
 
 
@@ -403,7 +405,8 @@ def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
         yield (
             f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, wrappers and "
-            f"launches for {run_time(most.cell.work_s)} of work; fx-explorer ledger says where."
+            f"launches for {run_time(most.cell.work_s)} of work; fx-explorer ledger shows the "
+            "details."
         )
 
 
@@ -427,7 +430,7 @@ def _machine(figures: BenchFigures) -> Iterator[str]:
     busy = figures.machine.get("busy")
     if isinstance(busy, int | float) and busy > BUSY:
         yield (
-            f"The machine was busy when it began: other programs took {busy:.0%} of the "
+            f"The machine was busy at the start: other programs took {busy:.0%} of the "
             "processors' time."
         )
     yield from _disturbed_rounds(figures)
@@ -439,18 +442,18 @@ def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
     if left_out:
         rounds = left_out + sum(cell.rounds for cell in figures.cells)
         yield (
-            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer in them "
-            "to share an operation between threads, as when a virtual machine's host moves them or "
-            "other programs run."
+            f"{left_out:,} of {rounds:,} rounds are ignored: sharing an operation between threads "
+            "took longer in them, for example because other programs ran or the host moved a "
+            "virtual machine's processors."
         )
     disturbed = [f"{cell.cell.contender}{_at(cell)}" for cell in figures.cells if cell.disturbed]
     if disturbed:
         least = min(cell.undisturbed_part for cell in figures.cells)
         yield (
-            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors took "
-            "longer than they can to share an operation between threads. Undisturbed, a "
-            f"call may take {least:.0%} of this time, and the intervals include that. Measure "
-            "again, for longer (--budget)."
+            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: sharing an operation "
+            "between threads took longer than it should. Undisturbed, a call may take only "
+            f"{least:.0%} of this time; the intervals include this. Measure again for longer "
+            "(--budget)."
         )
 
 

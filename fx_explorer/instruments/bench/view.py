@@ -51,8 +51,8 @@ COLUMNS = (
 )
 
 NONE_YET = (
-    "Nothing was measured yet. Press x p to measure whether compiling pays: the program "
-    "in eager mode, and by each backend."
+    "Nothing was measured yet. Press x p to measure whether compiling pays: eager mode and each "
+    "backend."
 )
 
 PLOT_WIDTH, PLOT_HEIGHT = 72, 14
@@ -61,10 +61,10 @@ PLOT_WIDTH, PLOT_HEIGHT = 72, 14
 def bench_table(reader: SessionReader) -> ViewTable:
     empty = f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET
     table = ViewTable(
-        shows="Whether compiling pays: each contender beside the program in eager mode.",
+        shows="Whether compiling pays: each contender compared with eager mode.",
         notice="",
-        origin="calls in processes of their own, which take turns; the range in brackets is the "
-        "95 % confidence interval of the speed-up",
+        origin="calls in separate processes that take turns; the range in brackets is the 95 % "
+        "confidence interval of the speed-up",
         columns=COLUMNS,
         rows=(),
         empty=empty,
@@ -90,7 +90,7 @@ def _notice(figures: BenchFigures) -> str:
     the answer.
     """
     if figures.state == "running":
-        return f"Measuring … {figures.doing} (esc stops and keeps what was measured)"
+        return f"Measuring … {figures.doing} (esc stops and keeps the figures so far)"
     return verdict(figures)[0]
 
 
@@ -114,10 +114,8 @@ def _about(cell_figures: CellFigures) -> list[str]:
     if cell.state != "measured":
         return [f"{cell.contender}: {cell.message or 'not measured yet'}."]
     parts = [
-        (
-            f"{cell.contender} with {cell.inputs}: called {counted(cell.warm_up_calls, 'time')} in "
-            f"{seconds(cell.warm_up_s)} first."
-        )
+        f"{cell.contender} with {cell.inputs}: warmed up with "
+        f"{counted(cell.warm_up_calls, 'call')} in {seconds(cell.warm_up_s)}."
     ]
     if cell_figures.interval:
         ends = f"{run_time(cell_figures.interval.low)} to {run_time(cell_figures.interval.high)}"
@@ -146,8 +144,7 @@ def _picture(figures: BenchFigures) -> str:
 
 
 NOTHING = (
-    "There is nothing to draw: no contender was measured often enough beside the "
-    "program in eager mode."
+    "There is nothing to draw: no contender was measured often enough together with eager mode."
 )
 
 BREAK_EVEN = "as fast as in eager mode"

@@ -140,7 +140,7 @@ class BreakCost:
             parts.append(f"{self.kept_twice.description} saved on both sides of the break")
         if self.kernels:
             parts.append(f"{counted(self.kernels, 'kernel')} at the break")
-        return ", ".join(parts) or "no more graphs, and no tensor crosses"
+        return ", ".join(parts) or "same number of graphs, and no tensor crosses"
 
     @property
     def _written_and_read(self) -> str:

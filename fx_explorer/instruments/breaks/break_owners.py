@@ -51,8 +51,8 @@ class BreakInLibrary:
             return ()
         return (
             (
-                f"Look at the call in {self.caller}: what it calls is compiled with it, and "
-                "breaks go when the call does."
+                f"Look at the call in {self.caller}: the functions it calls are compiled with it, "
+                "and their breaks disappear if the call does."
             ),
         )
 
@@ -119,8 +119,8 @@ class BreakInWrapper:
 
     def describe(self, registry_id: str, plain: str) -> str:
         return (
-            f"torch's DistributedDataParallel breaks there itself ({self.what}), around your "
-            "model and not inside it"
+            f"torch's DistributedDataParallel itself breaks the graph there ({self.what}), around "
+            "your model and not inside it"
         )
 
     @property
@@ -130,8 +130,8 @@ class BreakInWrapper:
             return (NOTHING_INSIDE,)
         return (
             (
-                "Leave it: none of your lines makes it. torch.compile compiles the forward "
-                "of the model inside by itself."
+                "No change is needed: none of your lines causes it. torch.compile compiles the "
+                "forward of the model inside separately."
             ),
         )
 
@@ -193,14 +193,14 @@ ASKED_FOR = "GB0025"
 
 OF_FSDP = (
     "Compile each block before fully_shard wraps it: block.compile(), then fully_shard(block). "
-    "FSDP's hooks then run around compiled code, and break no graph."
+    "FSDP's hooks then run around compiled code, without graph breaks."
 )
 
 
 OF_PIPELINE = (
-    "Compile the module of the stage in place of the schedule: "
-    "PipelineStage(torch.compile(module), …). Sending and receiving then stay outside of what is "
-    "compiled."
+    "Compile the module of the stage instead of the schedule: "
+    "PipelineStage(torch.compile(module), …). Sending and receiving then stay outside of the "
+    "compiled code."
 )
 
 
@@ -215,7 +215,7 @@ class BreakInTorch:
 
     def describe(self, registry_id: str, plain: str) -> str:
         if not self.is_inside:
-            return f"it calls {self.what}, which torch keeps out of compilation"
+            return f"it calls {self.what}, which torch does not compile"
         if registry_id == ASKED_FOR:
             return f"torch itself asks for a graph break in {self.what}, which this line calls"
         return f"{plain}, in torch's own {self.what}, which this line calls"
@@ -231,8 +231,8 @@ class BreakInTorch:
             return (OF_PIPELINE,)
         return (
             (
-                "Call it outside of the compiled function, or leave it: the break is made by "
-                "torch, and not by your line."
+                "Call it outside of the compiled function, or leave it: torch causes the break, "
+                "not your line."
             ),
         )
 

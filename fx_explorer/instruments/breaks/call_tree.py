@@ -213,7 +213,7 @@ def _lines(call: FunctionCall, depth: int, marked: int) -> Iterator[str]:
         made = "no graph"
     yield f"{indentation}{plain_function(call.function)}  [{names}]  {made}"
     for reason in call.restart_reasons:
-        yield f"{indentation}  ↻ Dynamo started again: {reason}"
+        yield f"{indentation} ↻ Dynamo restarted: {reason}"
     for hit in call.breaks:
         mark = "▶" if hit.id == marked else "✗"
         yield f"{indentation}  {mark} {in_file(hit.file, hit.line)}  {hit.code.strip()}"
@@ -221,14 +221,12 @@ def _lines(call: FunctionCall, depth: int, marked: int) -> Iterator[str]:
 
 _NOTHING_TO_COMPILE = ("no tensor-related objects found in frame", "No ops traced for the FX graph")
 
-MADE_BY_PYTHON = (
-    "Python made this code itself, for a namedtuple or a dataclass: nothing has to be done"
-)
+MADE_BY_PYTHON = "Python generated this code, for a namedtuple or a dataclass: no change is needed"
 
 _PLAIN_KINDS: dict[model.FallbackKind, str] = {
-    "skipped": "Dynamo does not look into it",
+    "skipped": "Dynamo does not trace it",
     "limit": "it was compiled too often for different inputs; new ones run in eager mode",
-    "failed": "compiling it failed, and torch was told to run it in eager mode instead",
+    "failed": "compiling it failed, and torch is set to run it in eager mode instead",
 }
 
 

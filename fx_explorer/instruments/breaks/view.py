@@ -53,8 +53,8 @@ def breaks_table(reader: SessionReader) -> ViewTable:
         columns = (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :])
         rows = [_untimed(row) for row in rows]
     return ViewTable(
-        shows="Where Dynamo had to stop a graph and go back to Python, and what made torch "
-        "compile a function again.",
+        shows="Where Dynamo had to end a graph and return to Python, and why torch recompiled a "
+        "function.",
         notice=_notice(breaks, left, again, can_measure=not is_log(reader)),
         origin="torch's own graph break and recompile records",
         columns=columns,
@@ -163,12 +163,7 @@ def _recompile_row(reader: SessionReader, recompile: ExplainedRecompile) -> Tabl
         first_line(_source_line(reader, recompile)),
     )
     return TableRow(
-        cells,
-        recompile.place,
-        lambda: Detail(_recompile_text(recompile)),
-        kind="warning",
-        part=2,
-        version=recompile.compilation,
+        cells, recompile.place, lambda: Detail(_recompile_text(recompile)), kind="warning", part=2
     )
 
 
@@ -228,15 +223,17 @@ def _notice(
     parts = []
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
-        order = ", costliest first" if len(breaks) > 1 else ""
-        parts.append(f"{breaks_hit(len(breaks), hits)}{order}")
+        parts.append(f"{breaks_hit(len(breaks), hits)}, costliest first")
         parts += [f"{counted(graphs, 'more graph')}"] if graphs else []
     if left:
         parts.append(f"{counted(len(left), 'function')} not compiled")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    measures = ", x t how long each takes" if can_measure and breaks else ""
-    offered = f" x x shows fixes{measures}."
+    measures = ", x t measures how long each takes" if can_measure else ""
+    if breaks:
+        offered = f" x x shows changes that may avoid a break{measures}."
+    else:
+        offered = " x x shows changes that may avoid a break."
     if parts:
         return f"{' · '.join(parts)}. Enter goes to your line.{offered}"
     return ""
@@ -249,8 +246,8 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return (
-            "Nothing was compiled, so nothing could break. The console (8) shows what the program "
-            "printed."
+            "Nothing was compiled, so there are no graph breaks. The console (8) shows what the "
+            "program printed."
         )
     return "No graph break and no recompile: every function was compiled once, as one graph."
 
@@ -277,7 +274,7 @@ def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
             [f"{graph_break.cost.description}.", *run_time_lines(reader, graph_break)],
         ),
         (
-            "Saved for the backward across it",
+            "Saved for the backward across this graph break",
             [kept_line(reader, kept_across) for kept_across in graph_break.cost.kept_across],
         ),
         ("Why", why),
@@ -285,7 +282,7 @@ def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
         ("Where, outermost first", _chain(graph_break)),
         ("Runs in eager mode", [rest.description.rstrip(",") for rest in graph_break.eager_rests]),
         ("Resumes in", [plain_function(name) for name in graph_break.resume_functions]),
-        ("Calls, with the graphs they became", _tree(reader, graph_break)),
+        ("Calls, and the graphs they became", _tree(reader, graph_break)),
         ("Your stack, innermost last", stack_lines(reader, graph_break.stack)),
         ("torch's own report", reader.text(graph_break.text).splitlines()),
     ]
@@ -305,7 +302,7 @@ def kept_line(reader: SessionReader, kept_across: KeptAcross) -> str:
     if kept_across.crosses and kept_across.is_kept_twice:
         return f"{what}  by the graph before too, as one tensor"
     if kept_across.crosses:
-        return f"{what}  only because it crosses: what is behind cannot recompute it"
+        return f"{what} only because it crosses the break: the graph after it cannot recompute it"
     return f"{what}  an input that both sides keep, as one tensor"
 
 
@@ -315,23 +312,20 @@ def run_time_lines(reader: SessionReader, graph_break: DistinctBreak) -> list[st
     """
     if graph_break.cost.run:
         what = (
-            "From leaving the graph before it to entering the graph behind it; what Python "
-            "runs at that line is included."
+            "From the end of the graph before the break to the start of the graph after it, "
+            "including the Python code of that line."
         )
         return [f"Run time: {graph_break.cost.run.description}.", what]
     if call_time(reader):
         return [
-            (
-                "Run time: not separated. Its function is not compiled, or the calls did not "
-                "reach this line."
-            )
+            ("Run time: not separated. Its function is not compiled, or no call reached this line.")
         ]
     if is_log(reader):
         return [f"Run time: not measured. {NO_PROGRAM}"]
     return [
         (
-            "Run time: not measured. x t builds the program and calls it repeatedly (or: "
-            "report TARGET --measure-breaks)."
+            "Run time: not measured. x t builds the program and calls it repeatedly (also: report "
+            "TARGET --measure-breaks)."
         )
     ]
 
@@ -344,7 +338,7 @@ def left_text(reader: SessionReader, fallback: DistinctFallback) -> str:
     ]
     name = plain_function(fallback.function)
     head = (
-        f"{fallback.registry_id}  {name} was not compiled, it runs in eager mode: "
+        f"{fallback.registry_id} {name} was not compiled; it runs in eager mode: "
         f"{first_line(fallback.reason)}"
     ).strip()
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()

@@ -102,8 +102,8 @@ def _answer(cache_answer: CacheAnswer) -> Json:
 
 
 COMPARE = (
-    "fx-explorer diff EARLIER THIS names the first part of the key that differs from an earlier "
-    "run's."
+    "fx-explorer diff EARLIER THIS names the first part of the key that changed since an earlier "
+    "run."
 )
 
 MOST_PHASES = 4
@@ -111,7 +111,7 @@ MOST_PHASES = 4
 
 def warm_sentence(warm: WarmStart) -> str:
     if warm.saved_s:
-        saved = f", which saved {seconds(warm.saved_s)} as torch reckons"
+        saved = f", which saved {seconds(warm.saved_s)} by torch's estimate"
     else:
         saved = ""
     return (
@@ -125,7 +125,7 @@ def done_sentence(warm: WarmStart) -> str:
         f"{words} {seconds(spent)}" for words, spent in warm.done[:MOST_PHASES] if spent >= 0.001
     )
     if phases:
-        return f"Done all the same, in {seconds(warm.total_s)}: {phases}."
+        return f"These phases ran nevertheless, in {seconds(warm.total_s)}: {phases}."
     return ""
 
 
@@ -165,8 +165,8 @@ def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool
     if pair.is_same_key:
         if outcomes == ["hit", "miss"]:
             yield (
-                f"{where}: the key is the same, and {names[1]} did not find it: its cache is "
-                "another one, or was emptied"
+                f"{where}: the key is the same, but {names[1]} did not find it: it used another "
+                "cache, or the cache was emptied"
             )
         return
     if pair.first is None:

@@ -67,7 +67,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         (
             r"Unsupported call_(?:function|method) (?:target|method) (?P<what>\S+?)[.:,]?(?: |$)",
             lambda found: (
-                f"the graph calls {found['what']}, which torch does not know to be safe to keep"
+                f"the graph calls {found['what']}, which torch does not know to be safe to cache"
             ),
         ),
         (
@@ -77,15 +77,15 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         (
             r".*freezing",
             lambda _: (
-                "weights are frozen into the code (torch._inductor.config.freezing), and "
-                "would be kept with it"
+                "weights are frozen into the code (torch._inductor.config.freezing), and would be "
+                "cached with it"
             ),
         ),
         (
             r"FX graph cache is not enabled",
             lambda _: "Inductor's FX graph cache is off, and AOTAutograd's cache needs it",
         ),
-        (r".*compiled autograd", lambda _: "the graph is one of compiled autograd"),
+        (r".*compiled autograd", lambda _: "the graph belongs to compiled autograd"),
         (
             r".*fakify_first_call",
             lambda _: "the first call is made with fake tensors (fakify_first_call)",
@@ -93,15 +93,13 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         (
             r"SAC context_fn",
             lambda _: (
-                "a context_fn of selective checkpointing is a function torch cannot "
-                "compare: give it a cache_hash"
+                "a context_fn of selective checkpointing is a function that torch cannot compare: "
+                "give it a cache_hash"
             ),
         ),
         (
             r"(?:Can't|Cannot) cache HigherOrderOperator:? ?(?P<what>\S+)",
-            lambda found: (
-                f"the graph has the operator {found['what']}, which holds graphs of its own"
-            ),
+            lambda found: f"the graph has the operator {found['what']}, which contains graphs",
         ),
         (
             r"Cannot produce stable cache key for unpicklable type (?P<what>\S+)",
@@ -113,23 +111,21 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         ),
         (
             r".*(?:custom pass|Unsupported .*pass)",
-            lambda _: "a pass of your own has no uuid(), so torch cannot tell it from another one",
+            lambda _: "your pass has no uuid(), so torch cannot distinguish it from others",
         ),
         (
             r".*uuid\(\)",
-            lambda _: (
-                "a function of your own has no uuid(), so torch cannot tell it from another one"
-            ),
+            lambda _: "your function has no uuid(), so torch cannot distinguish it from others",
         ),
         (
             r"Can't cache (?:a )?graph.* with .*const",
-            lambda _: "the graph holds constants that torch cannot write down",
+            lambda _: "the graph contains constants that torch cannot serialize",
         ),
         (
             r"Cannot cache a torchbind|.*ScriptObject|.*torchbind",
-            lambda _: "the graph holds an object of TorchScript",
+            lambda _: "the graph contains a TorchScript object",
         ),
-        (r".*mkldnn", lambda _: "an input is a tensor of MKLDNN"),
+        (r".*mkldnn", lambda _: "an input is an MKLDNN tensor"),
         (r"AOTAutogradCache requires triton", lambda _: "Triton is older than 3.2"),
     )
 )
@@ -211,13 +207,15 @@ class KeyDifference:
 
 
 _SETTINGS = {
-    "torch_version": "another build of torch, or changed sources of it",
+    "torch_version": "another build of torch, or changed sources of torch",
     "cache_key_tag": "torch.compiler.config.cache_key_tag",
     "cpp_runtime_thread_count": "the number of CPU threads (torch.get_num_threads())",
     "default_dtype": "torch.set_default_dtype()",
-    "default_cuda_device_index": "the GPU that is the current one",
+    "default_cuda_device_index": "the current GPU",
     "deterministic_algorithms_settings": "torch.use_deterministic_algorithms()",
-    "cuda_matmul_settings": "how exact matrix products are (torch.set_float32_matmul_precision())",
+    "cuda_matmul_settings": (
+        "the precision of matrix products (torch.set_float32_matmul_precision())"
+    ),
     "provenance_tracking_level": "torch._inductor.config.trace.provenance_tracking_level",
     "precompile_enabled": "torch._functorch.config.bundled_autograd_cache",
     "pre_grad_custom_pass": "your pass torch._inductor.config.pre_grad_custom_pass",

@@ -58,8 +58,8 @@ _MODULES = {
 }
 
 OFF_IN_CAPTURES = (
-    "fx-explorer turned them off for this capture, so that every graph is lowered and seen; "
-    "--use-caches leaves torch's caches as the program has them"
+    "fx-explorer turned them off for this capture, so that every graph is lowered and recorded; "
+    "--use-caches leaves torch's caches as the program sets them"
 )
 
 NOT_EXPLAINED = "torch recorded that it was not enabled; no recorded option says why"

@@ -60,7 +60,7 @@ FLAME_COLUMNS = (
     TableColumn("torch calls it", "muted", min_width=12, max_width=40, priority=4),
 )
 
-NO_LINES = "How long each of your lines took is not in this session: capture again to have it."
+NO_LINES = "This session does not have the time of each of your lines: capture again to get it."
 
 
 def flame_table(reader: SessionReader) -> ViewTable:
@@ -91,7 +91,7 @@ class _Zoomed:
         return ViewTable(
             shows="Where compile time went, down to your modules and lines.",
             notice=self._notice(frame),
-            origin="torch's own timed phases, and a clock that knows your lines",
+            origin="torch's own timed phases, and a timer that assigns time to your lines",
             columns=FLAME_COLUMNS,
             rows=_Rows(self.whole, self.parts),
             empty="",
@@ -126,12 +126,10 @@ class _Zoomed:
         most_expensive = max(self.parts, key=lambda part: part.frame.self_s).frame
         threads = [child for child in frame.children if child.kind == "thread"]
         if threads:
-            on = f" on {counted(len(threads), 'thread')}, which run side by side"
+            on = f" on {counted(len(threads), 'thread')}, which run in parallel"
         else:
             on = ""
-        by_itself = (
-            f"most expensive by itself: {most_expensive.name}, {seconds(most_expensive.self_s)}"
-        )
+        by_itself = f"highest own time: {most_expensive.name}, {seconds(most_expensive.self_s)}"
         words = f"{seconds(whole_s)} in all{on}; {by_itself}. Enter opens a row."
         if self.whole.has_lines:
             return words
@@ -206,7 +204,7 @@ class _Rows(Sequence[TableRow]):
         if span:
             thread = f" on the thread {span.thread}" if span.thread else ""
             parts.append(
-                f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the "
+                f"torch's name: {span.name}; it begins {seconds(span.start_s)} after the "
                 f"start{thread}."
             )
         if part.compilation:
@@ -269,7 +267,7 @@ def compile_svg(whole: CompileTime, root: FlameFrame) -> str:
             frame.name,
             f"{run_time(frame.duration_s)}, "
             f"{careful_share(frame.duration_s, whole.root.duration_s)} of all; "
-            f"{run_time(frame.self_s)} by itself",
+            f"{run_time(frame.self_s)} own time",
             KINDS_IN_WORDS[frame.kind],
         ]
         parts += [f"torch calls it {part.span.name}"] if part.span else []
@@ -278,8 +276,8 @@ def compile_svg(whole: CompileTime, root: FlameFrame) -> str:
         return parts
 
     title = (
-        f"{root.name}: {run_time(root.duration_s)} of {run_time(whole.root.duration_s)} that "
-        "compiling took."
+        f"{root.name}: {run_time(root.duration_s)} of the {run_time(whole.root.duration_s)} of "
+        "compiling."
     )
     legend = {kind: words for kind, words in KINDS_IN_WORDS.items() if kind in kinds}
     return flame_picture_svg(FlamePicture(root, [title], about, SVG_COLOURS, legend))

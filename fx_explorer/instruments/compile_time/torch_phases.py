@@ -37,11 +37,11 @@ class Phase:
 PHASES = (
     Phase(
         "the whole compile", "duration_us", "entire_frame_compile_time_s", "entire_frame_compile",
-        "everything from the beginning of Dynamo to the code that runs; of a backward, all of it",
+        "everything from the beginning of Dynamo to the finished code; of a backward, all of it",
     ),
     Phase(
         "backend", "aot_autograd_cumulative_compile_time_us", "backend_compile_time_s",
-        "backend_compile", "AOTAutograd and Inductor, all that Dynamo calls with its graph",
+        "backend_compile", "AOTAutograd and Inductor: everything that Dynamo calls with its graph",
     ),
     Phase(
         "Inductor", "inductor_cumulative_compile_time_us", "inductor_compile_time_s",
@@ -50,11 +50,11 @@ PHASES = (
     Phase(
         "Inductor's code generation", "inductor_code_gen_cumulative_compile_time_us",
         "code_gen_time_s", "code_gen",
-        "scheduling, writing the code, building the kernels and loading them",
+        "scheduling, writing the code, building and loading the kernels",
     ),
     Phase(
         "waiting for kernels", "triton_compile_time_us", "", "async_compile.wait",
-        "until the kernels that other processes build are there; a part of code generation",
+        "waiting for kernels that other processes build; part of code generation",
     ),
     Phase(
         "pre-grad passes", "pre_grad_pass_time_us", "", "_recursive_pre_grad_passes",

@@ -65,9 +65,9 @@ def time_table(reader: SessionReader) -> ViewTable:
         rows.add_stages(whole)
         rows.add_functions(compile_time(reader))
     return ViewTable(
-        shows="Where compile time went: by stage, and by function, each with the phases in it.",
+        shows="Where compile time went: by stage, and by function, each with its phases.",
         notice=_notice(reader, whole),
-        origin="torch's own timed phases; every instant counts once in the stages, and once in "
+        origin="torch's own timed phases; every moment counts once in the stages, and once in "
         "each level of the functions",
         columns=rows.columns(),
         rows=rows.rows,
@@ -150,7 +150,7 @@ class _TimeRows:
             where = f" at {in_file(*frame.line)}" if frame.line else ""
             texts = [f"{frame.name}{where}: {seconds(frame.duration_s)}"]
         for phase in same:
-            texts.append(f"in it, for the same time: {_both_names_of(whole, phase)}")
+            texts.append(f"inside it, with the same duration: {_both_names_of(whole, phase)}")
         inner_s = sum(child.duration_s for child in inner)
         self._add(
             depth,
@@ -191,10 +191,10 @@ class _TimeRows:
         self._keys.append(key)
 
 
-STAGES_TEXT = "The time of all compilations by stage. Every instant counts once."
+STAGES_TEXT = "The time of all compilations by stage. Every moment counts once."
 FUNCTIONS_TEXT = (
-    "The time of each compilation, and of the phases in it that torch timed. What is in a row is a "
-    "part of its time. The column itself has the time in none of the rows in it."
+    "The time of each compilation, and of its phases as timed by torch. A row inside another is "
+    "part of that row's time. “itself” is the time of a row without the rows inside it."
 )
 
 
@@ -234,7 +234,8 @@ def _phase_text(name: str, span: model.Span) -> str:
     """Return the times of a phase, and torch's name of it."""
     around = f", inside {counted(span.depth, 'other phase')}" if span.depth else ""
     text = (
-        f"{name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} after the start{around}"
+        f"{name}: {seconds(span.duration_s)}, starting {seconds(span.start_s)} after the "
+        f"start{around}"
     )
     return text if name == span.name else f"{text}\ntorch calls it {span.name}"
 
@@ -251,7 +252,7 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
         return words
     if of_build.built:
         of_all = f"{of_build.built:,} of {counted(of_build.kernels, 'kernel')}"
-        return f"{words} It includes the building of {of_all}: those that were saved."
+        return f"{words} It includes building {of_all}: those that were saved."
     return f"{words} No kernel was built."
 
 

@@ -59,13 +59,13 @@ Words = tuple[str, str]
 # Library calls.
 
 _TIMED = (
-    'mode="max-autotune", or torch._inductor.config.max_autotune_gemm = True, times templates '
-    "beside the library call."
+    'mode="max-autotune", or torch._inductor.config.max_autotune_gemm = True, also times '
+    "templates, not only the library call."
 )
 
 _ON_CPU = (
-    "torch._inductor.config.max_autotune = True lets Inductor consider its C++ template, where "
-    "the weights are constants (torch._inductor.config.freezing = True, without gradients)."
+    "torch._inductor.config.max_autotune = True lets Inductor consider its C++ template if the "
+    "weights are constants (torch._inductor.config.freezing = True, without gradients)."
 )
 
 _BATCHED_ON_CPU = (
@@ -73,17 +73,18 @@ _BATCHED_ON_CPU = (
 )
 
 _AS_REAL = (
-    "Real and imaginary part as a real tensor (torch.view_as_real) let Inductor write a kernel."
+    "With real and imaginary parts in a real tensor (torch.view_as_real), Inductor can write a "
+    "kernel."
 )
 
 _AS_TRITON = (
-    "A Triton kernel of your own inside torch.library.triton_op is seen by the compiler; what is "
-    "inside a custom operator is not."
+    "The compiler sees a Triton kernel of yours inside torch.library.triton_op, but not the code "
+    "inside a custom operator."
 )
 
 _FLEX = (
-    "torch.nn.attention.flex_attention is compiled to a kernel of Inductor's own, into which the "
-    "change of its scores is fused."
+    "torch.nn.attention.flex_attention is compiled to Inductor's own kernel, and the change of "
+    "its scores is fused into it."
 )
 
 _BATCHED = "aten.bmm"
@@ -100,7 +101,7 @@ def _library_call(decision: model.KernelDecision, named: NamesInDecision) -> Wor
     match decision.outcome:
         case "no lowering" if not operator.startswith(_BUILT_IN):
             return (
-                f"{operator} is a custom operator: Inductor calls it as it is and writes no code "
+                f"{operator} is a custom operator: Inductor calls it unchanged and writes no code "
                 "for it.",
                 _AS_TRITON,
             )
@@ -116,9 +117,11 @@ def _library_call(decision: model.KernelDecision, named: NamesInDecision) -> Wor
             change = _AS_REAL if dtype.startswith("complex") else ""
             return f"Inductor writes no code for {dtype}: it calls {operator}.", change
         case "asked for" if texts.get("options"):
-            return f"{operator} is called as it is{_for_options(decision)}.", _other_value(decision)
+            return f"{operator} is called unchanged{_for_options(decision)}.", _other_value(
+                decision
+            )
         case "asked for":
-            return f"{operator} is marked to be called as it is.", ""
+            return f"{operator} is marked to be called unchanged.", ""
         case "lowering gives up":
             return _gives_up(decision, operator), _other_value(decision)
         case "library only":
@@ -143,7 +146,7 @@ def _alternative(text: str, texts: Mapping[str, str]) -> str:
     if "self_dtype in" in text and "self_dtype" in texts:
         return f"the tensor that it adds to is {texts['self_dtype']}"
     if "needs_fallback_due_to_atomic_add_limitations" in text and "src_dtype" in texts:
-        return f"Inductor adds no {texts['src_dtype']} atomically on this GPU"
+        return f"Inductor does not add {texts['src_dtype']} atomically on this GPU"
     if "fallback_scatter_reduce_sum" in text:
         return "torch._inductor.config.cpp.fallback_scatter_reduce_sum is on with several threads"
     return f"torch's condition {' '.join(text.split())} holds"
@@ -167,8 +170,8 @@ def _other_value(decision: model.KernelDecision) -> str:
     if not others:
         return ""
     return (
-        f"{' or '.join(others)}: asked with that value, Inductor's own check does not call the "
-        "library. Not tried."
+        f"{' or '.join(others)}: with this value, Inductor's own check does not choose the "
+        "library call. Not tried."
     )
 
 
@@ -181,7 +184,10 @@ def _gives_up(decision: model.KernelDecision, operator: str) -> str:
         return f"{sentence}{_for_options(decision)}."
     lacks = decision.texts.get("lacks")
     if lacks:
-        return f"{sentence}: its code for this device has no {lacks.lower().replace('_', ' ')}."
+        return (
+            f"{sentence}: its code for this device does not support "
+            f"{lacks.lower().replace('_', ' ')}."
+        )
     if decision.reason:
         return f"{sentence}: {decision.reason}."
     return f"{sentence}."
@@ -209,7 +215,10 @@ def _no_template(decision: model.KernelDecision, operator: str) -> Words:
         case "dtype":
             allowed = texts.get("allowed", "")
             return (
-                f"Inductor's Triton template for {operator} takes no {texts.get('dtype', '')}"
+                (
+                    f"Inductor's Triton template for {operator} does not support "
+                    f"{texts.get('dtype', '')}"
+                )
                 + (f", only {allowed}." if allowed else "."),
                 "",
             )
@@ -233,7 +242,7 @@ def _no_template(decision: model.KernelDecision, operator: str) -> Words:
             )
     if is_on_cpu:
         return f"Inductor has no template for {operator} on a CPU that it could try here.", ""
-    return f"Inductor asked for templates for {operator}, and none fits it.", ""
+    return f"Inductor looked for templates for {operator}, and none fits.", ""
 
 
 def _candidates(decision: model.KernelDecision, named: NamesInDecision) -> Words:
@@ -256,7 +265,7 @@ def _attention(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     changes = [text for text in decision.texts.get("would_be_fused", "").split("\n") if text]
     if _MASK_WITH_GRADIENT in changes:
         why.append("attn_mask requires grad")
-    text = f"torch takes the math of {_ATTENTION} (matmul, softmax, matmul), not flash attention"
+    text = f"torch chooses {_ATTENTION} as math (matmul, softmax, matmul), not flash attention"
     if why:
         text += f": {'; '.join(why)}"
     elif not changes:
@@ -284,14 +293,14 @@ def _layout(decision: model.KernelDecision, named: NamesInDecision) -> Words:
             text += f" by {named.kernel}"
         text += f" from {before or 'its view'} to {to}"
     elif decision.outcome == "computed so":
-        text = f"{value}{bytes_text} is put into memory here, in the order {to}"
+        text = f"{value}{bytes_text} is written to memory here, in the order {to}"
     else:
         text = f"{value} is written in the order {to}, not {before}"
     asks, change = _who_asks(decision, named)
     also = texts.get("also")
     if also:
         names = also.split(", ")
-        asks += f"; {listed(names, 4)} {'asks' if len(names) == 1 else 'ask'} for it as well"
+        asks += f"; {listed(names, 4)} also {'needs' if len(names) == 1 else 'need'} it"
     if decision.outcome != "copied":
         change = ""
     return f"{text}: {asks}.", change
@@ -300,8 +309,8 @@ def _layout(decision: model.KernelDecision, named: NamesInDecision) -> Words:
 _CHANNELS_LAST = "channels_last"
 
 _GIVE = (
-    "Have it in channels_last from the start: model.to(memory_format=torch.channels_last), and the "
-    "same for the input."
+    "Use channels_last from the start: model.to(memory_format=torch.channels_last), and the same "
+    "for the input."
 )
 
 _EAGER_STRIDES = ("constrain_to_fx_strides", "constrain_to_fake_tensors", "sdpa_constraint")
@@ -318,7 +327,7 @@ def _who_asks(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     if decision.reason == "gradient":
         return "the backward returns it, as a gradient in this order", ""
     if decision.reason == "saved":
-        return "it is given to the backward in this order" + _as_convolutions(texts, to), ""
+        return "it is passed to the backward in this order" + _as_convolutions(texts, to), ""
     if decision.reason == "as_strided":
         return "as_strided reads it by the strides that it has in eager mode", ""
     if to == _CHANNELS_LAST and texts.get("channels_last") == "True":
@@ -333,7 +342,7 @@ def _who_asks(decision: model.KernelDecision, named: NamesInDecision) -> Words:
 
 def _as_convolutions(texts: Mapping[str, str], to: str) -> str:
     if to == _CHANNELS_LAST and texts.get("channels_last") == "True":
-        return ", as convolutions of this graph run in channels_last"
+        return ", because convolutions of this graph run in channels_last"
     return ""
 
 
@@ -396,12 +405,12 @@ def _reduction(decision: model.KernelDecision, named: NamesInDecision) -> Words:
         case "split":
             parts = counted(numbers.get("splits", 0), "part")
             return (
-                f"{named.node} is split in {parts} for each result, which a second reduction "
-                f"combines: {of_each} are too little work side by side for {processors}.",
+                f"{named.node} is split into {parts} for each result, which a second reduction "
+                f"combines: {of_each} give {processors} too little parallel work.",
                 "",
             )
         case "split as its input":
-            return f"{named.node} is split as the reduction that it reads from.", ""
+            return f"{named.node} is split like the reduction whose result it reads.", ""
         case "not split" if decision.texts.get("may_split") == "False":
             return (
                 f"{named.node} is not split: torch._inductor.config.split_reductions is off.",
@@ -416,7 +425,7 @@ def _reduction(decision: model.KernelDecision, named: NamesInDecision) -> Words:
             return f"A block holds all {elements:,} elements of a result at once.", ""
         case "cooperative":
             return f"Several blocks work together on one result: {of_each}.", ""
-    loop = f"A block goes over the {elements:,} elements of a result in a loop"
+    loop = f"A block loops over the {elements:,} elements of a result"
     if decision.texts.get("may_be_persistent") == "False":
         option = "torch._inductor.config.triton.persistent_reductions"
         return f"{loop}: {option} is off.", f"Set {option} = True."
@@ -434,8 +443,8 @@ def _tiles(decision: model.KernelDecision, named: NamesInDecision) -> Words:
             f"{score:,} along {name}" for name, score in zip(sizes, scores, strict=True)
         )
         text += (
-            f": bytes are accessed in order along each of them ({read}, by Inductor's count, in "
-            "which writes count twice)"
+            f": bytes are accessed in order along each of them ({read}, by Inductor's count, "
+            "which counts writes twice)"
         )
     return f"{text}.", ""
 
@@ -452,15 +461,15 @@ def _vectors(decision: model.KernelDecision, named: NamesInDecision) -> Words:
         case "dtype":
             return (
                 f"Not vectorized: Inductor's C++ has no vectors of {texts.get('dtypes', '')}.",
-                "Another type, int32 or float32 for one, is vectorized.",
+                "Other types, such as int32 or float32, are vectorized.",
             )
         case "not contiguous":
             return (
                 f"Not vectorized: {numbers.get('not_contiguous', 0):,} of "
                 f"{counted(numbers.get('operations', 0), 'operation')} in the loop access memory "
                 "with gaps.",
-                "Let the innermost loop go through memory in order: no step, slice or transpose "
-                "in the last dimension.",
+                "Let the innermost loop access memory in order: no step, slice or transpose in "
+                "the last dimension.",
             )
         case "short loop":
             return f"Not vectorized: the innermost loop has only {loop:,} elements.", ""
@@ -476,8 +485,8 @@ def _vectors(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     alone = texts.get("one_by_one")
     if alone:
         return (
-            f"{text}. But {alone} has no vector form in Inductor's C++: its elements are computed "
-            "one by one.",
+            f"{text}. However, {alone} has no vector form in Inductor's C++: its elements are "
+            "computed one by one.",
             "",
         )
     return f"{text}.", ""
@@ -497,8 +506,8 @@ def _threads(decision: model.KernelDecision, named: NamesInDecision) -> Words:
         case "one thread":
             return "One thread: torch.get_num_threads() is 1.", ""
     return (
-        f"One thread: {counted(elements, 'element')} are fewer than {least:,} for each of "
-        f"{counted(threads, 'thread')} (torch._inductor.config.cpp.min_chunk_size).",
+        f"One thread: {counted(elements, 'element')} are fewer than the {least:,} required for "
+        f"each of {counted(threads, 'thread')} (torch._inductor.config.cpp.min_chunk_size).",
         "",
     )
 

@@ -10,14 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.drawing.view_table import (
-    DIRECTION,
-    Detail,
-    TableColumn,
-    TableRow,
-    ViewTable,
-    shown_name,
-)
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.decisions.figures import Explained, explained_decisions
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.launched import measured_choices
@@ -30,13 +23,13 @@ COLUMNS = (
     TableColumn("kernel", min_width=20, keeps="name"),
     TableColumn("your line", "link", min_width=12, max_width=30, priority=1, keeps="end"),
     TableColumn("times", is_number=True, min_width=5, priority=2),
-    DIRECTION,
+    TableColumn("direction", "type", min_width=9, priority=3),
 )
 
-NONE = "Nothing was recorded of what Inductor decided about kernels."
+NONE = "Inductor's decisions about kernels were not recorded."
 
 NOT_IN_LOG = (
-    "A log does not have what Inductor decided about kernels. Capture the program to see it."
+    "A log does not have Inductor's decisions about kernels. Capture the program to see it."
 )
 
 
@@ -47,10 +40,10 @@ MOST_MEASURED = 5
 def decisions_table(reader: SessionReader) -> ViewTable:
     decisions = [e for e in explained_decisions(reader) if not e.is_elsewhere]
     return ViewTable(
-        shows="Why kernels are as they are: library calls, copies, splits, tiles, loops of C++.",
+        shows="Why kernels are the way they are: library calls, copies, splits, tiles, C++ loops.",
         notice="",
-        origin="Inductor's own checks, their answers and numbers, while it lowered the graph and "
-        "wrote the kernels",
+        origin="Inductor's own checks with their answers and numbers, recorded while it lowered "
+        "the graph and wrote the kernels",
         columns=COLUMNS,
         rows=[_row(reader, explained) for explained in decisions],
         empty=_why_none(reader),
@@ -87,7 +80,7 @@ def _answer(decisions: Sequence[Explained]) -> str:
         reasons = (f"{count} {reason}" for reason, count in of_calls.most_common())
         parts.append(f"{counted(of_calls.total(), 'library call')}: {listed(reasons, 4)}.")
     if copies:
-        parts.append(f"{counted(len(copies), 'copy')} only for another memory layout.")
+        parts.append(f"{counted(len(copies), 'copy')} only to change the memory layout.")
     return " ".join(parts)
 
 

@@ -44,7 +44,7 @@ examples:
   fx-explorer diff before.fxs after.fxs --format html    one page for the browser, to stdout
 
 A and B are sessions (file.fxs) or targets, which are captured first. One target with --gpu twice is
-captured for either GPU, with --python twice by either interpreter. Kernels are paired by the
+captured for both GPUs, with --python twice by both interpreters. Kernels are paired by the
 operations they compute. Nothing is run on a virtual GPU: run times are not compared.
 """
 
@@ -60,13 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "other",
         metavar="B",
         nargs="?",
-        help="what it is compared with; not needed with two --gpu or two --python",
+        help="the other side; not needed with two --gpu or two --python",
     )
     parser.add_argument(
         "--kernel",
         metavar="NAME",
         default="",
-        help="show the code of this kernel, line by line, and nothing else",
+        help="show only the code of this kernel, line by line",
     )
     parser.add_argument(
         "--format",
@@ -127,8 +127,9 @@ def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
         are_two = max(len(gpus), len(pythons)) == 2
     if not are_two:
         raise UsageError(
-            "diff compares two: fx-explorer diff A B, or one target for two GPUs or by two "
-            "interpreters: diff TARGET --gpu a100 --gpu h100, diff TARGET --python A --python B"
+            "diff compares two sessions or targets: fx-explorer diff A B, or one target for two "
+            "GPUs or by two interpreters: diff TARGET --gpu a100 --gpu h100, diff TARGET --python "
+            "A --python B"
         )
     sides = []
     for position, target in enumerate((arguments.target, arguments.other or arguments.target)):
@@ -175,10 +176,7 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     ended = asyncio.run(capture_first(side, lambda _: None, path))
     if ended:
         error = ProgramError if ended == ProgramError.exit_code else WorkerError
-        raise error(
-            f"{side.target} could not be captured to its end, so there is nothing to "
-            "compare it with"
-        )
+        raise error(f"the capture of {side.target} failed, so there is nothing to compare with")
     return path
 
 
@@ -202,8 +200,8 @@ def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]
     pairs = [pair for pair in kernel_pairs(left, right) if name in pair.names]
     if not pairs:
         raise UsageError(
-            f"neither session has a kernel called {name!r}; without --kernel, diff lists "
-            "those that differ"
+            f"neither session has a kernel called {name!r}; without --kernel, diff lists all "
+            "kernels that differ"
         )
     for pair in pairs:
         rows = code_diff(left, right, pair)

@@ -358,7 +358,7 @@ def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
         reader.rows(model.Compilation), key=lambda row: (row.start_s, row.id), default=variant
     )
     if first.id == variant.id:
-        return Warmth(False, "cold: the first of its process")
+        return Warmth(False, "cold: the first compilation of its process")
     return Warmth(True, f"warm: its process had compiled [{first.name}] before")
 
 

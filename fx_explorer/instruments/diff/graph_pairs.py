@@ -27,7 +27,7 @@ from fx_explorer.session import SessionReader
 MOST_NODES = 200_000
 """Maximum number of nodes of both sessions that are aligned: about ten seconds (80 µs a node)."""
 
-TOO_MANY = f"graphs: not compared node by node, since they have more than {MOST_NODES:,} nodes"
+TOO_MANY = f"graphs: not compared node by node, because they have more than {MOST_NODES:,} nodes"
 
 _Key = tuple[str, int, model.Stage, model.Direction, str]
 """(function, how many of it were compiled before, stage, direction, name of a nested graph)."""

@@ -199,8 +199,8 @@ def _resources(
         return
     yield ""
     yield (
-        "time of one call of each on either GPU, estimated from the data sheets "
-        f"({names[0]} · {names[1]}):"
+        f"estimated time of one call of each on its GPU, from the data sheets ({names[0]} · "
+        f"{names[1]}):"
     )
     for pair, time, other_time in rows:
         if time or other_time:

@@ -42,7 +42,7 @@ from fx_explorer.session.file_names import distinct_names, in_file
 HAVE_A_LINE = ("graphs", "graph breaks", "recompiles", "kernels", KEPT, COMPILE_TIME)
 """Figures with a line of their own on the card. The others are named together in one line."""
 
-STILL_AHEAD = "Kernels, memory and time are compared once everything is compiled."
+STILL_AHEAD = "Kernels, memory and time are compared when everything is compiled."
 NOT_COMPILED_THEN = (
     "Kernels, memory and time are not compared: the last capture was stopped "
     "before compiling "
@@ -88,10 +88,10 @@ def since(
 
 
 def _not_compared(reader: SessionReader, *, is_first: bool) -> Fact:
-    which = "the capture before this one" if is_first else "this capture"
+    which = "the previous capture" if is_first else "this capture"
     how = _NO_END.get(ending_of(reader), "has not finished")
     text = f"What changed since the last capture is unknown: {which} {how}."
-    return Fact("since", "changed", text, "They are compared once both have finished.")
+    return Fact("since", "changed", text, "They are compared when both have finished.")
 
 
 _NO_END = {
@@ -130,8 +130,8 @@ def _heading(
         return Fact("since", "good", text)
     if not done:
         text = (
-            "Since the last capture you changed no file and no option that is recorded, and "
-            "still this differs:"
+            "Since the last capture you changed no file and no recorded option, but these still "
+            "differ:"
         )
         return Fact("since", "changed", text, difference="others")
     changed = f"Since the last capture you changed {listed(done)}"

@@ -30,9 +30,9 @@ examples:
   fx-explorer dynamic model.py --others 'torch.randn(7, 32)'
   fx-explorer dynamic model.py --no-train                without the backward
 
-Each way is captured by a worker of its own; nothing is built. The guards say whether the other
-inputs would recompile: the program is not run with them. mark_dynamic marks the dimensions in which
-the other inputs differ.
+Each setting is captured in its own worker; nothing is built. The guards show whether the other
+inputs would recompile, without running the program on them. mark_dynamic marks the dimensions in
+which the other inputs differ.
 """
 
 _WIDEST = (
@@ -44,7 +44,7 @@ _WIDEST = (
     "99",
     "999",
     "99.9",
-    "recompiled: a check that fails",
+    "recompiled: this check fails",
 )
 """The widest expected row. Each row is printed as soon as it is known, so that the widths must be
 set before.

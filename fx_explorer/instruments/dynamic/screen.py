@@ -10,13 +10,13 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.highlight import printable_text
+from fx_explorer.highlight import printable, printable_text
 from fx_explorer.instruments.dynamic.trial import COLUMNS as TRIAL_COLUMNS
 from fx_explorer.instruments.dynamic.trial import (
     WAYS,
@@ -38,7 +38,6 @@ from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
-from fx_explorer.tui.widgets.titled_box import TitledBox
 
 TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
 """``try_dynamic`` for one worker, or a test's replacement of it."""
@@ -94,7 +93,10 @@ class DynamicScreen(RunningDialog[None]):
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
-        with TitledBox(f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"):
+        with Vertical() as box:
+            box.border_title = printable(
+                f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"
+            )
             yield self._list
             yield self._scroll
             yield self._hint
@@ -163,7 +165,7 @@ class DynamicScreen(RunningDialog[None]):
             first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close")
         )
         ends = "stops, and keeps the results" if self._trial else "closes"
-        copying = f"{copies} copies what to write · " if self._advice else ""
+        copying = f"{copies} copies the lines to write · " if self._advice else ""
         self._hint.show(Content(runs), Content(f"{copying}{closes} {ends}"))
 
     # what can be asked
@@ -188,7 +190,7 @@ class DynamicScreen(RunningDialog[None]):
     def _stop(self) -> None:
         if is_under_way(self._trial):
             self._trial.cancel()
-            self.notify("Stopped: the other ways were not tried.")
+            self.notify("Stopped: the other settings were not tried.")
 
 
 # Ways of dealing with dynamic shapes as rows, and the text about the one under the cursor.

@@ -41,9 +41,8 @@ from fx_explorer.trials import (
 )
 
 A_SCRIPT = (
-    "Dynamic shapes are tried on a function or module with inputs. This is a script, which "
-    "compiles and calls by itself: give FILE.py:OBJECT, and its inputs with --inputs "
-    "'torch.randn(2, 8)'."
+    "Dynamic shapes are tried on a function or module with inputs. This is a script, which itself "
+    "compiles and calls: give FILE.py:OBJECT, and its inputs with --inputs 'torch.randn(2, 8)'."
 )
 
 Way = Literal["dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic"]
@@ -332,7 +331,7 @@ def verdict(trials: Sequence[DynamicTrial]) -> str:
             outcome = describe_outcome(trial)
             parts.append(f"{trial.way} did not finish: {outcome}.")
     if len(trials) < len(WAYS):
-        parts.append(f"{len(trials)} of {len(WAYS)} ways were tried.")
+        parts.append(f"{len(trials)} of {len(WAYS)} settings were tried.")
     return " ".join(part for part in parts if part)
 
 
@@ -342,20 +341,24 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
         by_way.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True")
     )
     if _fits(default):
-        return "The same compiled code serves the other inputs: nothing has to be marked dynamic."
+        return (
+            "The same compiled code works for the other inputs: no dimension has to be marked "
+            "dynamic."
+        )
     if marked and _fits(marked) and marked.free_sizes:
         return (
-            f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. "
+            f"With mark_dynamic, one compilation works for both{_rather_than(marked, always)}. "
             f"{_default(default)}"
         ).rstrip()
     if _fits(always):
         return (
-            f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}"
+            f"With dynamic=True, one compilation works for both{_but_not(marked)}. "
+            f"{_default(default)}"
         ).rstrip()
     tried = (trial for trial in (marked, always, default) if trial)
     refused = next((trial for trial in tried if trial.others == "recompiled"), None)
     if refused:
-        return f"No way makes one compilation serve both: {first_line(refused.reason)}."
+        return f"With no setting does one compilation work for both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
     if reason:
         return f"Whether the other inputs recompile is not known: {first_line(reason).rstrip('.')}."
@@ -373,7 +376,7 @@ def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
     if (of_always.free_sizes, of_always.guards) == (of_marked.free_sizes, of_marked.guards):
         return "; dynamic=True does the same"
     return (
-        f"; dynamic=True does too, with {counted(of_always.free_sizes, 'dynamic size')} in place "
+        f"; dynamic=True does too, with {counted(of_always.free_sizes, 'dynamic size')} instead "
         f"of {of_marked.free_sizes}"
     )
 
@@ -388,6 +391,6 @@ def _default(default: DynamicTrial | None) -> str:
     if default is None or default.others != "recompiled":
         return ""
     return (
-        "By default torch compiles once more when a size has changed, and keeps that size "
-        "dynamic from then on."
+        "By default, torch recompiles once when a size has changed, and keeps that size dynamic "
+        "afterwards."
     )

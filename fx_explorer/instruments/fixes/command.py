@@ -102,8 +102,8 @@ ALL = 0
 """The number that stands for ``--apply all``. Single fixes are numbered from 1."""
 
 TOO_FEW = (
-    "there is nothing to apply together: that needs two good fixes of different breaks that do "
-    "not conflict"
+    "no fixes can be applied together: this needs two good fixes of different breaks that do not "
+    "conflict"
 )
 
 
@@ -246,7 +246,8 @@ def written(fix: Fix, tried: Trial) -> int:
         return 1
     if tried.verdict == "timed out":
         print_fitted(
-            "not written: the trial timed out, so nothing is known of the fix (a longer --timeout)"
+            "not written: the trial timed out, so the effect of the fix is not known (use a "
+            "longer --timeout)"
         )
         return 1
     # Asked again: a trial takes minutes, in which the file may have been edited.
@@ -302,11 +303,11 @@ away
   fx-explorer fix model.py --diff 2                      the second one as a diff
   fx-explorer fix model.py --apply 2                     try it, ask, write it to your file
 
-A fix is an edit of your source, or options of torch. --try runs each in a worker of its own, and
-counts the breaks again. It compares outputs, gradients and all state that can be reached with the
-original program in eager mode, on the example inputs
-and on others, with the code built too. What could not be compared is named. Only --apply changes
-your files: after a trial without errors, after asking, and with a backup.
+A fix is an edit of your source, or options of torch. --try runs each in its own worker, and
+counts the breaks again. It compares outputs, gradients and all reachable state with the original
+program in eager mode, on the example inputs and on others, also with the code built. Facts that
+could not be compared are listed. Only --apply changes your files: after a trial without errors,
+after asking, and with a backup.
 """
 
 
@@ -315,13 +316,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     what = parser.add_argument_group("what to do with the fixes")
     what.add_argument(
-        "--try", dest="trying", action="store_true", help="try each fix, and say its result"
+        "--try", dest="trying", action="store_true", help="try each fix and show its result"
     )
     what.add_argument(
         "--all",
         dest="together",
         action="store_true",
-        help="try the good ones together too, one for each break",
+        help="also try all good fixes together, one for each break",
     )
     what.add_argument(
         "--diff",
@@ -333,7 +334,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--apply",
         metavar="N",
         type=_number,
-        help="try fix N (or all: the good ones together), and write it after asking",
+        help="try fix N (or all: the good ones together), ask, and write it",
     )
     add_capture_arguments(parser)
 
@@ -426,8 +427,8 @@ SEE_ONE = "see one: --diff N"
 def _no_breaks(session_fixes: SessionFixes) -> str:
     if not session_fixes.knows_breaks:
         return (
-            "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or "
-            "TORCH_LOGS=graph_breaks does"
+            "this file has no graph breaks recorded: use a capture, a TORCH_TRACE log or "
+            "TORCH_LOGS=graph_breaks"
         )
     if session_fixes.stopped:
         return f"no graph breaks up to where the program stopped: {session_fixes.stopped}"

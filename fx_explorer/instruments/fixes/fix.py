@@ -140,7 +140,7 @@ class Site:
                     [
                         risk,
                         (
-                            "The file belongs to an installed library: an update of it "
+                            "The file belongs to an installed library: an update of the library "
                             "undoes the edit."
                         ),
                     ],
@@ -179,7 +179,7 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
         if path.startswith("<ipython") or "/ipykernel_" in path:
             kind = "a notebook cell"
         else:
-            kind = "code that was made with exec"
+            kind = "code created with exec"
         return f"{path} is {kind}: no file to edit. Move the code to a .py file, and capture that."
     row = files.get(path)
     if row is None or not row.text:
@@ -192,8 +192,8 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
         return f"{path} is part of torch: the break cannot be fixed in your source."
     if _is_pythons(path):
         return (
-            f"{path} is part of Python: the break cannot be fixed there. Look at what calls "
-            "it in your source."
+            f"{path} is part of Python: the break cannot be fixed there. Look at the call in your "
+            "source."
         )
     return f"{path} cannot be parsed, so no edit can be made."
 

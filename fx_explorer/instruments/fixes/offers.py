@@ -137,24 +137,24 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
     """
     if request is None:
         return (
-            "The session does not say how it was captured, so nothing can be tried. Open its "
+            "The session does not record how it was captured, so fixes cannot be tried. Open its "
             "target: fx-explorer TARGET."
         )
     if reader.meta("outcome") is None:
         return (
-            "The capture has not ended, so its breaks are not all counted. Let it continue "
-            "to the end, then try."
+            "The capture has not ended, so not all breaks are counted. Let it continue to the "
+            "end, then try the fix."
         )
     if any(compilation.variant_of for compilation in reader.rows(model.Compilation)):
         return (
-            "The session has other variants, whose breaks count twice. Capture again, and "
-            "try before you compile another one."
+            "The session has other variants, whose breaks count twice. Capture again, and try the "
+            "fix before you compile another one."
         )
     file = target_file(request.target)
     if file and not file.is_file():
         return (
-            f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and "
-            "try it where the file is."
+            f"{file} is not in this folder ({Path.cwd()}), so fixes cannot be tried. Copy the "
+            "diff, and try it where the file is."
         )
     return ""
 
@@ -206,8 +206,8 @@ def unknown_yet(breaks: int) -> Fix:
     """Return the fix that represents the combination of all good fixes before any was tried."""
     return Fix(
         TITLE,
-        f"One good fix for each of the {breaks} breaks, as one edit. What was not tried "
-        "yet is tried first.",
+        f"One good fix for each of the {breaks} breaks, as one edit. Untried fixes are tried "
+        "first.",
     )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
@@ -42,7 +42,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import CopyWanted, ask, conversation
 from fx_explorer.tui.dialogs.dialog import Consent, is_under_way
-from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps, usually
+from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
     closing_bindings,
@@ -54,7 +54,6 @@ from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
-from fx_explorer.tui.widgets.titled_box import TitledBox
 
 COLUMNS = (
     ListColumn("", "text", min_width=30, max_width=70),
@@ -64,7 +63,7 @@ COLUMNS = (
 SIGNS: dict[Verdict, tuple[str, str]] = {
     "good": ("✓", "good"),
     "prints differ": ("▲", "warning"),
-    "good where compared": ("✓", "good"),
+    "partly compared": ("▲", "warning"),
     "refused": ("✗", "bad"),
     "not compared": ("?", "warning"),
     "timed out": ("?", "warning"),
@@ -73,7 +72,7 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
 
 _DOUBTS: dict[Verdict, str] = {
     "prints differ": "Prints differ. ",
-    "good where compared": "All that could be compared is equal. ",
+    "partly compared": "Not everything could be compared. ",
 }
 """Verdicts other than good with which a fix may be written → the beginning of the question."""
 
@@ -147,7 +146,7 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
     if fix.settings and not fix.edits:
         return "This fix changes no file: set the option in your program. The lines can be copied."
     if trial is None:
-        return "It has not been tried: only what was tried is written to your file."
+        return "It has not been tried: only tried fixes are written to your file."
     if trial.verdict in ("good", *_DOUBTS):
         return ""
     return f"Not written: {trial.verdict}, {trial.reason}. The diff can be copied."
@@ -156,9 +155,9 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
 def describe_good_fixes(good: int, of: int, key: str) -> str:
     """Return how many of the tried fixes are good. ``key`` writes one."""
     if not good:
-        return f"None of the {of} is good."
+        return f"None of the {of} fixes is good."
     verb = "is" if good == 1 else "are"
-    return f"{good} of the {of} {verb} good: {key} writes the one under the cursor."
+    return f"{good} of the {of} {verb} good: {key} writes the one at the cursor."
 
 
 def question(fix: Fix, trial: Trial) -> str:
@@ -195,12 +194,12 @@ OLD_NOW = (
     "shows the effect."
 )
 
-KEEPS_BACKUP = "The file as it is now is kept beside it (.orig)."
-BEING_TRIED = "It is being tried: it can be written when that has ended."
+KEEPS_BACKUP = "A backup of the current file is kept next to it (.orig)."
+BEING_TRIED = "It is being tried: it can be written when the trial has ended."
 """Message in the question whether to write a fix that is still being tried."""
 
-ALL_TRIED = "All of these have been tried."
-TRYING_ALL = "Trying all of these, the likeliest first."
+ALL_TRIED = "All of these fixes have been tried."
+TRYING_ALL = "Trying all of these, the most promising first."
 
 
 class FixScreen(TellsUnreadable, RunningDialog[bool]):
@@ -235,12 +234,10 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         *,
         after_fix: AfterFix = "nothing",
         tries_all: bool = False,
-        usual_s: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """``trials`` are earlier trials, and ``written`` what was written to the user's files; the
         screen adds its own, so that they outlive it.
         ``after_fix`` is called when a fix was written. ``tries_all``: begin by trying all fixes.
-        ``usual_s`` are the least and most seconds that a trial usually takes; 0 for unknown.
         """
         super().__init__()
         self._offer = offer
@@ -250,7 +247,6 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._written = written
         self._after_fix = after_fix
         self._tries_all = tries_all
-        self._usual_s = usual_s
         self._trying: int | None = None
         self._rows_done = 0
         self._rows_planned = 1
@@ -262,16 +258,14 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._words = Label("", markup=False)
         self._scroll = VerticalScroll(self._words, can_focus=False)
         self._diff = DiffView("")
-        self._progress = OneLine()
-        """What runs, for how long, and how far it is; shown while something is tried."""
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
-        with TitledBox(title_of(self._offer)):
+        with Vertical() as box:
+            box.border_title = printable(title_of(self._offer))
             yield self._list
             yield self._scroll
             yield self._diff
-            yield self._progress
             yield self._hint
 
     def on_mount(self) -> None:
@@ -334,9 +328,13 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         tries, tries_all, writes, copies, other, closes = (
             first_key(by_id(command), self._keymap) for command in _HINTED
         )
+        runs = ""
         # While one is tried, no other can be: the key that stops it needs the room of a narrow
         # terminal.
         if self._trial:
+            counted_steps = steps(self._rows_done, self._rows_planned)
+            parts = ("trying", counted_steps, self.running_for, printable(self._step))
+            runs = " · ".join(filter(None, parts))
             first = f"{closes} stops the trial"
         else:
             first = f"{tries} tries it · {tries_all} all"
@@ -344,22 +342,16 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         # Only what was tried is written.
         second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
         keys = f"{first}{second} · {copies} copies · {other} diff{last}"
-        self._hint.show(Content(""), Content(keys))
-        self.show_clock()
+        self._hint.show(Content(runs), Content(keys))
 
     def show_clock(self) -> None:
-        self._progress.display = self._trial is not None
-        counted_steps = steps(self._rows_done, self._rows_planned)
-        trying = " ".join(filter(None, ("trying", counted_steps)))
-        parts = (trying, self.running_for, printable(self._step))
-        usual = usually(*self._usual_s)
-        self._progress.show(Content(" · ".join(filter(None, parts))), Content(usual))
+        self._show_hint()
 
     def _show_step(self, step: str) -> None:
         """Show what the worker of the trial is doing."""
         self._step = step
         if self.is_attached:
-            self.show_clock()
+            self._show_hint()
 
     # what can be asked
 
@@ -419,11 +411,8 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
             return
         fixes = self._fixes
         trials = [self._trial_of(fix) for fix in fixes]
-        good = [row for row, trial in enumerate(trials) if trial and trial.works]
-        wholly_good = [row for row in good if (trial := trials[row]) and trial.is_good]
-        best = next((row for row in good if is_whole(fixes[row])), None)
-        if best is None:
-            best = next(iter(wholly_good or good), None)
+        good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
+        best = next((row for row in good if is_whole(fixes[row])), next(iter(good), None))
         self.notify(
             describe_good_fixes(
                 len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)
@@ -487,7 +476,7 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
             await self._try_fix_now(whole.fix)
         else:
             self.notify(
-                "Fewer than two fixes are good and go with each other: nothing to do together.",
+                "Fewer than two fixes are good and compatible, so there is nothing to combine.",
                 timeout=READ_S,
             )
 
@@ -524,7 +513,7 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         undo = first_key(by_id("breaks.undo"), self._keymap)
         written = f"Wrote {files}. {undo} undoes it; backup of the original: {old}."
         if self._after_fix == "nothing":
-            self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)
+            self.notify(f"{written} Capture again to see its effect.{options}", timeout=READ_S)
             return
         self.notify(f"{written}{options}", timeout=READ_S)
         name = listed(file_name(edit.path) for edit in fix.edits)

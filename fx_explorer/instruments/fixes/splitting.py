@@ -26,7 +26,7 @@ from fx_explorer.source_edit.bound_names import (
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, indented, replaced
 
-RISK = "What is left outside is no longer compiled."
+RISK = "The code left outside is no longer compiled."
 
 # What means another thing once it stands in another function, or unbinds a name that the rest may
 # read.

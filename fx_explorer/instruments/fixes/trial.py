@@ -69,13 +69,13 @@ def _may_squeeze(arguments: str, shape: list[str]) -> bool:
 
 
 Verdict = Literal[
-    "good", "prints differ", "good where compared", "refused", "not compared", "timed out"
+    "good", "prints differ", "partly compared", "refused", "not compared", "timed out"
 ]
 """The verdict of a trial. ``good``: fewer breaks, or fewer functions in eager mode, and equal
 results. ``prints differ``: the same except for output or messages of exceptions; only the user
-knows whether that is wanted. ``good where compared``: all compared results are equal, but some
-could not be compared. ``refused``: it fails, changes results, or gains nothing. ``not compared``:
-it gains something, but no results could be compared (a script whose calls return nothing). ``timed
+knows whether that is wanted. ``partly compared``: all compared results are equal, but some could
+not be compared. ``refused``: it fails, changes results, or gains nothing. ``not compared``: it
+gains something, but no results could be compared (a script whose calls return nothing). ``timed
 out``: the trial did not finish, so nothing is known of the fix.
 """
 
@@ -95,11 +95,6 @@ class Trial:
     @property
     def is_good(self) -> bool:
         return self.verdict == "good"
-
-    @property
-    def works(self) -> bool:
-        """Return whether it is good as far as it could be compared."""
-        return self.verdict in ("good", "good where compared")
 
 
 async def try_fix(
@@ -149,7 +144,8 @@ def with_what_no_call_shows(reader: SessionReader, verification: Verification) -
     """
     places = [in_file(file, line) for file, line in squeezed_unknown_sizes(reader)]
     unsure = [
-        f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places
+        f"a size of 1 at the squeeze in {place}, which torch assumes never to occur"
+        for place in places
     ]
     return replace(verification, not_compared=(*verification.not_compared, *unsure))
 
@@ -216,15 +212,15 @@ def judge(
         return "refused", f"less is compiled ({operations}), in as many graphs"
     fewer = _fewer(before, after)
     if verification is None:
-        return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
+        return "not compared", f"{fewer}; results were not compared, so check them yourself"
     output = _describe_output(verification)
     if output:
         equal_but = f"results are equal, but {output}{_left_out(verification)}"
         return "prints differ", f"{fewer}; {equal_but}"
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
-        return "not compared", f"{equal}; no results were, so look at them yourself"
-    verdict: Verdict = "good where compared" if verification.not_compared else "good"
+        return "not compared", f"{equal}; results were not compared, so check them yourself"
+    verdict: Verdict = "partly compared" if verification.not_compared else "good"
     return verdict, equal
 
 
@@ -235,7 +231,7 @@ def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
     if outcome.kind == "timed_out":
         limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
         after = f"after {limit['seconds']} " if limit else ""
-        return "timed out", f"{after}(not verified); a longer --timeout may settle it"
+        return "timed out", f"{after}(not verified); a longer --timeout may give a result"
     problem = outcome.message or outcome.kind
     return "refused", f"the changed program failed: {problem}"
 
@@ -279,7 +275,7 @@ def _compared(verification: Verification) -> str:
     """
     if verification.calls:
         calls = _times(len(verification.calls), "call")
-        built = ", with the code built too" if verification.is_built else ""
+        built = ", also with the code built" if verification.is_built else ""
         return f"equal in {calls}{built}"
     counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
     parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
@@ -314,7 +310,8 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
         more = after.graph_breaks - before.graph_breaks
         if more > 0:
             behind = (
-                f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}"
+                f"; after this break there were others, {before.graph_breaks} → "
+                f"{after.graph_breaks}"
             )
         else:
             behind = ""

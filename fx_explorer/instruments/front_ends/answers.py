@@ -134,17 +134,17 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         ("symbolic_trace",),
         r"symbolically traced variables cannot be used as inputs to control flow",
         "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so it "
-        "cannot know which way an if, a while, an assert or bool() goes here. Dynamo knows the "
-        "values of everything but tensors, and breaks the graph at a tensor.",
+        "cannot choose a branch at an if, a while, an assert or bool(). Dynamo knows all values "
+        "except those of tensors, and breaks the graph at a tensor.",
         "concrete_args={…} fixes an argument that decides; for a tensor torch.where or torch.cond",
     ),
     (
         ("symbolic_trace",),
         r"Proxy object cannot be iterated",
-        "symbolic_trace has a stand-in (Proxy) here that does not know its length, so it cannot be "
+        "symbolic_trace has a stand-in (Proxy) here whose length is unknown, so it cannot be "
         "iterated, unpacked or passed on as *args or **kwargs. Dynamo knows the length from the "
         "example inputs.",
-        "index it (x[0], x[1]), or take the parts as arguments of their own",
+        "index it (x[0], x[1]), or pass the parts as separate arguments",
     ),
     (
         ("symbolic_trace",),
@@ -160,17 +160,17 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         r"'Proxy' object cannot be interpreted as an integer|must be .*int.*not "
         r".*Proxy|Proxy\).*(int|ints)|'Proxy' "
         r"object is not",
-        "Python needs a real number here (a loop's range, a size, an index), and while "
-        "symbolic_trace runs the code, sizes are stand-ins without a value. Dynamo takes the "
-        "number of the example and guards it.",
+        "Python needs a real number here (a loop's range, a size, an index), but in "
+        "symbolic_trace sizes are stand-ins without a value. Dynamo takes the number from the "
+        "example input and guards it.",
         "a number that does not come from a tensor; or concrete_args={…}",
     ),
     (
         ("symbolic_trace",),
         r"expected np\.ndarray|numpy|array",
         (
-            "The code leaves torch here: NumPy needs the memory of a tensor, and "
-            "symbolic_trace has a stand-in without any."
+            "The code leaves torch here: NumPy needs the memory of a tensor, but symbolic_trace "
+            "has a stand-in without memory."
         ),
         "the same computation with torch's functions",
     ),
@@ -179,22 +179,22 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         r"module is not installed as a submodule",
         "A module is called that is not an attribute of the model (it is in a list or a closure), "
         "so symbolic_trace has no name for it.",
-        "nn.ModuleList or nn.ModuleDict in place of a list or a dict",
+        "nn.ModuleList or nn.ModuleDict instead of a list or a dict",
     ),
     (
         ("symbolic_trace", "make_fx"),
         r"symbolically trace a dynamo-optimized function",
         (
-            "A part of the target was given to torch.compile by the program, and this front "
-            "end does not trace through that."
+            "The program gave a part of the target to torch.compile, and this front end does not "
+            "trace through that."
         ),
-        "call the part in eager mode: torch.compile around the whole model instead",
+        "call the part in eager mode, and put torch.compile around the whole model",
     ),
     (
         ("symbolic_trace",),
         r"Expected FunctionType, got",
         (
-            "symbolic_trace takes a module or a plain Python function: not a bound method, a "
+            "symbolic_trace takes a module or a plain Python function, not a bound method, a "
             "builtin or another callable."
         ),
         "the module itself, or a function or lambda that makes the call",
@@ -202,30 +202,30 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("make_fx",),
         r"get value out of a tracing tensor|_local_scalar_dense",
-        "make_fx runs the code once and records the operators. A Python number of a tensor's "
-        "content (.item(), int(), bool(), an if on a tensor) would become a constant that is wrong "
-        "for the next input, so it refuses. Dynamo has a graph break here.",
+        "make_fx runs the code once and records the operators. A Python number read from a tensor "
+        "(.item(), int(), bool(), an if on a tensor) would become a constant that is wrong for "
+        "the next input, so make_fx refuses. Dynamo has a graph break here.",
         _DATA_DEPENDENT,
     ),
     (
         ("export",),
         r"GuardOnDataDependentSymNode|data-dependent|Could not (guard|extract)",
-        "torch.export makes one graph for all inputs, and which way this goes depends on the "
-        "content of a tensor, which it does not have. Dynamo breaks the graph here and continues "
-        "behind it; torch.export may not.",
-        "torch.cond, torch.where, or torch._check for what is always so",
+        "torch.export makes one graph for all inputs, but the branch here depends on the content "
+        "of a tensor, which torch.export does not have. Dynamo breaks the graph here and "
+        "continues after it; torch.export may not.",
+        "torch.cond, torch.where, or torch._check for conditions that always hold",
     ),
     (
         ("export",),
         r"was assigned during export|attributes? .* assigned|SideEffects|mutat",
-        "The model sets an attribute of its own while it is called, and a graph cannot do that.",
-        "register the tensor as a buffer (register_buffer), which may be written in place",
+        "The model sets one of its own attributes during the call, and a graph cannot do that.",
+        "register the tensor as a buffer (register_buffer), which may be changed in place",
     ),
     (
         ("export",),
         r"not a known type|pytree|Unsupported (input|output) type|Expected .*output",
-        "The model takes or returns an object that is not a tensor, number, list, tuple or dict, "
-        "and torch.export must take it apart.",
+        "The model takes or returns an object other than a tensor, number, list, tuple or dict, "
+        "and torch.export must split it into these.",
         (
             "return tensors, or register the class with torch.export.register_dataclass or "
             "register_pytree_node"
@@ -235,8 +235,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         ("export",),
         r"\.numpy\(\) is not supported|numpy",
         (
-            "The code leaves torch here: torch.export runs it with tensors that have no "
-            "content, and NumPy needs their memory."
+            "The code leaves torch here: NumPy needs the memory of a tensor, but torch.export "
+            "uses tensors without content."
         ),
         (
             "the same computation with torch's functions, or a custom operator "
@@ -246,28 +246,28 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("make_fx", "symbolic_trace"),
         r"argument of type: <class",
-        "What is returned holds an object that no graph can hold: graphs return tensors, numbers, "
-        "strings, and lists, tuples and dicts of them.",
+        "The returned value contains an object that a graph cannot return: graphs return tensors, "
+        "numbers, strings, and lists, tuples and dicts of them.",
         "return the tensors of it",
     ),
     (
         ("export", "make_fx", "symbolic_trace"),
         r"^RecursionError",
-        "The code calls itself too deeply while it is traced.",
+        "The code recurses too deeply while it is traced.",
         "",
     ),
     (
         ("export", "make_fx"),
         r"^(OutOfMemoryError|MemoryError)|out of memory",
-        "There was no room for a second call: make_fx runs the model for real, on a copy of it.",
+        "Memory was too small for a second call: make_fx runs the model for real, on a copy of it.",
         "smaller inputs",
     ),
 )
 
 _IN_GENERAL = {
     "symbolic_trace": (
-        "symbolic_trace runs the code once with stand-ins (Proxy) that have neither "
-        "values nor sizes; what needs one fails."
+        "symbolic_trace runs the code once with stand-ins (Proxy) that have neither values nor "
+        "sizes; code that needs one fails."
     ),
     "export": "torch.export needs one graph without a break, for every input that it allows.",
     "make_fx": "make_fx runs the code once with real tensors and records the operators below it.",

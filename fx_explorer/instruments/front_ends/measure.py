@@ -42,8 +42,8 @@ from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
 
 A_SCRIPT = (
-    "A script calls what it likes, and no front end can be given it: name the function or the "
-    "module and its inputs (file.py:object)."
+    "A script is not one function, so front ends cannot trace it: name the function or the module "
+    "and its inputs (file.py:object)."
 )
 
 MAX_ERROR = 4_000
@@ -71,7 +71,7 @@ def record_front_end(
         row = replace(
             row,
             state="timed_out",
-            error=f"It had not ended after {limit}. --frontend-limit SECONDS gives it more.",
+            error=f"It had not ended after {limit}. --frontend-limit SECONDS allows more time.",
         )
     except (Exception, SystemExit) as error:  # noqa: BLE001
         # the program and torch may raise anything: it is what is recorded
@@ -165,8 +165,8 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         return []
     return [
         (
-            f"Tracing ran code that sets {', '.join(names[:5])}: that happened once, while it "
-            "was traced, and is not in the graph."
+            f"Tracing ran code that sets {', '.join(names[:5])}: this happened once, during "
+            "tracing, and is not in the graph."
         )
     ]
 
@@ -282,7 +282,9 @@ def export(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
     remarks = []
     if not isinstance(function, torch.nn.Module):
         function = _Function(function)
-        remarks.append("torch.export takes modules only: the function was made the forward of one.")
+        remarks.append(
+            "torch.export takes modules only, so the function was made the forward of one."
+        )
     program = torch.export.export(function, arguments.args, arguments.kwargs)
     signature = program.graph_signature
     return FrontEndGraph(
@@ -310,12 +312,14 @@ def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> FrontEn
         return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
     if names:
-        remarks = [f"make_fx takes positional arguments only: {', '.join(names)} became such."]
+        remarks = [
+            (f"make_fx takes positional arguments only: {', '.join(names)} became positional.")
+        ]
     else:
         remarks = []
     if _has_defaults(function, arguments):
         remarks.append(
-            "make_fx needs a value for every argument of a function: those you left out get their "
+            "make_fx needs a value for every argument of a function: omitted ones got their "
             "defaults."
         )
     return FrontEndGraph(
@@ -407,8 +411,8 @@ def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
     except Exception as error:  # noqa: BLE001 - told: modules may hold anything
         message = f"{type(error).__name__}: {error}".partition("\n")[0]
         remarks.append(
-            f"The target cannot be copied ({message}): it was traced itself, as the call had left "
-            "it."
+            f"The target cannot be copied ({message}): the target itself was traced, in its state "
+            "after the call."
         )
         kept, is_copy = function, False
     return KeptTarget(Target(target.name, kept, arguments), modules, is_copy, tuple(remarks))
@@ -432,7 +436,7 @@ def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[s
             function = function._orig_mod
         else:
             function = original
-        remarks.append("The target was compiled already: front ends got what it was compiled from.")
+        remarks.append("The target was already compiled: front ends got the original.")
     owner = getattr(function, "__self__", None)
     if (
         isinstance(function, MethodType)

@@ -72,19 +72,19 @@ def _size(both: FrontEndDifference) -> Iterator[str]:
     calls, theirs = len(both.dynamo.calls), len(both.other.calls)
     graphs = counted(len(both.dynamo.graphs), "graph")
     yield (
-        f"One graph of {counted(len(both.other.nodes), 'node')}, {counted(theirs, 'call')} among "
-        f"them; Dynamo has {counted(calls, 'call')} in {graphs}."
+        f"One graph of {counted(len(both.other.nodes), 'node')}, including "
+        f"{counted(theirs, 'call')}; Dynamo has {counted(calls, 'call')} in {graphs}."
     )
 
 
 _LEVEL = {
     "symbolic_trace": (
-        "It records what Python calls: functions of torch, methods and modules, with no "
-        "shape, dtype or device of any value."
+        "It records the calls that Python makes: functions of torch, methods and modules, without "
+        "the shape, dtype or device of any value."
     ),
     "export": (
-        "It records aten operators, the same for every way to write them, with the shape of "
-        "each value."
+        "It records aten operators, which are the same however an operation is written, with the "
+        "shape of each value."
     ),
     "make_fx": "It records the aten operators that one real call ran, below autograd.",
 }
@@ -103,8 +103,9 @@ def _modules(both: FrontEndDifference) -> Iterator[str]:
     if names:
         named = listed(names.values(), SHOWN)
         yield (
-            f"{counted(len(names), 'module')} of torch stay one node each (call_module): "
-            f"{named}. What they do inside is not seen; Dynamo goes into them."
+            f"{counted(len(names), 'module')} of torch {'stays' if len(names) == 1 else 'stay'} "
+            f"one node each (call_module): {named}. Their inner operations are not recorded; "
+            "Dynamo traces into them."
         )
 
 
@@ -131,9 +132,9 @@ def _parameters(both: FrontEndDifference) -> Iterator[str]:
         )
     if constants:
         yield (
-            f"{counted(len(constants), 'tensor')} became a constant of the graph "
-            f"({listed(sorted(constants), SHOWN)}): buffers and what the code made of plain "
-            "values. Later changes of them in the program do not reach it."
+            f"{counted(len(constants), 'tensor')} became constants of the graph "
+            f"({listed(sorted(constants), SHOWN)}): buffers, and tensors that the code makes from "
+            "plain values. Later changes of them in the program do not change the graph."
         )
 
 
@@ -201,16 +202,16 @@ def _control_flow(both: FrontEndDifference) -> Iterator[str]:
     else:
         broken = "Dynamo breaks the graph"
     if both.name == "symbolic_trace":
-        yield f"{broken}: here that ran once while it was traced, and is not part of the graph."
+        yield f"{broken}: here this ran once, during tracing, and is not part of the graph."
     elif both.name == "make_fx":
         yield (
-            f"{broken}: here it is one graph, of the path that the example took, and nothing "
-            "checks that other calls take it."
+            f"{broken}: here it is one graph of the branch that the example took, and no check "
+            "ensures that other calls take it."
         )
     else:
         yield (
-            f"{broken}: here it is one graph, of the path that the example took, with assertions "
-            "where that depends on content."
+            f"{broken}: here it is one graph of the branch that the example took, with assertions "
+            "where the branch depends on content."
         )
 
 
@@ -218,11 +219,11 @@ _ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
 
 
 _RUNS_WITH_ANYTHING = (
-    " This graph has none: it runs with any input, even one that needs a different graph."
+    " This graph has no guards: it runs with any input, even one that needs a different graph."
 )
 _WITHOUT_CHECKS = {
     "export": (
-        " This graph has none: the module() of an exported program checks sizes before it "
+        " This graph has no guards: the module() of an exported program checks sizes before it "
         "runs the graph."
     )
 }
@@ -244,8 +245,8 @@ def _guards(both: FrontEndDifference) -> Iterator[str]:
         else:
             whatever = _WITHOUT_CHECKS.get(both.name, _RUNS_WITH_ANYTHING)
         yield (
-            f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again "
-            f"when one fails.{whatever}"
+            f"Dynamo checks {counted(guards, 'guard')} before each call, and recompiles when one "
+            f"fails.{whatever}"
         )
 
 
@@ -255,7 +256,7 @@ _SYMBOL = re.compile(r"\b[su]\d+\b")
 def _sizes(both: FrontEndDifference) -> Iterator[str]:
     free = _open_sizes(both.dynamo)
     if free:
-        dynamic = f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). "
+        dynamic = f"Dynamo made {counted(len(free), 'size')} dynamic ({listed(free, SHOWN)}). "
     else:
         dynamic = ""
     ranges = both.row.ranges or {}
@@ -265,11 +266,11 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
         )
         if asks:
             yield (
-                f"{dynamic}{counted(asks, 'node')} ask for sizes when the graph runs, so it "
-                "is not bound to the example's."
+                f"{dynamic}{counted(asks, 'node')} read sizes when the graph runs, so it works "
+                "for other sizes."
             )
         elif free:
-            yield f"{dynamic}This graph asks for no size: it is not bound to the example's."
+            yield f"{dynamic}This graph reads no size: it works for other sizes."
     elif ranges:
         text = listed([f"{size} in {limits}" for size, limits in ranges.items()], SHOWN)
         yield f"{dynamic}Open sizes: {text}."
@@ -278,7 +279,7 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
             way = "dynamic_shapes={…}"
         else:
             way = 'tracing_mode="symbolic"'
-        yield f"{dynamic}Here every size is the example's; {way} leaves some open."
+        yield f"{dynamic}Here every size is the example's; {way} makes some dynamic."
 
 
 _IN_PLACE = re.compile(r"\.?([a-z]\w{0,200}[a-z0-9]_)(\.|$)")
@@ -304,15 +305,15 @@ def _mutations(both: FrontEndDifference) -> Iterator[str]:
         else:
             what = "parameter"
         yield (
-            f"{counted(int(str(count)), what)} that the code writes is returned as a new "
-            "value, not written (functionalised)."
+            f"{counted(int(str(count)), what)} that the code writes is returned as a new value, "
+            "not written (functionalized)."
         )
     operators = [node for node in both.other.calls if node.op != "call_module"]
     in_place = [node for node in operators if _IN_PLACE.search(node.target)]
     if in_place:
         names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
         yield (
-            "Nothing was functionalised: the graph has "
+            "Nothing was functionalized: the graph has "
             f"{counted(len(in_place), 'in-place operator')} ({names})."
         )
 
@@ -328,15 +329,15 @@ def _mode(both: FrontEndDifference) -> Iterator[str]:
     if modules:
         verb = "follows" if len(modules) == 1 else "follow"
         yield (
-            f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs: "
-            "it is called as a module."
+            f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs, "
+            "because it is called as a module."
         )
     if operators:
         mode = "training" if both.row.is_training else "eval"
         verb = "stays" if len(operators) == 1 else "stay"
         yield (
-            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the model is "
-            "switched to later; Dynamo compiles again for the other."
+            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, even if the model is "
+            "switched later; Dynamo recompiles for the other mode."
         )
 
 

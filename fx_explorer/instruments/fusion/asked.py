@@ -54,10 +54,10 @@ def kernel_named(reader: SessionReader, given: str) -> model.Kernel:
         return fitting[0]
     if not fitting:
         raise UsageError(
-            f"there is no kernel {given}; fx-explorer fusion X lists those that are apart"
+            f"there is no kernel {given}; fx-explorer fusion X lists kernels that are not fused"
         )
     some = ", ".join(f"#{kernel.id} {kernel.name}" for kernel in fitting[:4])
-    raise UsageError(f"{given} may be any of {some}: give the number with #")
+    raise UsageError(f"{given} matches several: {some}; give the number with #")
 
 
 def asked_fusion(reader: SessionReader, kind: FusionKind, given: Iterable[str]) -> AskedFusion:
@@ -67,17 +67,16 @@ def asked_fusion(reader: SessionReader, kind: FusionKind, given: Iterable[str]) 
     kernels = [kernel_named(reader, name) for name in given]
     first, second = kernels[0], kernels[-1]
     if kind == "together" and first.id == second.id:
-        raise UsageError("give two kernels that are to be one")
+        raise UsageError("give two kernels to fuse")
     if (first.compilation, first.direction) != (second.compilation, second.direction):
         raise UsageError(
-            f"#{first.id} and #{second.id} are of two graphs: only kernels of one graph can be "
+            f"#{first.id} and #{second.id} belong to two graphs: only kernels of one graph can be "
             "fused"
         )
     for kernel in kernels:
         if kernel.language == "extern":
             raise UsageError(
-                f"{kernel.name} is a library call, which Inductor fuses nothing into and cannot "
-                "take apart"
+                f"{kernel.name} is a library call, which Inductor can neither fuse nor split"
             )
     return AskedFusion(kind, _named(reader, first), _named(reader, second))
 

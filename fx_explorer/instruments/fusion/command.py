@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 EPILOG = """\
 Without an option it lists the pairs of kernels that access the same memory and were not fused, with
 Inductor's reason and the bytes that one kernel would save. With --together or --apart it captures
-the program once more, compiles the graph of these kernels a second time as asked, and lays both
-side by side. Limits that Inductor sets for speed do not hold for kernels that you want together; a
-fusion that would give wrong results is still refused, with the reason.
+the program again, compiles the graph of these kernels a second time with that change, and shows
+both versions next to each other. With --together, limits that Inductor sets for speed are
+ignored; a fusion that would give wrong results is still refused, with the reason.
 
-A kernel is given by its name, the end of its name, or its number (#3).
+Name a kernel by its name, the end of its name, or its number (#3).
 
 examples:
   fx-explorer fusion model.py --gpu h100                what is apart, and why
@@ -40,7 +40,7 @@ examples:
   fx-explorer fusion model.py --apart '#3' --time       each operation alone, measured on this \
 machine
 
-exit codes: 0 done as asked · 1 Inductor refused · 2 to 5 as for every command
+exit codes: 0 done · 1 Inductor refused · 2 to 5 as for every command
 """
 
 
@@ -58,13 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--apart",
         metavar="KERNEL",
-        help="give each operation of a kernel a kernel of its own",
+        help="give each operation of a kernel its own kernel",
     )
     what.add_argument(
         "--time", action="store_true", help="build both and time a call of each graph"
     )
     what.add_argument(
-        "--limit", metavar="N", type=count, default=50, help="at most this many pairs (50)"
+        "--limit", metavar="N", type=count, default=50, help="maximum number of pairs (50)"
     )
     what.add_argument(
         "--format", choices=["text", "json"], default="text", help="text (default), or json"
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the pairs, or try. Returns the exit code of the capture, or 1 if Inductor refused."""
     if not arguments.together and not arguments.apart:
         if arguments.time:
-            raise UsageError("--time is for --together and --apart: what is to be timed")
+            raise UsageError("--time needs --together or --apart")
         return answer_from(arguments, lambda reader: _print_pairs(reader, arguments)) or 0
     reads: list[_Read] = []
     code = answer_from(arguments, lambda reader: reads.append(_read(reader, arguments)))
@@ -123,8 +123,8 @@ async def _try(read: _Read, arguments: argparse.Namespace) -> int:
 
     if read.request is None:
         raise UsageError(
-            "the session does not say how it was captured, so nothing can be tried; give its "
-            "target instead"
+            "the session does not record how it was captured, so fusions cannot be tried; give "
+            "its target instead"
         )
     check_program(arguments)
     worker = forking_worker(arguments.python, arguments.timeout)
@@ -153,7 +153,7 @@ def _answer(asked: AskedFusion, trial: VariantTrial) -> str:
         what = f"{first} and {second} are one kernel"
         failed = f"{first} and {second} stay two kernels"
     else:
-        what = f"Each operation of {first} has a kernel of its own"
+        what = f"Each operation of {first} has its own kernel"
         failed = f"{first} stays one kernel"
     if trial.is_done:
         return f"{what}."

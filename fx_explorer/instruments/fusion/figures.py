@@ -175,8 +175,8 @@ def _with_number(cause: Cause, calls: Sequence[CallOfKernel]) -> Cause:
         text = cause.text.replace(ANOTHER_KERNEL, numbers[0])
     else:
         text = (
-            f"{listed(numbers, 3)} run between them: they need the first, and the second needs "
-            "them. So these two alone cannot be one kernel."
+            f"{listed(numbers, 3)} run between them: they need the result of the first, and the "
+            "second needs theirs. So these two alone cannot become one kernel."
         )
     return replace(cause, text=text)
 

@@ -17,12 +17,12 @@ def known_from(row: model.UnfusedPair, names: tuple[str, str]) -> str:
     if row.state == "not asked":
         return "Inductor does not try to fuse them."
     if row.state == "allowed":
-        return "Inductor tried to fuse them, and no check said no."
+        return "Inductor tried to fuse them, and no check refused."
     sentence = f"Inductor's check {row.check} says no, without a reason."
     if row.reason:
         sentence = f"Inductor says of {' and '.join(names)}: “{row.reason}” ({row.check})."
     if not row.is_exact:
-        sentence += " It was asked about parts of them, before those were fused with others."
+        sentence += " The check was made on parts of them, before those were fused with others."
     return sentence
 
 

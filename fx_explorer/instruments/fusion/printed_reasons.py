@@ -196,10 +196,10 @@ def printed_fusion(reader: SessionReader) -> PrintedFusion:
 def describe_printed(printed: PrintedFusion) -> str:
     """Return the answer about a log that has what Inductor printed about fusing."""
     pairs = counted(len(printed.pairs), "pair")
-    text = f"{pairs} of the scheduler's nodes stayed apart"
+    text = f"{pairs} of scheduler nodes were not fused"
     if printed.alone:
         names = listed([node.name for _, node in printed.alone], 6)
-        text += f"; alone to the end: {names}"
+        text += f"; never fused: {names}"
     if not printed.pairs:
         return f"{text}."
     first = printed.pairs[0]

@@ -58,11 +58,11 @@ def _why_not(
 
 
 _OTHER_PROGRAM = (
-    "The program has no such kernel this time: capture it again, and give the name it has now."
+    "The program has no such kernel this time: capture it again, and use the kernel's new name."
 )
 
 _NO_PLACE = (
-    "They access no memory in common, so one kernel would save nothing; or the program has other "
+    "They access no memory in common, so fusing would save nothing; or the program has other "
     "kernels this time."
 )
 
@@ -88,7 +88,7 @@ def why_not_as_asked(
 
 
 _NOTHING_APART = (
-    "It has as many kernels as before. What a kernel computes on the way to a result of its own "
-    "(an operation that Inductor inlined) cannot be told apart; and C++ writes loops that are not "
-    "fused into one function."
+    "It has as many kernels as before. An operation that Inductor inlined into another kernel "
+    "cannot be split off, and in C++, loops that are not fused are still written into one "
+    "function."
 )

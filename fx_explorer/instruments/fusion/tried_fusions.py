@@ -107,9 +107,9 @@ def _computed_together(reader: SessionReader, variant: int) -> list[set[str]]:
     return [set(row.buffers) for row in reader.rows(model.KernelCall) if row.kernel in kernels]
 
 
-_OTHER_KERNELS = "Inductor made other kernels of them, none of which computes both."
+_OTHER_KERNELS = "Inductor made other kernels, none of which computes both."
 
-_IN_PARTS = "Inductor fused parts of them, not all: {names} stay apart. {reason}"
+_IN_PARTS = "Inductor fused parts of them, not all: {names} stay separate. {reason}"
 
 
 def _reason_between(pairs: Iterable[Unfused], change: model.FusionChange) -> str:

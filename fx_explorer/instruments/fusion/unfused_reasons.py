@@ -38,33 +38,34 @@ ANOTHER_KERNEL = "Another kernel"
 """Stands for the kernel between in the sentence, until its number is known."""
 
 _SAME_ORDER = (
-    "Let both go through the tensor in the same order: no transpose, slice or shift between them, "
-    "or the same memory layout on both sides."
+    "Make both access the tensor in the same order: no transpose, slice or shift between them, or "
+    "the same memory layout on both sides."
 )
 
 _OTHER_ORDER = Cause(
     "other order",
-    "The second reads the tensor in another order, or other parts of it, than the first writes it.",
+    "The second reads the tensor in another order than the first writes it, or reads other parts.",
     _SAME_ORDER,
 )
 
 _READS_DIFFER = Cause(
     "other order",
-    "Both read the same tensor, in another order or other parts of it.",
+    "Both read the same tensor, but in another order or other parts of it.",
     _SAME_ORDER,
 )
 
 _NOTHING_SHARED = Cause(
     "other order",
-    "Inductor sees no memory that both access in the same order: they share none, or they go "
-    "through it in another order or read other parts.",
+    "Inductor finds no memory that both access in the same order: they share none, or access it "
+    "in another order or in other parts.",
 )
 
 _SIZES = Cause("sizes differ", "They loop over different sizes: {first} and {second}.")
 
 _TEMPLATE = Cause(
     "template",
-    "A template takes only pointwise work that reads what it writes, or what it alone reads: {own}",
+    "A template can be fused only with pointwise operations that read its result, or that make "
+    "inputs only it reads: {own}",
 )
 
 _BY_REASON: tuple[tuple[str, Cause], ...] = (
@@ -74,30 +75,30 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
         Cause(
             ONE_BETWEEN,
             f"{ANOTHER_KERNEL} runs between them: it needs the first, and the second needs it. So "
-            "these two alone cannot be one kernel.",
+            "these two alone cannot become one kernel.",
         ),
     ),
     (
         "will create cycle",
         Cause(
             ONE_BETWEEN,
-            "One kernel for both would wait for a kernel that waits for it.",
+            "A fused kernel would depend on its own result.",
         ),
     ),
     (
         "Fusion will increase peak memory",
         Cause(
             "peak memory",
-            "Inductor estimates that one kernel for both would hold more memory at a time: tensors "
-            "of one could not take the place of the other's.",
+            "Inductor estimates that one kernel for both would hold more memory at a time: "
+            "tensors of one could not reuse the memory of the other's.",
         ),
     ),
     (
         "Nodes are too far away",
         Cause(
             "far apart",
-            "More than 64 operations lie between them. Inductor leaves them apart, as one kernel "
-            "would keep tensors in memory for longer.",
+            "More than 64 operations lie between them. Inductor does not fuse them, because one "
+            "kernel would keep tensors in memory for longer.",
         ),
     ),
     (
@@ -124,8 +125,8 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
         "score_fusion_memory_threshold",
         Cause(
             "shares little",
-            "They share fewer bytes than torch._inductor.config.score_fusion_memory_threshold asks "
-            "for.",
+            "They share fewer bytes than torch._inductor.config.score_fusion_memory_threshold "
+            "requires.",
             "Set torch._inductor.config.score_fusion_memory_threshold = 1.",
             {"inductor.score_fusion_memory_threshold": 1},
         ),
@@ -153,22 +154,22 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
     ),
     (
         "Split scan",
-        Cause("scan", "One is a scan over several blocks, which no reduction is fused with."),
+        Cause("scan", "One is a scan over several blocks, which cannot be fused with a reduction."),
     ),
     ("template", _TEMPLATE),
     ("prologue fusion", _TEMPLATE),
     ("multi-output template", _TEMPLATE),
     (
         "fusion for buffer explicit disabled",
-        Cause("kept apart", "Fusing is switched off for a tensor of theirs."),
+        Cause("kept apart", "Fusing is switched off for one of their tensors."),
     ),
     (
         KEPT_APART,
-        Cause("as asked", "You asked for them to be computed in separate kernels."),
+        Cause("as asked", "You asked for separate kernels."),
     ),
     (
         "grouped node",
-        Cause("kept apart", "One belongs to a group whose order Inductor keeps."),
+        Cause("kept apart", "One belongs to a group whose order Inductor preserves."),
     ),
     ("foreach", Cause("foreach", "One is a foreach kernel over other tensors: {own}")),
 )
@@ -176,37 +177,37 @@ _BY_REASON: tuple[tuple[str, Cause], ...] = (
 
 _ALLOWED = Cause(
     "allowed",
-    "Inductor's checks let them be fused. It fused others first, or one kernel was not faster when "
-    "it timed both.",
+    "Inductor's checks allow fusing them. It fused others first, or timed both versions and one "
+    "kernel was not faster.",
 )
 
-_USERS_KERNEL = Cause("own kernel", "One is a Triton kernel of your own, which is used as it is.")
+_USERS_KERNEL = Cause("own kernel", "One is your own Triton kernel, which is used unchanged.")
 
 _LIBRARY = Cause(
     "library call",
-    "{library} is a library call, into which nothing is fused.",
+    "{library} is a library call, which cannot be fused.",
 )
 
 _MULTIPLICATION = Cause(
     "library call",
-    "{library} is a library call, into which nothing is fused.",
-    'On a GPU, mode="max-autotune" may put a Triton template in its place, with what follows in '
-    "the same kernel.",
+    "{library} is a library call, which cannot be fused.",
+    'On a GPU, mode="max-autotune" may use a Triton template instead, and fuse the following '
+    "operations into it.",
 )
 
 _MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm", "_int_mm")
 
 _RUNS_GRAPHS = Cause(
     "own graph",
-    "One runs graphs of its own (a conditional, a loop, a region): nothing is fused into it.",
+    "One contains graphs (a conditional, a loop, a region), so it cannot be fused.",
 )
 
 _LOOPS = Cause("loops differ", "Their loops differ: {first} and {second}.")
 
 _SPLIT = Cause(
     "split reduction",
-    "Both compute the same operation: Inductor splits a reduction in two, so that more of the "
-    "machine works at its first part.",
+    "Both compute the same operation: Inductor splits a reduction in two, so that its first part "
+    "runs in parallel.",
 )
 
 _OF_LOOPS = ("no shared data", "numel/rnumel mismatch (reduce)", "nodes numel")
@@ -214,18 +215,19 @@ _OF_LOOPS = ("no shared data", "numel/rnumel mismatch (reduce)", "nodes numel")
 
 _INNER_LOOPS = Cause(
     "inner loops",
-    "They share their outer loops, and each has inner loops of its own: {why}",
+    "They share their outer loops, but each has its own inner loops: {why}",
 )
 
 _REDUCTION_FIRST = Cause(
     "reduction first",
-    "The first reduces over what the second loops over: its result is there only after the loop.",
+    "The first reduces over a dimension that the second loops over: its result is complete only "
+    "after the loop.",
 )
 
 _WIDTH = Cause(
     "size limit",
-    "Side by side they have more operations than "
-    "torch._inductor.config.cpp.max_horizontal_fusion_size allows.",
+    "Fused, they have more operations than torch._inductor.config.cpp.max_horizontal_fusion_size "
+    "allows.",
     "Set torch._inductor.config.cpp.max_horizontal_fusion_size = 64.",
     {"inductor.cpp.max_horizontal_fusion_size": 64},
 )

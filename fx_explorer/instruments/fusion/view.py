@@ -13,14 +13,7 @@ from fx_explorer.analysis.documents import place_of_kernel, texts_titled
 from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed, size
-from fx_explorer.drawing.view_table import (
-    DIRECTION,
-    Detail,
-    TableColumn,
-    TableRow,
-    ViewTable,
-    shown_name,
-)
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.fusion.figures import (
     TIME_FROM_DATA_SHEET,
     CallOfKernel,
@@ -56,25 +49,25 @@ COLUMNS = (
     TableColumn("second", min_width=16, keeps="name"),
     TableColumn("your lines", "link", min_width=12, max_width=30, priority=1, keeps="end"),
     TableColumn("times", is_number=True, min_width=5, priority=3),
-    DIRECTION,
+    TableColumn("direction", "type", min_width=9, priority=4),
 )
 
-NO_PAIR = "Inductor left no two kernels apart that access the same memory."
+NO_PAIR = "Inductor fused all kernels that access the same memory."
 
 NO_GENERATED_PAIR = (
-    "Inductor fused all generated kernels that access the same memory, as far as it looks."
+    "Inductor fused all generated kernels that access the same memory, within its search limits."
 )
 
 ONLY_BYTES = (
-    "Only bytes are known, no time: x c (fx-explorer ledger) measures a call, and with it the "
-    "memory bandwidth of this machine."
+    "Only bytes are known, not time: x c (fx-explorer ledger) measures a call, and the memory "
+    "bandwidth of this machine."
 )
 
-LESS_FROM_CACHE = "It is less where a cache of the processor holds the tensors."
+LESS_FROM_CACHE = "The saving is smaller if a processor cache holds the tensors."
 
 NOT_IN_LOG = (
-    "A log does not have what Inductor's scheduler decided. Capture the program, or run it with "
-    "TORCH_LOGS=fusion."
+    "A log does not have the decisions of Inductor's scheduler. Capture the program, or run it "
+    "with TORCH_LOGS=fusion."
 )
 
 
@@ -88,7 +81,10 @@ def fusion_table(reader: SessionReader) -> ViewTable:
     return ViewTable(
         shows="Kernels that access the same memory and were not fused, with Inductor's reason.",
         notice="" if has_times or not pairs else _why_no_times(reader),
-        origin="Inductor's scheduler, asked while it fused; bytes by its own size of each access"
+        origin=(
+            "Inductor's scheduler, recorded while it fused; bytes from its own sizes of memory "
+            "accesses"
+        )
         + _origin_of_times(pairs),
         columns=columns,
         rows=[
@@ -121,7 +117,7 @@ def _answer_of_nests(reader: SessionReader) -> str:
     kernel = most.first.kernel
     nests = describe_nests(nests_by_kernel(reader).get(kernel.id, []))
     return (
-        f"{NO_PAIR} But {shown_name(kernel.name)} has {nests}. {most.first.name} and "
+        f"{NO_PAIR} However, {shown_name(kernel.name)} has {nests}. {most.first.name} and "
         f"{most.second.name} share {size(most.pair.saved_bytes)}. {most.cause.text}"
     )
 
@@ -140,8 +136,8 @@ def _in_log(reader: SessionReader) -> str:
         return NOT_IN_LOG
     titles = listed(dict.fromkeys(text.full_title for text in texts))
     return (
-        f"This log has what Inductor's scheduler decided as {counted(len(texts), 'text')}, not as "
-        f"pairs of kernels: {titles}."
+        f"This log has the decisions of Inductor's scheduler as {counted(len(texts), 'text')}, "
+        f"not as pairs of kernels: {titles}."
     )
 
 
@@ -156,7 +152,7 @@ def _answer(pairs: Sequence[tuple[Unfused, int]]) -> str:
     in_all = f", {count} times" if count > 1 else ""
     time = f" and about {microseconds(pair.saved_s)}" if pair.saved_s else ""
     return (
-        f"Most would be saved by {describe_pair(pair)} in one kernel: "
+        f"The largest saving: {describe_pair(pair)} in one kernel, "
         f"{size(pair.pair.saved_bytes)}{time}{in_all}. {pair.cause.text}"
     )
 
@@ -282,11 +278,11 @@ def _explain_nests(reader: SessionReader, pair: NestPair) -> list[str]:
     if pair.cause.change:
         sentences.append(f"What may change it: {pair.cause.change}")
     nests = nests_by_kernel(reader).get(pair.first.kernel.id, [])
-    sentences.append(f"Merged they would read and write {size(row.saved_bytes)} less.")
+    sentences.append(f"Merged, they would read and write {size(row.saved_bytes)} less.")
     sentences.append(f"{pair.first.kernel.name} has {describe_nests(nests)}.")
     sentences.append(f"torch's own names: {shared_buffers(row)}.")
     if row.state == "outer loop":
-        sentences.append(f"Inductor's check {row.check} lets it fuse their outer loops alone.")
+        sentences.append(f"Inductor's check {row.check} allows it to fuse only their outer loops.")
     else:
         sentences.append(known_from(row, (pair.first.name, pair.second.name)))
     return sentences
@@ -331,5 +327,7 @@ def _printed_row(pair: PrintedPair) -> TableRow:
     nodes = (pair.first, pair.second)
     sentences += [f"{node.name}: {node.what or 'not described'}" for node in nodes]
     if not pair.is_exact:
-        sentences.append("It was asked about parts of them, before those were fused with others.")
+        sentences.append(
+            "The check was made on parts of them, before those were fused with others."
+        )
     return TableRow(cells, pair.place, lambda: Detail("\n".join(sentences)))

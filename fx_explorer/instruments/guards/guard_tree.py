@@ -208,10 +208,10 @@ _ASKS: dict[str, str] = {
     "NONE_MATCH": "is None",
     "NO_TENSOR_ALIASING": "no two of the tensors are the same",
     "OBJECT_ALIASING": "these stay the same object",
-    "DIMENSION_DYNAMIC_MARKING_GUARD": "no further dimension is marked dynamic (mark_dynamic)",
+    "DIMENSION_DYNAMIC_MARKING_GUARD": "no other dimension is marked dynamic (mark_dynamic)",
     "GLOBAL_STATE": (
-        "grad mode, autocast, default dtype, deterministic algorithms, number of threads "
-        "stay as they are"
+        "grad mode, autocast, default dtype, deterministic algorithms and number of threads do "
+        "not change"
     ),
     "TORCH_FUNCTION_MODE_STACK": "the same __torch_function__ modes are active",
     "DEFAULT_DEVICE": "torch.set_default_device stays as it is",
@@ -289,7 +289,7 @@ def can_fail(
     # A leaf of the tree may be of another kind than the guard that it is for.
     is_identity = check.kind in _IDENTITY or guard_kind in _IDENTITY
     if is_identity and check.origin != "argument":
-        return "hardly", f"{plain_source(check.source, of)} would have to be assigned again"
+        return "hardly", f"{plain_source(check.source, of)} would have to be reassigned"
     if check.origin == "module":
         return _module_chance(check)
     if check.origin == "argument":
@@ -305,13 +305,13 @@ def can_fail(
 
 def _relation_chance(check: model.GuardCheck) -> tuple[Chance, str]:
     if "L['" in check.code:
-        return "inputs", "the sizes come with the inputs"
+        return "inputs", "the sizes come from the inputs"
     return "program", "about a global number: the program may set it between two calls"
 
 
 def _module_chance(check: model.GuardCheck) -> tuple[Chance, str]:
     if check.kind == "TYPE_MATCH" and _is_structure(check):
-        return "hardly", "a part of the model would have to be exchanged for one of another class"
+        return "hardly", "a part of the model would have to be replaced by one of another class"
     if check.kind in ("TENSOR_MATCH", "DIMENSION_DYNAMIC_MARKING_GUARD", "NO_TENSOR_ALIASING"):
         return "program", "a tensor of the model: .to(), .half() or requires_grad_() changes it"
     if plain_source(check.source).endswith(".training"):

@@ -32,9 +32,9 @@ KIND_IN_WORDS: dict[str, str] = {
     "NN_MODULE": "a module is still the same one, in the same training mode",
     "CLASS_MATCH": "a name still refers to the same class",
     "TYPE_MATCH": "an object keeps its type",
-    "CONSTANT_MATCH": "a Python value that was compiled in stays equal",
-    "EQUALS_MATCH": "a Python value that was compiled in stays equal",
-    "BOOL_MATCH": "a flag that was compiled in stays the same",
+    "CONSTANT_MATCH": "a Python value that is a constant in the compiled code stays equal",
+    "EQUALS_MATCH": "a Python value that is a constant in the compiled code stays equal",
+    "BOOL_MATCH": "a flag that is a constant in the compiled code stays the same",
     "NONE_MATCH": "what was None stays None",
     "SEQUENCE_LENGTH": "a list, tuple or dict keeps its length",
     "TUPLE_ITERATOR_LEN": "an iterator keeps its length",
@@ -98,10 +98,10 @@ NAMES_SHOWN = 5
 
 NO_GUARDS_OF_PRECOMPILE = (
     "torch.compiler.precompile traces with make_fx, so there are no guards, and torch makes no "
-    "PrecompileSummary of it."
+    "PrecompileSummary."
 )
 
-OF_TORCH_ALONE = "All of them look at functions and modules of torch's own."
+OF_TORCH_ALONE = "All of them check functions and modules of torch itself."
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,8 @@ class SavedGuards:
     @property
     def description(self) -> str:
         """Return how many of the guards the saved code is without."""
-        asked_for = (
-            f"{len(self.dropped):,} of the {counted(self.guards, 'guard')} that Dynamo asked for"
-        )
-        return f"The saved code of {self.function} is without {asked_for}: they cannot be saved."
+        asked_for = f"{len(self.dropped):,} of the {counted(self.guards, 'guard')} that Dynamo made"
+        return f"The saved code of {self.function} lacks {asked_for}: they cannot be saved."
 
     @property
     def unchecked(self) -> str:
@@ -215,7 +213,7 @@ class CaptureSummary:
         """Return a description of the captured functions."""
         behind = ""
         if self.resume_functions:
-            behind = f", {self.resume_functions:,} of them behind a graph break"
+            behind = f", {self.resume_functions:,} of them after a graph break"
         covered = (
             f"{counted(self.frames, 'frame')}{behind}, as "
             f"{counted(self.guarded_codes, 'version')} with "
@@ -239,8 +237,8 @@ class CaptureSummary:
         if self.risky:
             names = listed(f"{plain_name(source)} ({kind})" for kind, source in self.risky)
             lines.append(
-                f"Risky among them: {names}. Such a guard told versions apart, or looks like a "
-                "choice of configuration."
+                f"Risky among them: {names}. Such a guard distinguished versions, or looks like a "
+                "configuration choice."
             )
         if self.wont_generalize:
             names = listed(self.wont_generalize, NAMES_SHOWN)
@@ -249,9 +247,12 @@ class CaptureSummary:
 
 
 _GAPS = {
-    "bypassed": ("{frames} could not be saved", "a call that reaches it raises"),
-    "uncovered_frames": ("{frames} ran without a version of its own", "it cannot be served"),
-    "truncated": ("{frames} reached the recompile limit", "what ran from there on is not captured"),
+    "bypassed": ("{frames} could not be saved", "a call that reaches this code raises"),
+    "uncovered_frames": ("{frames} ran without a compiled version", "it cannot be served"),
+    "truncated": (
+        "{frames} reached the recompile limit",
+        ("the code that ran after it is not captured"),
+    ),
     "capture_errors": ("A call raised {frames}", "it is not captured"),
 }
 """Field of a ``PrecompileSummary`` → (missing part, its consequence)."""

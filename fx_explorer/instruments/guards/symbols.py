@@ -51,7 +51,7 @@ class ExplainedSymbol:
             words = "specialized to" if symbol.became.lstrip("-").isdigit() else "always"
             return f"{words} {self.became}"
         if not symbol.final_range:
-            return "not known: Dynamo did not come to an end"
+            return "not known: Dynamo did not finish"
         reach = plain_range(symbol.final_range)
         if not symbol.source:
             return f"computed by a kernel, {reach}"

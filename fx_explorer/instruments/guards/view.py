@@ -72,7 +72,7 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
     columns = _columns(reader)
     return ViewTable(
         shows="What must stay true for the compiled code to be reused. When one fails, torch "
-        "compiles again.",
+        "recompiles.",
         notice=_notice(reader, search),
         origin="torch's guard manager, one row per check",
         columns=columns,
@@ -196,7 +196,7 @@ def _check_text(explained_check: ExplainedCheck) -> str:
     if check.file:
         asked = f"asked for by {check.file}:{check.line}"
     else:
-        asked = "no line of yours is known to have asked for it"
+        asked = "no line of yours is known to require it"
     if check.value:
         example = f", which is {check.value} in the example inputs"
     else:
@@ -302,8 +302,8 @@ def _guard_text(guard: model.Guard) -> str:
     if guard.file:
         where = f"asked for by {guard.file}:{guard.line}"
     else:
-        where = "no line of yours is known to have asked for it"
-    meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
+        where = "no line of yours is known to require it"
+    meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard without an explanation")
     texts = [
         f"{guard.kind} on {guard.source or 'everything'}: {meaning}",
         where,
@@ -324,7 +324,7 @@ def _notice(reader: SessionReader, search: str) -> str:
     if not guards:
         return dropped
     if search:
-        return f"Only checks with: {search}. v f changes it, and shows all when it is empty."
+        return f"Only checks with: {search}. v f changes the search; an empty one shows all."
     if not checks and not dropped:
         frequent = ", ".join(
             f"{kind.count} × {kind.description or kind.kind}" for kind in guard_kinds(reader)[:2]
@@ -351,7 +351,7 @@ def _dropped(reader: SessionReader) -> str:
     for row in filtered(reader):
         if not is_of_saved_code(row.filter):
             of_guards = f"{row.dropped:,} of {row.guards:,}"
-            sentences.append(f"{row.filter} dropped {of_guards} that Dynamo asked for.")
+            sentences.append(f"{row.filter} dropped {of_guards} that Dynamo made.")
     of_saved_code = saved_guards(reader)
     sentences += [f"{guards.description} {guards.unchecked}".rstrip() for guards in of_saved_code]
     return " ".join(sentences)
@@ -381,7 +381,7 @@ def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
     up_to, where = ("up to ", f" in [{name}]") if several else ("", "")
     cost = format_check_cost(_nanoseconds(slowest))
     if not any(check.cost_ns >= 0 for check in reader.rows(model.GuardCheck)):
-        return f"; torch measured {up_to}{cost} for a first check of them{where}"
+        return f"; torch measured {up_to}{cost} for the first run of these checks{where}"
     return f", {up_to}{cost} a call{where}"
 
 
@@ -393,12 +393,12 @@ def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "None so far: guards are made when Dynamo has finished a graph."
     if filtered(reader):
-        return "No guard is left: whatever changes, the compiled code runs."
+        return "No guard is left: the compiled code runs whatever changes."
     if is_precompiled(reader):
         return NO_GUARDS_OF_PRECOMPILE
     if not reader.count(model.Compilation):
-        return "No guard was recorded: nothing was compiled."
+        return "No guards: nothing was compiled."
     return (
         "This session has no guards: the compilation failed before they were made, or they were "
-        "left out of what was recorded. Capture the program to see them."
+        "removed from the session. Capture the program to see them."
     )

@@ -307,8 +307,8 @@ class Builder:
                 answer = BuildAnswer.from_json(line.decode())
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 words = (
-                    f"{self._python} does not answer as a Python interpreter would: choose "
-                    "another --python"
+                    f"{self._python} does not answer like a Python interpreter: choose another "
+                    "--python"
                 )
                 answer = BuildAnswer(0, "refused", text=words)
             self._answers.put_nowait(answer)
@@ -323,11 +323,11 @@ def how_it_ended(status: int) -> str:
     or minus a signal's number.
     """
     if status == -signal.SIGKILL:
-        return "the compiler was killed (SIGKILL), as the system does when memory runs out"
+        return "the compiler was killed (SIGKILL), as happens when memory runs out"
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"the compiler crashed ({signal.Signals(-status).name})"
-    return f"the builder ended by itself with exit status {status}"
+    return f"the builder exited with status {status}"
 
 
 def _telling_line(output: str) -> str:
@@ -348,8 +348,8 @@ WHERE_TRITON_IS = (
 """Python code that prints the folder of Triton without importing it."""
 
 NO_TOOL = (
-    "SASS needs nvdisasm, which Triton carries: {python} has no triton. Install it there, choose "
-    "another interpreter with --python, or name the tool in TRITON_NVDISASM_PATH."
+    "SASS needs nvdisasm, which is part of Triton: {python} has no triton. Install triton there, "
+    "choose another interpreter with --python, or set TRITON_NVDISASM_PATH to the tool."
 )
 
 

@@ -217,15 +217,15 @@ def _of_library(name: str) -> list[str]:
 # The kernel to look below when nothing is selected.
 
 
-NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
+NONE_YET = "No kernel was generated in this session yet, so there are no lower levels."
 FOR_THE_CPU = (
     "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu "
     "h100, for example."
 )
-ONLY_LIBRARIES = "This session has no Triton kernels: all it computes are calls of libraries."
+ONLY_LIBRARIES = "This session has no Triton kernels: it only calls libraries."
 NO_GPU = (
-    "This session has no Triton kernels: all it computes are calls of libraries. Capture it "
-    "with --gpu h100, for example."
+    "This session has no Triton kernels: it only calls libraries. Capture it with --gpu h100, for "
+    "example."
 )
 
 
@@ -259,4 +259,4 @@ def why_no_kernels(reader: SessionReader) -> str:
     reasons = {(c.missing_stages or {}).get("kernel", "") for c in compilations} - {""}
     if reasons:
         return f"No kernels: {'; '.join(sorted(reasons))}."
-    return "No kernels: no compilation got as far as generating code."
+    return "No kernels: no compilation reached code generation."

@@ -54,8 +54,8 @@ NO_KERNEL_YET = (
     "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
 )
 
-NO_CHOICE = "Nothing else was tried for this library call."
-TEMPLATES_MAY_BE = "With --mode max-autotune, Inductor may try Triton templates beside it."
+NO_CHOICE = "No alternatives were tried for this library call."
+TEMPLATES_MAY_BE = "With --mode max-autotune, Inductor may try Triton templates as well."
 
 LIMITS_IN_SHORT: dict[Limit, str] = {
     "warps": "warps",
@@ -120,9 +120,7 @@ def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
             f"level by level."
         )
     templates = (
-        " Enter shows a template's, level by level."
-        if any(row.origin == "template" for row in rows)
-        else ""
+        " Enter shows a template's levels." if any(row.origin == "template" for row in rows) else ""
     )
     return f"{shown_name(kernel.name)}: the autotuner's candidates.{templates}"
 

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--passes",
         action="store_true",
-        help="list the MLIR passes and say which of them changed the text",
+        help="list the MLIR passes, and mark those that changed the text",
     )
     shown.add_argument(
         "--pass", dest="mlir_pass", metavar="N", type=int, help="print what pass N changed"
@@ -92,13 +92,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--bench",
         action="store_true",
-        help="run it again and again on this machine's GPU",
+        help="run it repeatedly on this machine's GPU",
     )
     parser.add_argument(
         "--config",
         metavar="N",
         type=int,
-        help="which configuration, by its number (default: the one that ran, else 0)",
+        help="number of the configuration (default: the one that ran, else 0)",
     )
     add_capture_arguments(parser)
 
@@ -109,8 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
         if arguments.gpu is not None:
             raise UsageError(
-                "--bench runs the kernel on this machine's GPU, and --gpu names another GPU: give "
-                "one of the two"
+                "--bench runs the kernel on this machine's GPU, but --gpu names another GPU: give "
+                "only one of them"
             )
         arguments.build = (
             True  # of a target: without that it is not known what the kernel is launched with
@@ -181,8 +181,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
 
     if arguments.passes or arguments.mlir_pass is not None:
         raise UsageError(
-            "passes are for a virtual GPU, whose kernels we compile ourselves: --gpu "
-            "h200, for example"
+            "passes are for a virtual GPU, whose kernels fx-explorer compiles: --gpu h200, for "
+            "example"
         )
     if not arguments.name:
         kernels = [*triton_kernels(reader), *tuned_libraries(reader)]
@@ -232,7 +232,7 @@ def _named_kernel(reader: SessionReader, name: str) -> model.Kernel:
     names = dict.fromkeys(kernel.name for kernel in kernels)
     if len(names) > 1:
         raise UsageError(
-            f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names)
+            f"several kernel names contain {name!r}; which of them?\n  " + "\n  ".join(names)
         )
     if len(kernels) > 1:
         print_message(f"there are {len(kernels)} kernels of this name; this is the first")

@@ -27,7 +27,7 @@ from fx_explorer.model import BenchAnswer
 from fx_explorer.session import SessionReader
 
 NO_OBJDUMP = (
-    "There is no objdump on this machine, which disassembles C++ kernels. Install the GNU binutils."
+    "Disassembling C++ kernels needs objdump, which is not installed. Install the GNU binutils."
 )
 
 _OPTIONS = ("-d", "-l", "--inlines", "-C", "--no-show-raw-insn", "-w")
@@ -117,7 +117,7 @@ def _run(command: list[str], kernel: str) -> str:
         )
     except OSError as error:
         raise UsageError(
-            f"{command[0]} cannot be started, which Inductor compiles C++ kernels with: {error}"
+            f"{command[0]}, Inductor's C++ compiler, cannot be started: {error}"
         ) from error
     if ended.returncode:
         raise FxExplorerError(f"{kernel} cannot be compiled:\n{ended.stderr.strip()}")
@@ -142,7 +142,9 @@ async def _command(folder: str, python: str) -> list[str]:
     )
     await process.run(folder, _COMPILES_S, notices=read, stdout=keep, stderr=keep)
     if not answers:
-        raise WorkerError("\n".join(["Inductor's compiler could not be asked for:", *printed[-5:]]))
+        raise WorkerError(
+            "\n".join(["Inductor's compiler could not be determined:", *printed[-5:]])
+        )
     if answers[-1].refused:
         raise UsageError(f"Inductor names no C++ compiler here: {answers[-1].text}")
     command: list[str] = json.loads(answers[-1].text)

@@ -39,12 +39,12 @@ of an H100 and an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an e
 """
 
 FLOPS_COUNTED = (
-    "Inductor counts the operations of matrix multiplications and convolutions only; others "
-    "are taken as free."
+    "Inductor counts only the operations of matrix multiplications and convolutions; others count "
+    "as free."
 )
 ESTIMATE = (
-    "An estimate: the time at full bandwidth or full arithmetic, whichever is longer, and at least "
-    f"{LEAST_S * 1e6:.1f} µs, about what an empty kernel takes. Nothing ran."
+    "An estimate: the time at full bandwidth or full arithmetic, whichever is longer, and at "
+    f"least {LEAST_S * 1e6:.1f} µs, about the time of an empty kernel. Nothing ran."
 )
 NO_SIZES = (
     "Inductor gave no estimate of the bytes this kernel moves, so there is no estimate of its time."
@@ -170,8 +170,8 @@ def describe_roofline(gpu: Gpu, estimate: Roofline) -> str:
     least = microseconds(estimate.estimated_s)
     if estimate.bound == "start":
         return (
-            f"too little to do on {gpu.title} to be bound by memory or arithmetic; at least "
-            f"{least} a call, as any kernel (estimate, not run)"
+            f"too small on {gpu.title} to be bound by memory or arithmetic; at least {least} a "
+            "call, like any kernel (estimate, not run)"
         )
     return f"bound by {estimate.bound} on {gpu.title}; at least {least} a call (estimate, not run)"
 
@@ -380,32 +380,27 @@ def _real(device: str, properties: str) -> Gpu | None:
 
 
 UNKNOWN_PICK = (
-    "Which configuration the autotuner would pick is not known: it times them on the GPU. "
-    "All of them are shown."
+    "The autotuner's choice is not known: it times the configurations on the GPU. All of them are "
+    "shown."
 )
 UNKNOWN_RUN_TIME = (
-    "How long it takes is not known: nothing ran. The estimate is a lower bound from the data "
-    "sheet."
+    "The run time is not known: nothing ran. The estimate is a lower bound from the data sheet."
 )
 UNKNOWN_PADDING = (
-    "Whether a matrix would be padded is not known: that is decided by timing it on the GPU. "
-    "Nothing is padded here."
+    "Whether a matrix would be padded is not known: torch times both on the GPU. Nothing is "
+    "padded here."
 )
-UNKNOWN_LIBRARY_KERNEL = (
-    "A library call: which kernel the library runs, and what it looks like inside, is "
-    "decided on the GPU."
-)
+UNKNOWN_LIBRARY_KERNEL = "A library call: the library chooses its kernel on the GPU."
 UNKNOWN_LIBRARY_PICK = (
-    "Which of them the autotuner would pick is not known: it times them on the GPU. The "
-    "first is shown."
+    "The autotuner's choice is not known: it times them on the GPU. The first is shown."
 )
 UNKNOWN_TEMPLATE_OR_LIBRARY = (
-    "Whether a template or a library would be taken is not known: they are timed on the GPU. "
-    "A template is shown."
+    "Whether a template or a library would be chosen is not known: they are timed on the GPU. A "
+    "template is shown."
 )
 TEMPLATE_WITHOUT_FUSION = (
-    "Some configurations of the template are shown without the operations that are fused "
-    "into the first."
+    "Some configurations of the template are shown without the operations that are fused into the "
+    "first one."
 )
 ATTENTION_BY_OUR_RULES = (
     "The attention kernel is chosen by fx-explorer's copy of the rules of a CUDA build."
@@ -413,4 +408,4 @@ ATTENTION_BY_OUR_RULES = (
 NOT_CAPTURED_FOR_A_GPU = (
     "This session was not captured for a GPU: capture it with --gpu h100, for example."
 )
-NO_SASS_ON_AMD = "AMD's machine code is the AMDGCN text: there is no level below it."
+NO_SASS_ON_AMD = "AMD's machine code is the AMDGCN text: it is the lowest level."

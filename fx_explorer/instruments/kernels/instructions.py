@@ -172,7 +172,7 @@ def kind_of(level: Level, name: str, whole: str) -> Kind:
 
 # The instructions of a text, counted by kind.
 
-COUNTED_ONCE = "Counted as written: an instruction in a loop counts once, however often it runs."
+COUNTED_ONCE = "Static counts: an instruction in a loop counts once, however often it runs."
 
 
 class GpuInstruction(NamedTuple):

@@ -22,7 +22,7 @@ from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
 CACHED = "taken from the cache on disk"
-ESTIMATED = "The least time that the GPU allows, beside the one that was measured."
+ESTIMATED = "The minimum time that the GPU allows, next to the measured time."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _time(gpu: Gpu, kernel: model.Kernel, roofline: Roofline, note: str) -> Iter
     if roofline.intensity and roofline.ridge:
         text = (
             f"{roofline.intensity:,.1f} operations a byte; from {roofline.ridge:,.0f} on, "
-            "arithmetic is the bound"
+            "arithmetic is the limit"
         )
         yield KernelFact("intensity", text, roofline.notes[-1])
 

@@ -103,7 +103,7 @@ def _has_ceilings(session: Path) -> bool:
 def _how_it_died(ended: int, stopped: str, timeout_s: float, printed: list[str]) -> str:
     if stopped == "timed_out":
         return (
-            f"The kernel was not measured within {timeout_s:.0f} s. Give it longer with --timeout."
+            f"The kernel was not measured within {timeout_s:.0f} s. Allow more time with --timeout."
         )
     how = f"signal {-ended}" if ended < 0 else f"exit status {ended}"
     return "\n".join(
@@ -122,16 +122,16 @@ def _kept(session: Path, time: KernelTime, ceilings: tuple[CardCeiling, ...]) ->
 
 NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
 ZEROS = (
-    "Its integers were zeros: all indices point to one place, which makes reads faster and atomic "
-    "adds slower than usual."
+    "Its integer inputs were zeros: all indices point to one place, which makes reads faster and "
+    "atomic adds slower than usual."
 )
 BY_EVENTS = (
-    "It was timed by CUDA events, which include the launch, some µs: torch's profiler recorded "
-    "nothing here."
+    "It was timed by CUDA events, which include a launch of a few µs, because torch's profiler "
+    "recorded nothing here."
 )
 COLD = (
-    "Its caches were emptied before each run; in a program, what the kernel before it wrote "
-    "may still be there."
+    "Caches were emptied before each run; in a program, results of the previous kernel may still "
+    "be cached."
 )
 TOO_SHORT = "It takes hardly longer than an empty kernel: most of its time is the launch."
 
@@ -244,7 +244,7 @@ def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:
     else:
         most = f"{ceiling.rate / 1e12:,.1f} TFLOP/s of {kind}"
     return (
-        f", {rate / ceiling.rate:.0%} of the {most} measured of this card ({ceiling.how})".replace(
+        f", {rate / ceiling.rate:.0%} of the {most} measured on this card ({ceiling.how})".replace(
             "%", " %", 1
         )
     )

@@ -22,10 +22,10 @@ from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.model.checked_json import finite_number
 from fx_explorer.session import SessionReader, answered_once
 
-ONE_CONFIGURATION = "Inductor had one configuration for it, so there was nothing to time."
+ONE_CONFIGURATION = "Inductor had only one configuration for it, so there was nothing to time."
 FROM_CACHE = (
-    "The pick is that of an earlier run, from Inductor's cache on disk: nothing was timed in "
-    "this one."
+    "The choice comes from an earlier run, through Inductor's cache on disk: nothing was timed in "
+    "this run."
 )
 
 
@@ -144,10 +144,10 @@ def describe_profile(reader: SessionReader) -> str:
         return ""
     marks = " Some are divided among calls of the same name (~)." if profile.shared_s else ""
     others = reader.count(model.Profile) - 1
-    more = f" The last of {others + 1} profiles counts." if others else ""
+    more = f" Only the last of {others + 1} profiles is used." if others else ""
     elsewhere = max(0.0, profile.work_s - profile.joined_s)
-    rest = f"; {run_time(elsewhere)} ran elsewhere (v g)" if elsewhere > 0 else ""
-    return f"Times are those of {profile.file}, all steps together{rest}.{marks}{more}"
+    rest = f"; {run_time(elsewhere)} were spent elsewhere (v g)" if elsewhere > 0 else ""
+    return f"Times are from {profile.file}, all steps together{rest}.{marks}{more}"
 
 
 # What a log says of how kernels were chosen.
@@ -159,8 +159,8 @@ METRIC = "autotune_choices_stats"
 """
 
 NOT_IN_LOG = (
-    "A log lists neither the other candidates nor the code of each: capture the program with "
-    "--build to see them."
+    "A log has neither the other candidates nor their code: capture the program with --build to "
+    "see them."
 )
 
 CONFIGURATIONS = "Configurations of kernels"

@@ -209,7 +209,7 @@ def pass_text(compiler_pass: Pass) -> str:
     """Return the changes of a pass, as a diff of the whole text."""
     lines = [f"pass {compiler_pass.position}: {compiler_pass.name} ({compiler_pass.argument})"]
     if compiler_pass.is_last:
-        lines.append("the last one: what it left is not printed")
+        lines.append("the last one: its result is not printed")
     for row in pass_diff(compiler_pass):
         if row.sign == "~":
             lines += [f"- {row.before}", f"+ {row.after}"]

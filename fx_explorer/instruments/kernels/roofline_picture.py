@@ -31,7 +31,7 @@ from fx_explorer.model import Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import lines_of_calls
 
-NO_ROOF = "No roof yet: measure a call (x c), and with it what this processor can do."
+NO_ROOF = "No roof yet: measure a call (x c), which also measures the limits of this processor."
 NO_BANDWIDTH = "No roof: the memory bandwidth of {gpu} is not known."
 
 
@@ -106,8 +106,8 @@ def _measured(reader: SessionReader) -> Roof | None:
 
 NO_BYTES = "how many bytes it moves is not known"
 NO_FLOPS = "no operations are counted (only those of matrix products and convolutions are)"
-NO_TIME = "it was not timed, and nothing is known of the machine"
-NO_PEAK = "nothing is known of the machine's arithmetic with {kind}"
+NO_TIME = "it was not timed, and the limits of the machine are not known"
+NO_PEAK = "the machine's limit for {kind} arithmetic is not known"
 
 
 MEASURED = ("in a profile", "in a call", "alone")
@@ -261,7 +261,7 @@ def _work_in_a_call(reader: SessionReader) -> dict[int, _Work]:
     return by_kernel
 
 
-NOTHING = "There is nothing to draw: no kernel has both operations that are counted and a time."
+NOTHING = "There is nothing to draw: no kernel has both counted operations and a time."
 
 MARK_OF_MEASURED, MARK_OF_AT_MOST = "●", "○"
 """Marks of points that were measured, and of points placed on the roof because they were not run.

@@ -52,8 +52,11 @@ OF_MEASURED = ("of the roof", "memory")
 COLUMNS_UNMEASURED = tuple(column for column in COLUMNS if column.title not in OF_MEASURED)
 """Columns of the table when nothing was measured: no kernel has a rate then."""
 
-AT_MOST = "○ was not measured: it stands on the roof, and can do no more."
-ABOVE = "Above the roof is what lies in caches, or what the machine could do when nothing else ran."
+AT_MOST = "○ was not measured: it is drawn on the roof, its upper limit."
+ABOVE = (
+    "A kernel can be above the roof if its data is in caches, or if the machine was slower "
+    "when its limits were measured."
+)
 
 
 def roofline_table(reader: SessionReader) -> ViewTable:
@@ -69,9 +72,9 @@ def roofline_table(reader: SessionReader) -> ViewTable:
     else:  # nothing could be said about any kernel
         rows, empty = (), why_no_roof(reader)
     return ViewTable(
-        shows="What bounds each kernel, below the roof of the machine.",
+        shows="The limit of each kernel, below the roof of the machine.",
         notice=_notice(roofline),
-        origin="counts of bytes and operations; times as measured, else the roof's",
+        origin="counts of bytes and operations; measured times, or the roof's where there is none",
         columns=columns,
         rows=rows,
         empty=empty,
@@ -282,7 +285,7 @@ class RooflineChart:
 
     def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-            return [[ChartPiece("There is no room for the picture."[:width])]]
+            return [[ChartPiece("The window is too small for the picture."[:width])]]
         plot: RooflinePlot = self._plot(width, height)
         marked = plot.cells[row] if row < len(plot.cells) else None
         pieces = []

@@ -16,14 +16,7 @@ from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, share, size
 from fx_explorer.drawing.colours import kernel_number
-from fx_explorer.drawing.view_table import (
-    DIRECTION,
-    Detail,
-    TableColumn,
-    TableRow,
-    ViewTable,
-    shown_name,
-)
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.counts import (
@@ -47,7 +40,8 @@ FRAME_OF_VERSIONS = replace(FRAME, priority=1)
 table.
 """
 VERSION = TableColumn("version", "annotation", min_width=7, priority=4)
-KERNEL = TableColumn("kernel", "strong", min_width=24, keeps="name")
+DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
+KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
 LINE = TableColumn("your line", "link", min_width=12, max_width=24, keeps="end")
 MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="end")
 BYTES = TableColumn(
@@ -76,7 +70,7 @@ TIME_TITLES: dict[TimeKind, str] = {
 }
 """Title of the column of times, when all times are of one kind."""
 
-BELOW = "p k shows what is below a Triton kernel, v c its configurations."
+BELOW = "p k shows the levels below a Triton kernel, v c its configurations."
 
 
 SHOWS = "Generated kernels and library calls, in the order the compiled code runs them."
@@ -186,7 +180,6 @@ class _Shown(Sequence[TableRow]):
         self._launches = launch_counts(reader)
         self._has_versions = any(cost.version and cost.version.count > 1 for cost in costs)
         self._has_modules = any(cost.modules for cost in costs)
-        self._has_directions = len({cost.use.kernel.direction for cost in costs}) > 1
         self._most = max((self._weight(cost) for cost in costs), default=0.0)
         nodes: dict[int, str] = {}
         for use in (cost.use for cost in costs):
@@ -203,7 +196,7 @@ class _Shown(Sequence[TableRow]):
             (NUMBER, True),
             (frame, True),
             (VERSION, self._has_versions),
-            (DIRECTION, self._has_directions),
+            (DIRECTION, True),
             (KERNEL, True),
             (LINE, True),
             (MODULE, self._has_modules),
@@ -225,7 +218,7 @@ class _Shown(Sequence[TableRow]):
                 rest = "; others (≥) are lower bounds from the data sheet"
             else:
                 rest = ""
-            return f"Times are those of a call (v l){rest}."
+            return f"Times are from a ledger of one call (v l){rest}."
         if self._is_mixed:
             return "Times marked ≥ are lower bounds from the data sheet."
         return ""
@@ -273,9 +266,7 @@ class _Shown(Sequence[TableRow]):
         if self._has_versions:
             version = cost.version.description if cost.version else ""
             cells.append(version)
-        if self._has_directions:
-            cells.append(kernel.direction)
-        cells += [kernel.name, cost.line_label]
+        cells += [kernel.direction, kernel.name, cost.line_label]
         if self._has_modules:
             cells.append(cost.module_label)
         if self._has_bytes:
@@ -361,7 +352,7 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
         return words
     if of_build.built:
         return (
-            f"{words} {of_build.built:,} of them were built, for the code that the program saves; "
+            f"{words} {of_build.built:,} of them were built, for code that the program saves; "
             "--build builds all."
         )
-    return f"{words} Nothing was built: this is what would be (--build builds it)."
+    return f"{words} Nothing was built: these kernels would be (--build builds them)."

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-The target is built and called repeatedly, with a clock between the steps of a call: guards,
+The target is built and called repeatedly, with a timer between the steps of a call: guards,
 Dynamo's bytecode, the code of AOTAutograd and Inductor around a graph, each kernel and library
-call, graph breaks, autograd. Calls without the clock and uncompiled calls take turns with them. The
-steps add up to the call; the rest is a row of its own.
+call, graph breaks, autograd. These calls alternate with calls without the timer and with calls in
+eager mode. The steps add up to the call; the rest has its own row.
 
 examples:
   fx-explorer ledger model.py --no-train            where the time of a call goes
@@ -57,7 +57,7 @@ with fewer guards too
 """
 
 A_SCRIPT = (
-    "It was run as a script, which cannot be called again and again. Name what it compiles, "
+    "It ran as a script, which cannot be called repeatedly. Name the object it compiles, "
     "FILE:OBJECT, and give its inputs: --inputs 'torch.randn(2, 8)', or example_inputs at the top "
     "level of the file."
 )
@@ -92,21 +92,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--try",
         dest="trying",
         action="store_true",
-        help="measure the same call with what may help, as bench does",
+        help="also measure the call with each change that may help, like bench",
     )
     group.add_argument(
         "--budget",
         metavar="SECONDS",
         type=seconds,
         default=None,
-        help="with --try: about how long the measuring may take",
+        help="with --try: approximate time limit of the measuring",
     )
     group.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help="keep the capture with its ledger as a session",
+        help="save the capture with its ledger as a session",
     )
     add_force_argument(group)
     add_worker_arguments(parser)
@@ -118,28 +118,27 @@ def run(arguments: argparse.Namespace) -> int:
     other results. Raises UsageError for a script, and for a session without a ledger.
     """
     if arguments.trying and is_session(arguments.target):
-        raise UsageError(f"--try is for targets: {arguments.target} is measured already")
+        raise UsageError(f"--try works on targets: {arguments.target} is already a measurement")
     if arguments.trying and arguments.format in ("json", "csv"):
         what = (
-            f"the ledger and what was tried are no single {arguments.format}; fx-explorer "
-            "bench has that format"
+            f"{arguments.format} holds one table, but this would need two (the ledger and the "
+            f"trials); fx-explorer bench writes {arguments.format}"
         )
-        raise UsageError(f"--try is for text and markdown: {what}")
+        raise UsageError(f"--try works with text and markdown: {what}")
     if arguments.budget is not None and not arguments.trying:
         raise UsageError(
             "--budget limits --try; the time of the ledger itself depends on its rounds"
         )
     if not arguments.build:
-        raise UsageError("--no-build: kernels that are not built cannot be timed")
+        raise UsageError("--no-build is not possible: kernels that are not built cannot be timed")
     if arguments.flame and arguments.format != "text":
         raise UsageError(
-            f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it "
-            "beside any format"
+            f"--flame draws in text, not in {arguments.format}: --svg FILE writes a picture with "
+            "any format"
         )
     if arguments.svg and arguments.output and arguments.svg.resolve() == arguments.output.resolve():
         raise UsageError(
-            f"-o and --svg cannot both be {arguments.svg}: the picture would take the "
-            "place of the session"
+            f"-o and --svg cannot both be {arguments.svg}: the picture would overwrite the session"
         )
     svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
     answers: list[list[LedgerRemedy] | None] = []
@@ -169,7 +168,7 @@ def _why_none(reader: SessionReader) -> str:
         return A_SCRIPT
     return (
         why_not_measured(request)
-        or "The program ended before that; what was captured of it is shown above."
+        or "The program ended before that; the part that was captured is shown above."
     )
 
 
@@ -240,8 +239,7 @@ async def _try(remedies: list[LedgerRemedy], arguments: argparse.Namespace) -> i
 
     if not remedies:
         sys.stderr.write(
-            "Nothing was tried: no remedy that could be measured is known for where this "
-            "time goes.\n"
+            "Nothing was tried: no measurable remedy is known for the parts that take this time.\n"
         )
         return 0
     request = replace(request_from(arguments), ledger=False)

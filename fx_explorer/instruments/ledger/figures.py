@@ -54,30 +54,30 @@ KIND_EXPLAINED: dict[LedgerKind, str] = {
         "torch.compile puts its hook into Python, looks for compiled code that fits, and removes "
         "the hook again."
     ),
-    "guards": "Conditions under which the compiled code may be used again; view 5 lists them.",
+    "guards": "Conditions for reusing the compiled code; view 5 lists them.",
     "bytecode": (
-        "Dynamo's bytecode passes the inputs to the graph, and puts its outputs where the program "
-        "needs them."
+        "Dynamo's bytecode passes the inputs to the graph, and stores its outputs where the "
+        "program needs them."
     ),
     "break": "Your code runs in eager mode between two graphs; view 4 says why.",
-    "python": "Python that runs as it would without torch.compile.",
+    "python": "Python code that would run the same without torch.compile.",
     "wrapper": "AOTAutograd and Inductor check and unpack inputs, start the graph, and wrap "
     "outputs.",
     "checks": (
-        "The generated code compares sizes, strides and alignment with what it was compiled for."
+        "The generated code compares sizes, strides and alignment with those it was compiled for."
     ),
     "buffers": "The generated code allocates and releases memory, and makes views.",
     "launch": "A call from Python into the kernel, without the kernel's work.",
     "kernel": "A kernel that Inductor generated.",
     "library": "A call into a library or into ATen.",
     "graph": (
-        "No generated Python could be timed: another backend, a C++ wrapper, a replayed CUDA "
+        "No generated Python code could be timed: another backend, a C++ wrapper, a replayed CUDA "
         "graph, or eager autograd."
     ),
-    "loss": "The sum of what the program returned, where it returned no loss.",
+    "loss": "The sum of the returned values, if the program returned no loss.",
     "autograd": "The autograd engine, and AOTAutograd before and after the backward's kernels.",
-    "gradients": "Gradients of the previous call are dropped, so that all calls are alike.",
-    "wait": "Everything is started, and the GPU still computes.",
+    "gradients": "Gradients of the previous call are removed, so that all calls are equal.",
+    "wait": "Everything is launched, and the GPU still computes.",
 }
 """Kind of step → its explanation in a sentence."""
 
@@ -417,7 +417,7 @@ class Rate:
             else:
                 shown = f"{_three(rate / GIGA)} GFLOP/s"
             if self.of_products > 1:
-                part = " (more than a float32 product reached when it was measured)"
+                part = " (more than the measured limit of a float32 product)"
             else:
                 part = _of(self.of_products, "a float32 product")
             parts.append(shown + part)

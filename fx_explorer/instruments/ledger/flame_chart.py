@@ -78,7 +78,7 @@ def describe_unaccounted(figures: LedgerFigures) -> str:
         return ""
     if rest_s < 0:
         return f"The steps add up to {run_time(-rest_s)} more than a call."
-    return f"{run_time(rest_s)} of the call are not accounted for."
+    return f"{run_time(rest_s)} of the call are in no step."
 
 
 @dataclass(frozen=True, slots=True)

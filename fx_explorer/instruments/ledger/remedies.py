@@ -100,8 +100,8 @@ def _less_around(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
         yield LedgerRemedy(
             "reduce-overhead",
             "in the mode reduce-overhead",
-            f"the GPU waits for the host in {share(figures.idle_s, call_s)} of a call: "
-            "CUDA graphs start all kernels at once",
+            f"the GPU waits for the host in {share(figures.idle_s, call_s)} of a call: CUDA "
+            "graphs launch all kernels at once",
             "inputs are copied to fixed addresses, and outputs are overwritten by the next call",
             mode="reduce-overhead",
         )
@@ -111,7 +111,7 @@ def _less_around(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
             "size_asserts=False",
             "without checks of sizes (options size_asserts, alignment_asserts)",
             f"checks of sizes and strides take {run_time(checks_s)} ({share(checks_s, call_s)})",
-            "a tensor of another layout than torch expects is computed with all the same",
+            "a tensor of another layout than torch expects is then used without an error",
             options={"size_asserts": False, "alignment_asserts": False},
         )
 
@@ -135,7 +135,7 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
             "freezing",
             "with the option freezing",
             f"{part}, and weights can be packed for them ahead of time",
-            "parameters are constants then, and must not change; it takes effect under "
+            "parameters become constants and must not change; it takes effect under "
             "torch.no_grad()",
             options={"freezing": True},
         )
@@ -169,7 +169,7 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[LedgerRemedy]:
 def describe_drops(effect: FilterEffect) -> str:
     """Return ``drops 12 of 49 guards (12 checks, all in C++)``."""
     checks = describe_checks(effect.in_cpp, effect.in_python)
-    like = f", as {' and '.join(effect.like)} does" if effect.like else ""
+    like = f", like {' and '.join(effect.like)}" if effect.like else ""
     return f"drops {effect.dropped:,} of {counted(effect.guards, 'guard')} ({checks}{like})"
 
 
@@ -233,7 +233,7 @@ SETTINGS = (
     GuardSetting(
         "dynamo.use_recursive_dict_tags_for_guards",
         True,
-        "modules are not checked when no dict of theirs was written to since the last call",
+        "modules are not checked if none of their dicts was written to since the last call",
         "off by default in torch; code, defaults and closures of functions must not be rebound",
         _is_of_module,
     ),
@@ -247,15 +247,15 @@ SETTINGS = (
     GuardSetting(
         "dynamo.use_lamba_guard_for_object_aliasing",
         False,
-        "which inputs are the same object is then checked in C++",
-        "all changes that guards notice now are still noticed",
+        "identities of inputs are then checked in C++",
+        "every change that guards detect now is still detected",
         _is_alias_in_python,
     ),
     GuardSetting(
         "dynamo.skip_guards_on_constant_func_defaults",
         True,
         "constant default values of functions are then not checked",
-        "a default value that is set again after compiling is not noticed: the old one is used",
+        "a default value that is reassigned after compiling is not noticed: the old one is used",
         _is_default,
     ),
     GuardSetting(
@@ -268,8 +268,8 @@ SETTINGS = (
     GuardSetting(
         "dynamo.skip_no_tensor_aliasing_guards_on_parameters",
         True,
-        "whether two parameters are one tensor is then not checked",
-        "a tensor that is passed for two parameters later gives wrong results",
+        "whether two parameters are the same tensor is then not checked",
+        "passing one tensor for two parameters later gives wrong results",
         _is_alias_of_tensors,
     ),
 )
@@ -323,7 +323,7 @@ def describe_saved(
     both = sorted(before.keys() & after.keys())
     saved = median_interval([before[i] - after[i] for i in both])
     if saved is None:
-        return "was not measured often enough to say what it saves"
+        return "was not measured often enough to give its saving"
     between_s = 2 * BETWEEN_PROCESSES[clock] * median(before[i] for i in both)
     saved = Interval(saved.middle, saved.low - between_s, saved.high + between_s)
     if saved.low <= 0 <= saved.high:

@@ -213,7 +213,7 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
     guards = figures.guards
     if guards.whole:
         if guards.most_expensive:
-            dear = f"; the most expensive by themselves: {guards.most_expensive}"
+            dear = f"; the most expensive ones: {guards.most_expensive}"
         else:
             dear = ""
         yield (
@@ -231,7 +231,7 @@ def _notes(figures: LedgerFigures) -> Iterator[str]:
     call = figures.call
     yield (
         f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch {call.torch}, with "
-        f"{call.inputs}: means of the middle half of {counted(call.calls, 'call')} that took turns "
-        f"with calls without a clock. The clock took {run_time(call.clock_s)} of a call, which is "
-        "subtracted."
+        f"{call.inputs}: means of the middle half of {counted(call.calls, 'call')}, which "
+        f"alternated with calls without a timer. The timer took {run_time(call.clock_s)} of a "
+        "call, which is subtracted."
     )

@@ -63,7 +63,7 @@ async def account_for_call(
     )
     if again.found is None or not again.is_whole:
         raise UsageError(
-            f"A call could not be accounted for: {again.outcome.message or 'nothing was compiled'}"
+            f"A call could not be measured: {again.outcome.message or 'nothing was compiled'}"
         )
     return again.found
 

@@ -29,8 +29,8 @@ from fx_explorer.model import LedgerCall, LedgerKind
 from fx_explorer.session.file_names import in_file
 
 NOTHING_RUNS = (
-    "No compiled graph runs in a call: torch has left the program to Python, or has given it up "
-    "after too many recompiles. fx-explorer TARGET says why, in view 4."
+    "No compiled graph runs in a call: torch did not compile the program, or stopped after too "
+    "many recompiles. fx-explorer TARGET says why, in view 4."
 )
 
 MOST_LINES = 3
@@ -78,8 +78,7 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
         return
     if call.iqr_s > MAX_SPREAD * call.call_s:
         yield (
-            f"{took}, {run_time(call.uncompiled_s)} in eager mode, and which is faster is not "
-            f"known."
+            f"{took}, {run_time(call.uncompiled_s)} in eager mode; which is faster is not known."
         )
         return
     ratio = call.uncompiled_s / call.call_s
@@ -119,7 +118,7 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
     is_faster = 0 < call_s < figures.call.uncompiled_s
     if not figures.is_on_gpu and not is_faster and work_s < HALF * call_s:
         yield (
-            "The work is small beside what is around it: larger inputs, or fewer and larger "
+            "The work is small compared with its overhead: larger inputs, or fewer and larger "
             "graphs, make compiling pay."
         )
     if around:
@@ -145,8 +144,8 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
     fewer = [remedy.name for remedy in remedies(figures) if remedy.is_for_guards]
     if fewer:
         yield (
-            f"Fewer or cheaper guards: --try measures {listed(fewer, len(fewer))}, and says "
-            "what each risks."
+            f"Fewer or cheaper guards: --try measures {listed(fewer, len(fewer))}, and names the "
+            "risk of each."
         )
 
 
@@ -158,8 +157,8 @@ def _unguarded(call: LedgerCall) -> str:
     else:
         text = "saves nothing measurable"
     return (
-        "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and "
-        f"{text}; it is unsafe: what no longer fits is run all the same."
+        "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured "
+        f"and {text}; it is unsafe: compiled code then runs even if a guard would fail."
     )
 
 
@@ -175,7 +174,7 @@ def _breaks(figures: LedgerFigures) -> Iterator[str]:
     longest = sorted(by_line, key=lambda where: -by_line[where])
     places = f", at {listed(longest)}" if longest else ""
     text = (
-        f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, your own code there included"
+        f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, including your own code there"
     )
     yield f"{text}: fx-explorer fix proposes changes that avoid the breaks."
 
@@ -206,7 +205,7 @@ def _is_slower(line_time: LineTime, least_s: float) -> bool:
 def _doubts(figures: LedgerFigures) -> Iterator[str]:
     of_none_s = of_unknown_lines_s(figures)
     if figures.are_steps_known and of_none_s > SOME * figures.call.call_s:
-        yield f"Of which line {run_time(of_none_s)} of the kernels are is not known."
+        yield f"The line of {run_time(of_none_s)} of the kernels is not known."
     call, accounted = figures.call, figures.accounted_s / figures.call.call_s
     if figures.are_steps_known and not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
         yield f"The steps add up to {accounted:.0%} of a call: {IDLE}.".replace("%", " %")

@@ -66,17 +66,16 @@ the kinds apart.
 """
 
 NONE_YET = (
-    "No call was accounted for yet. Press x c: the program is built, and called again and "
-    "again with a clock in it."
+    "No call was measured yet. Press x c: the program is built, and called repeatedly with a timer."
 )
 
 
 def ledger_table(reader: SessionReader) -> ViewTable:
-    empty = f"No call was accounted for. {NO_PROGRAM}" if is_log(reader) else NONE_YET
+    empty = f"No call was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET
     table = ViewTable(
         shows="Where the time of one call goes: by kind, by your line, and step by step.",
         notice="",
-        origin="a clock between the steps of many calls; what the clock takes is taken off",
+        origin="a timer between the steps of many calls; its own time is subtracted",
         columns=COLUMNS,
         rows=[],
         empty=empty,
@@ -217,7 +216,7 @@ class _Rows:
         parts = [
             f"{step_name(self._figures, entry)}: {KIND_EXPLAINED[step.kind]}",
             (
-                f"It begins {run_time(entry.began_s)} after the call and takes "
+                f"It begins {run_time(entry.began_s)} after the start of the call and takes "
                 f"{run_time(step.host_s)}{spread}."
             ),
         ]
@@ -226,7 +225,7 @@ class _Rows:
         if reached:
             parts.append(f"It moves {size(step.moved_bytes)}: {reached.description}.")
         parts += [
-            f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}"
+            f"{part:>4.0%} of its operators come from {in_file(line.file, line.line)}"
             for line, part in entry.lines
         ]
         return Detail("\n".join(parts).replace("% of", " % of"))

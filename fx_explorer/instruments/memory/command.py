@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from fx_explorer.output_file import OutputFile
 
 EPILOG = """\
-Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read
-statement by statement. So a GPU need not be there (--gpu h100). On a real GPU (--device cuda) the
-memory that library calls take while they work is measured.
-A step is a call and its backward, with no gradients before it. With --measure the program is built
-and called, compiled and uncompiled, in processes of their own.
+Nothing is built and the compiled program does not run: fx-explorer reads Inductor's wrapper code
+statement by statement. So no GPU is needed (--gpu h100). On a real GPU (--device cuda), the
+temporary memory of library calls is measured. A step is a call and its backward, without
+gradients at its start. With --measure, the program is built and called, compiled and in eager
+mode, in separate processes.
 
-SNAPSHOT is what torch.cuda.memory._dump_snapshot wrote: what was held at the peak of a real run, by
-line, is printed with the operations of X. It is read, and nothing of it is run.
+SNAPSHOT is a file of torch.cuda.memory._dump_snapshot: the memory held at the peak of a real run is
+printed by line, with the operations of X. The file is only read; no code of it
+runs.
 
 examples:
   fx-explorer memory model.py                            the peak of a training step, and the \
@@ -69,28 +70,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=None,
-        help="a CUDA memory snapshot of the program that the session or log X is of",
+        help="a CUDA memory snapshot of the program that session or log X was made from",
     )
     add_format_argument(parser)
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="build and call it, compiled and in eager mode; text and json",
+        help="also measure it: build and call it, compiled and in eager mode; text and json",
     )
     parser.add_argument(
         "--budgets",
         metavar="A,B",
         type=_budgets,
         default=(),
-        help="values of activation_memory_budget from 0 (recompute everything) to 1 (as "
-        "torch), e.g. 1,0.75,0.5,0.25,0",
+        help="values of activation_memory_budget from 0 (recompute everything) to 1 (torch's "
+        "default), e.g. 1,0.75,0.5,0.25,0",
     )
     parser.add_argument(
         "--optimizer",
         metavar="NAME",
         choices=sorted(TENSORS),
         default="",
-        help=f"count its state, too: {', '.join(sorted(TENSORS))}",
+        help=f"also count the state of this optimizer: {', '.join(sorted(TENSORS))}",
     )
     parser.add_argument(
         "--svg",
@@ -111,7 +112,7 @@ def _budgets(text: str) -> tuple[float, ...]:
         budgets = (-1.0,)
     if not all(0 <= budget <= 1 for budget in budgets):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not numbers from 0 to 1, for example 1,0.5,0"
+            f"{text!r} is not a list of numbers from 0 to 1, for example 1,0.5,0"
         )
     return budgets
 
@@ -136,7 +137,7 @@ def _print_joined(arguments: argparse.Namespace) -> int:
     """Join a snapshot to the session that X is, and print it. Raises UsageError for a target."""
     if not is_session(arguments.target):
         raise UsageError(
-            "a memory snapshot is read beside a session or a log of the same program, and "
+            "a memory snapshot is shown together with a session or a log of the same program, and "
             f"{arguments.target} is neither. Record the program first: fx-explorer run "
             f"{arguments.target}"
         )
@@ -217,13 +218,13 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
     """
     if is_session(arguments.target):
         raise UsageError(
-            f"--measure, --budgets and --svg are for targets: {arguments.target} is "
-            "captured already"
+            f"--measure, --budgets and --svg work on targets: {arguments.target} is already a "
+            "capture"
         )
     if arguments.optimizer:
         raise UsageError(
-            "--optimizer adds to what is predicted, and --measure and --budgets take "
-            "steps without an optimizer"
+            "--optimizer adds to the prediction, but --measure and --budgets run steps without an "
+            "optimizer"
         )
     if arguments.format not in ("text", "json"):
         raise UsageError(
@@ -231,13 +232,12 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
         )
     if arguments.svg and not (arguments.measure and arguments.budgets):
         raise UsageError(
-            "--svg draws memory against time: it takes --budgets and --measure. The memory of one "
-            "step is drawn by fx-explorer report X --format svg --section step_memory"
+            "--svg draws memory against time: it needs --budgets and --measure. To draw the "
+            "memory of one step: fx-explorer report X --format svg --section step_memory"
         )
     if arguments.measure and arguments.gpu:
         raise UsageError(
-            "--measure runs the program on this machine, and --gpu is for one that need "
-            "not be there"
+            "--measure runs the program on this machine, but --gpu names a virtual GPU"
         )
     return text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
 

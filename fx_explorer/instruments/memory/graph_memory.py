@@ -111,7 +111,7 @@ def _replayed(
     by_name = {node.name: node for node in reader.nodes(graph)}
     nodes = {name: node for name, node in by_name.items() if node.op == "placeholder"}
     if nodes and not names:
-        raise UnreadableCode("its output code takes no arguments, and the graph does")
+        raise UnreadableCode("its output code takes no arguments, but the graph does")
     sizes = {**symbols, **_numbers(nodes.values(), symbols)}
     calls = {
         line: _with_most_workspace(call, by_name, sizes)

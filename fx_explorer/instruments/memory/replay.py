@@ -198,7 +198,7 @@ class _Replay:
         """Run a function of the wrapper: the whole, a partition, or a subgraph."""
         if self.depth > MAX_DEPTH:
             raise UnreadableCode(
-                f"line {function.lineno}: functions of the wrapper call one another too deep"
+                f"line {function.lineno}: calls of the wrapper's functions are nested too deeply"
             )
         self.depth += 1
         frame = _Frame(self)
@@ -502,7 +502,7 @@ def called_name(function: ast.expr) -> str:
 def unreadable(statement: ast.stmt) -> UnreadableCode:
     words = ast.unparse(statement).split("\n")[0]
     return UnreadableCode(
-        f"line {statement.lineno} of the output code is not understood: {words[:80]}"
+        f"line {statement.lineno} of the output code is of an unknown form: {words[:80]}"
     )
 
 

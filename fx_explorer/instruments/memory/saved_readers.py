@@ -208,9 +208,9 @@ def _line_of(call: WrapperKernelCall, paths: Mapping[int, str]) -> str:
 def describe_readers(kernels: Sequence[ReadingKernel] | None) -> str:
     """Return ``cpp_fused_tanh_2 (model.py:12) and extern_kernels.mm (model.py:14)``."""
     if kernels is None:
-        return "kernels that are not known: no code of the backward can be read"
+        return "unknown kernels: the code of the backward cannot be read"
     if not kernels:
-        return "no kernel: the backward returns it, or needs its size alone"
+        return "no kernel: the backward returns it, or needs only its size"
     names = dict.fromkeys(_shown_name(kernel) for kernel in kernels)
     return listed(names, len(names))
 

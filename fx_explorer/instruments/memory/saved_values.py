@@ -202,8 +202,8 @@ def describe_saved(reader: SessionReader) -> str:
     of_these = f" (the biggest: {listed(parts, BIGGEST)})" if parts else ""
     return (
         f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the "
-        f"backward: {size(computed.size_bytes)} of it {verb} computed for that{of_these}; the rest "
-        "are parameters, buffers and inputs, which exist without it."
+        f"backward: {size(computed.size_bytes)} of it {verb} computed by the forward{of_these}; "
+        "the rest are parameters, buffers and inputs, which exist anyway."
     )
 
 
@@ -278,7 +278,7 @@ _WORDS = {
     "non-builtin op": "it is a custom operator, whose cost torch does not know",
     "materialized in backward": "the backward would have to write it to memory in any case",
     "too far from backward": "it is too many operations away from the backward",
-    "reduction op": "it is much smaller than what it is computed from",
+    "reduction op": "it is much smaller than the values it is computed from",
     "marked MUST_SAVE": "the program's checkpoint policy asks for it",
     "marked by checkpoint policy": "the program's checkpoint policy asks for it",
     "non-tensor output": "it is not a tensor: only its parts are saved",
@@ -292,7 +292,8 @@ INPUT = ": primal input"
 """torch's reason for saving an input of the graph."""
 
 UNTOLD = (
-    "torch rules it out where operations that use it are far apart, or at the end of a long chain"
+    "torch does not recompute it if operations that use it are far apart, or at the end of a long "
+    "chain"
 )
 """Reason shown for a value that torch saves without giving one: two heuristics of its partitioner
 on distance.
@@ -364,9 +365,7 @@ def _why_recomputed(choice: model.PartitionChoice) -> str:
 def _who_decided(choice: model.PartitionChoice) -> str:
     """Say who chose what is saved of a graph whose min-cut partitioner did not run."""
     if choice.reason == BUDGET:
-        return (
-            "the memory budget is 0, so nothing is saved but what comes into the graph from outside"
-        )
+        return "the memory budget is 0, so only inputs of the graph are saved"
     backend, _, function = choice.reason.partition(": ")
     if function == "default_partition":
         return (
@@ -376,8 +375,8 @@ def _who_decided(choice: model.PartitionChoice) -> str:
     if function:
         return f"backend {backend} splits the graph with {function}, which gives no reasons"
     return (
-        "the partitioner weighed nothing in this graph, since there was nothing to choose or "
-        "its memory budget is 0"
+        "the partitioner had no choice in this graph, or its memory budget is 0, so there are no "
+        "weights"
     )
 
 
@@ -389,12 +388,12 @@ def _reason(choice: model.PartitionChoice) -> str:
 def _weight(choice: model.PartitionChoice) -> str:
     """Explain the weight of saving, as far as it is known."""
     if choice.weight < 0 or choice.size_bytes < 0:
-        return "the weight of saving it is not known"
+        return "the cost of saving it is not known"
     steps = min(MAX_STEPS, max(1, choice.distance))
     power = f"^{steps}" if steps > 1 else ""
     bound = ", torch's maximum" if steps == MAX_STEPS else ""
     return (
-        f"the weight of saving it is {choice.weight:,.0f} = {size(choice.size_bytes)} × "
+        f"the cost of saving it is {choice.weight:,.0f} = {size(choice.size_bytes)} × "
         f"{STEP_FACTOR}{power} ({counted(steps, 'step')} to the backward{bound}){_twice(choice)}"
     )
 

@@ -201,7 +201,7 @@ def only_code(codes: list[model.Artifact], compilation: model.Compilation) -> mo
             whose = f"by backend {compilation.backend}"
         raise UnreadableCode(f"no output code was made for it {whose}".rstrip())
     if len(codes) > 1:
-        raise UnreadableCode("it was compiled in regions, and what runs between them is not known")
+        raise UnreadableCode("it was compiled in regions, and the code between them is not known")
     return codes[0]
 
 

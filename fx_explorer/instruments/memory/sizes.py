@@ -98,7 +98,7 @@ def _applied(kind: ast.operator, left: int, right: int) -> int:
     if isinstance(kind, ast.Pow) and 0 <= right <= MAX_EXPONENT:
         return int(left**right)
     if type(kind) not in _OPERATORS or (isinstance(kind, ast.FloorDiv | ast.Mod) and not right):
-        raise UnknownSize("an operation that sizes do not have")
+        raise UnknownSize("an operation that is not supported for sizes")
     return _OPERATORS[type(kind)](left, right)
 
 
@@ -171,13 +171,13 @@ def read_wrapper(text: str, language: str = "python") -> Wrapper:
     """Read an output code. Raises UnreadableCode for a wrapper that is not Python."""
     if language != "python":
         raise UnreadableCode(
-            f"the wrapper is written in {language}, and only one in Python can be read"
+            f"the wrapper is written in {language}, and only Python wrappers can be read"
         )
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnreadableCode(
-            f"the output code is not Python that can be read ({type(error).__name__})"
+            f"the output code is not readable Python ({type(error).__name__})"
         ) from error
     functions = {function.name: function for function in _functions(tree)}
     if ENTRY not in functions:

@@ -33,8 +33,8 @@ MOST_ROWS = 20
 MOST_OPERATIONS = 3
 
 NO_HISTORY = (
-    "It has no history: torch.cuda.memory._record_memory_history() was off. What is held at the "
-    "end is known, and neither the peak nor the lines that allocated it."
+    "It has no history: torch.cuda.memory._record_memory_history() was off. The memory held at "
+    "the end is known, but not the peak or the allocating lines."
 )
 
 NO_LINE = "no line of yours"
@@ -65,7 +65,7 @@ def _of_device(device: DeviceFigures, file: str) -> Iterator[str]:
     if known:
         most = known[0]
         yield (
-            f"Your line that holds the most then: {in_file(most.file, most.line)} in "
+            f"Your line that holds the most at the peak: {in_file(most.file, most.line)} in "
             f"{most.function}, {size(most.size_bytes)} "
             f"({careful_share(most.size_bytes, device.peak_bytes)}) in "
             f"{counted(most.count, 'allocation')} of {most.kind}."
@@ -74,7 +74,7 @@ def _of_device(device: DeviceFigures, file: str) -> Iterator[str]:
         where = f" at {in_file(failed.file, failed.line)}" if failed.line else ""
         yield (
             f"An allocation of {size(failed.wanted)} failed{where}: {size(failed.allocated)} were "
-            f"allocated then, and the device had {size(failed.device_free)} left."
+            f"allocated, and the device had {size(failed.device_free)} left."
         )
     yield _reserved(device)
     if not device.events:
@@ -85,7 +85,7 @@ def _reserved(device: DeviceFigures) -> str:
     """Return how much of the reserved memory is in use, and how the rest is divided."""
     reserved = device.reserved
     text = (
-        f"At the end {size(reserved.reserved)} are reserved in "
+        f"At the end, {size(reserved.reserved)} are reserved in "
         f"{counted(reserved.segments, 'segment')}, {size(reserved.in_use)} of them in use"
     )
     if not reserved.free:
@@ -93,15 +93,15 @@ def _reserved(device: DeviceFigures) -> str:
     between = reserved.free - reserved.returnable
     parts = []
     if between:
-        parts.append(f"{size(between)} lie between what is in use (fragmentation)")
+        parts.append(f"{size(between)} lie between memory in use (fragmentation)")
     if reserved.returnable:
         parts.append(
-            f"{size(reserved.returnable)} are segments that nothing uses, which "
-            "torch.cuda.empty_cache() gives back"
+            f"{size(reserved.returnable)} are unused segments, which torch.cuda.empty_cache() "
+            "gives back"
         )
     return (
-        f"{text}. Of the {size(reserved.free)} that are free, {listed(parts)}; the largest free "
-        f"piece has {size(reserved.largest)}."
+        f"{text}. Of the free {size(reserved.free)}, {listed(parts)}; the largest free piece has "
+        f"{size(reserved.largest)}."
     )
 
 

@@ -13,7 +13,7 @@ from fx_explorer.model import Artifact, Compilation, Outcome
 from fx_explorer.readers.session_of_file import write_beginning
 from fx_explorer.session import SessionReader, SessionWriter
 
-TITLE = "What is held at the peak"
+TITLE = "Memory held at the peak"
 
 WIDTH = 100
 

@@ -287,7 +287,7 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
         plain.keys() | compiled.keys(),
         key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
     )
-    yield f"Held at the peak, by line: eager measured, {first.name} predicted."
+    yield f"Memory at the peak, by line: eager mode's is measured, {first.name}'s is predicted."
     files = distinct_names({file for file, _ in places if file})
     rows = []
     for file, line in places[:MOST_LINES]:
@@ -367,7 +367,7 @@ def _sentences(trials: BudgetTrials) -> Iterator[str]:
 def _compare_trials(first: BudgetTrial, trial: BudgetTrial) -> str:
     """Describe the effect of another budget on memory and time."""
     if not trial.predicted["is_known"]:
-        return f"Of {trial.name} nothing can be predicted."
+        return f"For {trial.name}, nothing can be predicted."
     text = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
     if trial.measured and first.measured and trial.measured.call_s and first.measured.call_s:
         return (
@@ -379,13 +379,13 @@ def _compare_trials(first: BudgetTrial, trial: BudgetTrial) -> str:
 
 def _legend(trials: BudgetTrials) -> Iterator[str]:
     yield (
-        "saved, peak, above start: predicted. The start is the memory in use before the step: "
-        "parameters, buffers, inputs."
+        "Columns saved, peak and above start are predictions. The start is the memory in use "
+        "before the step: parameters, buffers, inputs."
     )
     if trials.uncompiled:
         yield (
-            "measured: above start, by torch's allocator in a process of its own; a step: "
-            "median over 8 rounds in turns."
+            "Measured columns: “above start” by torch's allocator in a separate process; “a step” "
+            "is the median over 8 rounds in turns."
         )
     for step in (*(trial.measured for trial in trials.trials), trials.uncompiled):
         if step and step.message:
@@ -419,7 +419,7 @@ def _step(step: MeasuredStep | None) -> dict[str, object] | None:
 
 
 NOTHING = (
-    "There is nothing to draw: a picture of memory against time takes --budgets and --measure."
+    "There is nothing to draw: a picture of memory against time needs --budgets and --measure."
 )
 
 
@@ -453,7 +453,7 @@ def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
                 xytext=(6, 6),
                 textcoords="offset points",
             )
-        axes.set_xlabel("memory of a step beyond what is in use before it, MB (measured)")
+        axes.set_xlabel("memory of a step above its start, MB (measured)")
         axes.set_ylabel("a step, ms (median)")
         axes.margins(0.2)
         axes.set_title(title.replace("$", r"\$"))

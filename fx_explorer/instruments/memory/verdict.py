@@ -57,17 +57,17 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
     "parameter": ("parameters", "parameters"),
     "buffer": ("buffers", "buffers of modules"),
     "input": ("inputs", "inputs"),
-    "optimizer": ("optimizer", "what the optimizer keeps between steps"),
+    "optimizer": ("optimizer", "the optimizer's state between steps"),
     "activation": ("saved", "activations that the forward saves for the backward"),
     "output": ("outputs", "outputs"),
-    "tangent": ("loss grads", "gradients of outputs, with which the backward begins"),
+    "tangent": ("loss grads", "gradients of outputs, the inputs of the backward"),
     "gradient": ("gradients", "gradients"),
     "temporary": ("temporary", "temporaries, needed only inside one graph"),
     "workspace": ("workspace", "temporary memory of a library call"),
 }
 """Kind → its name in a table, and in a sentence."""
 
-NOT_ASKED = "memory that libraries take while they work (cuBLAS, cuDNN, oneDNN)"
+NOT_ASKED = "temporary memory of libraries (cuBLAS, cuDNN, oneDNN)"
 
 KEPT = "workspaces that cuBLAS never frees, one for each thread"
 """Name of the memory that is not counted when the GPU was asked for the workspace of each library
@@ -114,13 +114,13 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
         else:
             which = f"backends {listed(backends, len(backends))} write"
         none = (
-            "The peak of a step cannot be predicted: it is read from the code that Inductor "
+            "The peak of a step cannot be predicted: predictions read the code that Inductor "
             f"writes, and {which} none. --measure measures it."
         )
         return [none, *(known or filter(None, [memory.nothing_saved]))]
     why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
     if not known:
-        return ["Nothing can be said about the memory of a step.", *why]
+        return ["The memory of a step is not known.", *why]
     return ["The peak of a step cannot be predicted.", *why, *known]
 
 
@@ -141,9 +141,9 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
         )
     else:
         yield (
-            "An optimizer's state comes on top from its first step on: "
-            f"{size(2 * one_tensor_each)} for Adam, {size(one_tensor_each)} for SGD with momentum, "
-            "none for SGD (--optimizer counts it)."
+            "An optimizer's state adds to this from its first step on: "
+            f"{size(2 * one_tensor_each)} for Adam, {size(one_tensor_each)} for SGD with "
+            "momentum, none for SGD (--optimizer counts it)."
         )
 
 
@@ -151,10 +151,10 @@ def _not_counted(used: Usage, optimizer: str) -> str:
     was_asked = any(moment.call.workspace for moment in used.step.moments)
     workspaces = KEPT if was_asked else NOT_ASKED
     if optimizer:
-        steps = "what the optimizer takes while it steps"
+        steps = "temporary memory of the optimizer's step"
     else:
         steps = "the optimizer"
-    return f"Not counted: {workspaces}, what Python allocates outside of the graphs, and {steps}."
+    return f"Not counted: {workspaces}, Python's allocations outside of the graphs, and {steps}."
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:
@@ -178,8 +178,7 @@ def _up_to(used: Usage) -> str:
     most, calls = used.most_with_workspaces()
     if most <= used.peak.total_bytes:
         return ""
-    take = "takes" if calls == 1 else "take"
-    unknown = f"what {counted(calls, 'library call')} {take} at work is not known"
+    unknown = f"the temporary memory of {counted(calls, 'library call')} is not known"
     if used.device != "cpu":
         unknown += " without the GPU"
     return f" (up to {size(most)}: {unknown})"
@@ -230,25 +229,25 @@ def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
             text += f", in {calls} calls of {counted(memory.graphs, 'graph')}"
         if crossing:
             text += (
-                f"; {size(crossing)} of it are results of an earlier graph that a later one keeps"
+                f"; {size(crossing)} of it are results of an earlier graph that a later one saves"
             )
         yield f"{text}."
     if memory.step.between_bytes:
         yield (
-            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more for "
+            f"Operators outside of the graphs save {size(memory.step.between_bytes)} more for "
             "their backward."
         )
     if used.elsewhere:
         others = (
-            f"{size(bytes_)} on {device or 'a device that is not known'}"
+            f"{size(bytes_)} on {device or 'an unknown device'}"
             for device, bytes_ in used.elsewhere.items()
         )
-        yield f"This is the memory of {used.device}; there are {listed(others)} besides."
+        yield f"This is the memory of {used.device}; other devices: {listed(others)}."
 
 
 def _unread(memory: SessionMemory) -> Iterator[str]:
     for unread in memory.unread:
-        yield f"The {unread.direction} of [{unread.compilation}] is not in it: {unread.reason}."
+        yield f"The {unread.direction} of [{unread.compilation}] is not included: {unread.reason}."
 
 
 def _unseen(calls: Sequence[WrapperKernelCall]) -> str:
@@ -274,13 +273,13 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.step.assumed:
         results = counted(memory.step.assumed, "result")
         yield (
-            f"The element size of {results} of library calls is taken from the call's first "
-            "argument."
+            f"The element size of {results} of library calls is assumed to be that of the call's "
+            "first argument."
         )
     if memory.left_out:
         yield (
-            f"{counted(memory.left_out, 'compilation')} of the same functions for other "
-            "inputs: the last of each is shown."
+            f"{counted(memory.left_out, 'compilation')} of the same functions for other inputs: "
+            "only the last of each is shown."
         )
     if memory.has_breaks:
         yield _across_breaks(memory)
@@ -290,17 +289,17 @@ def _across_breaks(memory: SessionMemory) -> str:
     """Describe the assumptions about values that cross a graph break."""
     if not memory.is_watched:
         return (
-            "Assumed: each graph runs once in a step, and what crosses a graph break is dropped "
-            "when no graph needs it any more. Where your code keeps it, or runs a graph several "
-            "times, the peak is higher. --measure measures it."
+            "Assumptions: each graph runs once in a step, and values that cross a graph break are "
+            "freed after their last use by a graph. If your code keeps them, or runs a graph "
+            "several times, the peak is higher. --measure measures it."
         )
     calls = memory.step.calls
     runs = counted(memory.graphs, "graph")
     if calls > memory.graphs:
-        runs = f"{runs}, which your code called {calls} times in the step that was watched"
+        runs = f"{runs}, which your code called {calls} times in the recorded step"
     return (
-        f"The step has {runs}. What crosses a graph break counts as held for as long as your "
-        "code held it when it was watched."
+        f"The step has {runs}. Values that cross a graph break count for as long as your code "
+        "held them in the recorded step."
     )
 
 

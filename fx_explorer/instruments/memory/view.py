@@ -77,7 +77,7 @@ def memory_table(reader: SessionReader) -> ViewTable:
         for operation in again
     ]
     return ViewTable(
-        shows="What the forward saves for the backward, biggest first.",
+        shows="Values that the forward saves for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
         columns=columns,
@@ -287,7 +287,7 @@ def _kept(value: SavedValue) -> str:
 def _storage(value: SavedValue, names: _Names) -> list[str]:
     saved = value.saved
     if value.shares_with:
-        return [f"storage    that of {names.earlier(value)}: it is counted there"]
+        return [f"storage the same as {names.earlier(value)}, where it is counted"]
     if saved.kind == "copy":
         return [
             (
@@ -297,7 +297,7 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
         ]
     kept = kept_bytes(saved)
     if kept is not None and kept > saved.size_bytes > 0:
-        return [f"storage    {size(kept)}: a view keeps all of the storage that it looks into"]
+        return [f"storage {size(kept)}: a view keeps its whole storage"]
     return []
 
 
@@ -350,7 +350,7 @@ def _notice(reader: SessionReader) -> str:
 
 
 OF_A_LOG = (
-    " A log does not say why a value is saved, which operations are recomputed instead, nor "
+    " A log does not say why a value is saved, which operations are recomputed instead, or "
     "whether Inductor stored a copy."
 )
 
@@ -387,20 +387,20 @@ def _twice(reader: SessionReader) -> str:
         stand, them = ("stand", "them")
     if twice.count:
         return (
-            f" {twice.description} {stand} here twice: both sides of a graph break keep {them} (4)."
+            f" {twice.description} {stand} here twice: both sides of a graph break save {them} (4)."
         )
     return ""
 
 
 def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
-        return "Nothing so far: it is known once forward and backward are separate graphs."
+        return "Nothing yet: the values are known when forward and backward are separate graphs."
     if unknown := why_saved_unknown(reader):
         return f"{unknown}{_step_instead(reader)}"
     if reader.count(model.Kernel, direction="backward"):
         return (
-            "This session does not have what the forward saves for the backward: it was left out "
-            f"of what was recorded. Capture the program to see it.{_step_instead(reader)}"
+            "This session does not have the values that the forward saves for the backward: they "
+            f"were removed from it. Capture the program to see it.{_step_instead(reader)}"
         )
     if not reader.count(model.Graph, stage="backward"):
         return (
@@ -413,7 +413,7 @@ def _why_empty(reader: SessionReader) -> str:
 def _step_instead(reader: SessionReader) -> str:
     """Return the view that has something about memory, where this one has not."""
     if session_memory(reader).is_known:
-        return " What a step holds, kernel by kernel, is known: v m shows it."
+        return " The memory of a step, kernel by kernel, is known: v m shows it."
     return ""
 
 
@@ -434,7 +434,7 @@ MOMENT_COLUMNS = (
     TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2, keeps="name"),
 )
 
-NOTHING_YET = "Nothing so far: it is known when output code has been written."
+NOTHING_YET = "Nothing yet: the figures need Inductor's output code."
 
 
 def step_memory_table(reader: SessionReader) -> ViewTable:
@@ -448,9 +448,11 @@ def step_memory_table(reader: SessionReader) -> ViewTable:
         rows = [_moment_row(used, row, paths, sentences) for row in timeline(used)]
     empty = NOTHING_YET if is_running else " ".join(sentences)
     return ViewTable(
-        shows="What a step holds in memory, kernel by kernel.",
+        shows="Memory held in a step, kernel by kernel.",
         notice=notice,
-        origin="the wrappers around the kernels, read statement by statement; nothing was measured",
+        origin=(
+            "the wrapper code around the kernels, read statement by statement; nothing was measured"
+        ),
         columns=MOMENT_COLUMNS,
         rows=rows,
         empty=empty,

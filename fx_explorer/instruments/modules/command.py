@@ -38,11 +38,11 @@ SORTS = ("order", "breaks", "operations", "kernels", "time", "saved", "compile")
 
 EPILOG = """\
 Each module has a row, which includes its submodules: graph breaks, operations that Dynamo captured,
-calls of kernels and their time, what it saves for the backward, and its share of compile time, by
-operations. Kernel time is measured where there is a measurement, else it is a lower bound from the
-data sheet. Modules are sorted within their parent. Repeated layers are one row: "0 … 11 ×12,
-alike", or how they differ. The app has the same tree (key 0), where enter narrows every view to a
-module.
+kernel calls and their time, tensors it saves for the backward, and its share of compile time, by
+operations. Kernel times are measured if the session has a measurement, otherwise they are lower
+bounds from the data sheet. Modules are sorted within their parent. Repeated layers are one row,
+with a label such as "0 … 11 ×12, alike" or their differences. The app has the same tree (key 0),
+where enter narrows every view to a module.
 
 examples:
   fx-explorer modules model.py                          the tree, repeated layers folded
@@ -51,7 +51,7 @@ first
   fx-explorer modules model.fxs --depth 2 --all         of a saved session: two levels, every layer
   fx-explorer modules model.fxs --format csv            a line for each module; also json, markdown
 
-exit codes: 0 fine · 1 no module was called in what was compiled · 2 to 5 as for every command
+exit codes: 0 fine · 1 the compiled code called no module · 2 to 5 as for every command
 """
 
 
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all",
         dest="every",
         action="store_true",
-        help="a row for every layer, without folding repeated ones",
+        help="a row for every layer; repeated layers are not folded",
     )
     shown.add_argument(
         "--depth", metavar="N", type=count, default=None, help="only modules down to this depth"
@@ -73,10 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sort",
         choices=SORTS,
         default="order",
-        help="the most first; order (default): as they are called",
+        help="sort by this figure, largest first; order (default): in call order",
     )
     shown.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
+        "-o", "--output", metavar="FILE", type=Path, help="save the capture as a session"
     )
     add_force_argument(shown)
     add_capture_arguments(parser)

@@ -16,9 +16,7 @@ from fx_explorer.instruments.modules.folded_graph import FoldedGraph, NodeGroup
 from fx_explorer.output.table import Column, Table
 from fx_explorer.session import SessionReader
 
-NO_MODULES = (
-    "no node of this graph is in a module that torch recorded, so that there is nothing to fold"
-)
+NO_MODULES = "torch recorded no module for the nodes of this graph, so there is nothing to fold"
 
 MOST_LISTS = 2
 """Maximum number of lists of layers that the answer names."""
@@ -52,7 +50,7 @@ def describe_folded(graph: FoldedGraph) -> str:
         elif group.difference.startswith(EACH):
             differences = f"and are alike; {group.difference}"
         else:
-            differences = f"and are alike but for {group.difference}"
+            differences = f"and are alike except for {group.difference}"
         sentences.append(
             f"{len(group.layers)} layers, {whole_name(group)}, have {share} {differences}."
         )

@@ -40,11 +40,11 @@ NO_TIMES = (
     "ledger measures them."
 )
 
-SHARED_OUT = "Compile time is shared out by operations (≈)."
+SHARED_OUT = "Compile time is divided by operations (≈)."
 
 NO_MODULE_IN_A_LOG = (
-    "The log names no module: torch writes none of them there. Capture the program to see "
-    "its modules."
+    "This log names no modules, because torch does not write them there. Capture the program to "
+    "see its modules."
 )
 
 

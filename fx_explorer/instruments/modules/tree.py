@@ -167,7 +167,7 @@ def with_roots_of_breaks(
     """Return the rows; those of a module that a graph break made a root name each other."""
     asides: dict[ModulePath, tuple[str, str]] = {}
     for each in alone:
-        after = f"compiled alone after the break at {each.where}"
+        after = f"compiled separately after the break at {each.where}"
         root, module = describe_module_path(each.root), describe_module_path(each.module)
         asides[each.module] = (f"see {root}", f"It was {after}: its figures are in {root}.")
         asides[each.root] = (
@@ -187,8 +187,8 @@ IN_NO_MODULE = "in no module"
 """Name of the row for everything outside of modules."""
 
 NO_MODULES = (
-    "No module was called in what was compiled: it is a function of tensors. "
-    "Kernels (6) and source (2) show what its lines were compiled to."
+    "The compiled code called no module: it is a function of tensors. Kernels (6) and source (2) "
+    "show what its lines were compiled to."
 )
 
 
@@ -279,14 +279,15 @@ def explained(row: ModuleRow) -> list[str]:
         if row.difference:
             rest = f"differ in {row.difference}"
         else:
-            rest = "are alike: the same modules in them, the same figures"
+            rest = "are alike: the same submodules, the same figures"
         return [f"{counted(row.count, 'layer')} of {describe_module_path(row.path[:-1])} {rest}."]
     if not row.path:
         return [
             (
-                "What was compiled outside of every module: code of the function, and what torch "
-                "added. What is saved here are inputs of the compiled functions, which no module "
-                "of theirs computed: inputs of the program, and tensors that crossed a graph break."
+                "Code that was compiled outside of every module: the function's own code, and "
+                "operations that torch added. The saved values here are inputs of the compiled "
+                "functions that no module computed: inputs of the program, and tensors that "
+                "crossed a graph break."
             )
         ]
     what = describe_module_path(row.path)
@@ -294,12 +295,12 @@ def explained(row: ModuleRow) -> list[str]:
         what += f", a {row.type}"
     notes = [row.note] if row.note else []
     if row.own == row.figures:
-        return notes or [f"{what}: there is no module in it."]
+        return notes or [f"{what}: it has no submodules."]
     texts = _describe_own(row.own)
     if not texts:
-        return [f"{what}: everything here belongs to the modules in it.", *notes]
+        return [f"{what}: all operations here belong to its submodules.", *notes]
     own = listed(texts, limit=4)
-    return [f"{what}: {own} belong to no single module in it, the rest does.", *notes]
+    return [f"{what}: {own} belong to no single submodule, the rest does.", *notes]
 
 
 def _describe_own(own: ModuleFigures) -> list[str]:
@@ -326,8 +327,8 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
         return "Nothing ran: kernel times are lower bounds from the data sheet."
     if "in a profile" in kinds:
         return (
-            "Kernel times are those of the profile: all steps that it recorded, and only "
-            "what ran in them."
+            "Kernel times are from the profile: all steps that it recorded, and only kernels that "
+            "ran in them."
         )
     if "estimated" in kinds:
         rest = ", others are lower bounds from the data sheet"

@@ -62,12 +62,12 @@ def modules_table(reader: SessionReader) -> ViewTable:
     if reader.meta("outcome") is not None:
         empty = OF_A_LOG if is_log(reader) else NO_MODULES
     else:
-        empty = "Nothing so far: modules are known once Dynamo has finished."
+        empty = "Nothing yet: modules are known when Dynamo has finished."
     return ViewTable(
-        shows="Your modules, each with all that is in it. Enter narrows every view to one; ← "
-        "folds, → unfolds.",
+        shows="Your modules, each with its submodules. Enter narrows every view to one; ← folds, "
+        "→ unfolds.",
         notice=_notice(reader, tree),
-        origin="the modules that Dynamo was in when it made a node, and links from there",
+        origin="the modules that Dynamo recorded for each node, and links from there",
         columns=shown.columns,
         rows=shown,
         empty=empty,
@@ -84,8 +84,8 @@ def modules_table(reader: SessionReader) -> ViewTable:
 
 
 OF_A_LOG = (
-    "This log does not say which module an operation is of. Kernels (6) and source (2) show what "
-    "the lines were compiled to. Capture the program to see its modules."
+    "This log does not record the modules of operations. Kernels (6) and source (2) show what the "
+    "lines were compiled to. Capture the program to see its modules."
 )
 
 
@@ -122,7 +122,7 @@ def _name(row: ModuleRow) -> str:
 
 _IN_ALL = {
     "time_s": "the kernel time",
-    "saved_bytes": "what is saved for the backward",
+    "saved_bytes": "the bytes saved for the backward",
     "operations": "the operations",
 }
 
@@ -291,7 +291,7 @@ def write(figures: ModuleFigures, name: str) -> str:
 def _notice(reader: SessionReader, tree: ModuleTree) -> str:
     if not tree.rows:
         return ""
-    shared = "Compile time is shared out by operations (≈)."
+    shared = "Compile time is divided by operations (≈)."
     return (
         f"{counted(tree.module_count, 'module')}. "
         f"{describe_times(tree, has_gpu=session_gpu(reader) is not None)} {shared}"

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 The program is called in eager mode, in float64 and compiled, on the same inputs with the same
-random numbers, and once more with other values. Equal is what PyTorch's own rule accepts, with
-float64 as the judge. Where results differ, the stages of the compiler are run one after the other,
-then the graphs node by node: the first node whose inputs agree and whose output differs is named,
-with your line, the kernel, and what removes the difference. Gradients are compared too.
+random numbers, and a second time with other values. Results count as equal by PyTorch's own rule,
+with float64 as the reference. If results differ, the stages of the compiler are run one after the
+other, then the graphs node by node: the first node with equal inputs and a different output is
+named, with your line, the kernel, and a change that removes the difference. Gradients are compared
+too.
 
 examples:
   fx-explorer numerics model.py                      is it right, and if not, which operator is not
@@ -48,8 +49,8 @@ differs
   fx-explorer numerics model.py -o model.fxs         keep it: fx-explorer numerics model.fxs \
 prints it again
 
-exit codes: 0 no difference · 1 it differs, or fails compiled only · 2 nothing was compiled · 3 the
-program raises in eager mode, too · 4 it dies or takes too long in eager mode, too
+exit codes: 0 no difference · 1 it differs, or fails only when compiled · 2 nothing was compiled ·
+3 the program raises in eager mode, too · 4 it dies or takes too long in eager mode, too
 """
 
 
@@ -79,13 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=seconds,
         default=DEFAULT_BUDGET_S,
-        help=f"about how long trials may take (default: {DEFAULT_BUDGET_S:g})",
+        help=f"approximate time limit of trials (default: {DEFAULT_BUDGET_S:g})",
     )
     group.add_argument(
         "--bisect",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="ask torch's CompilerBisector too, or not (default: ask)",
+        help="also run torch's CompilerBisector, or not (default: run it)",
     )
     group.add_argument(
         "--minify",
@@ -98,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help="keep what was learned as a session in this file",
+        help="save the results as a session in this file",
     )
     add_force_argument(group)
     add_worker_arguments(parser)
@@ -111,7 +112,7 @@ OF_TELLING = ("target", "format", "nodes", "force")
 def run(arguments: argparse.Namespace) -> int:
     """Print whether it is right. Returns 1 where it is not."""
     if arguments.nodes and arguments.format != "text":
-        raise UsageError(f"--nodes is for text: {arguments.format} has every node already")
+        raise UsageError(f"--nodes works with text: {arguments.format} has every node already")
     if is_session(arguments.target):
         refuse_options_of_measuring(arguments, OF_TELLING)
         with SessionReader(arguments.target) as reader:

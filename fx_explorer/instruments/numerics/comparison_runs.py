@@ -173,11 +173,11 @@ class NumericsDriver:
         again, _ = await self._compared(self._name, "program", self._plan.request)
         if again.state == "measured":
             self._learned.problem = (
-                "It fails differently each time: compiled once more, it ran through."
+                "It fails differently each time: compiled a second time, it ran to its end."
             )
         elif again.message != program.message:
             self._learned.problem = (
-                f"It fails differently each time: compiled once more, {again.message}"
+                f"It fails differently each time: compiled a second time, {again.message}"
             )
 
     async def _explain_equal(self) -> None:
@@ -285,7 +285,7 @@ class NumericsDriver:
             return
         if finding is None or not finding.node or finding.stage != "code":
             self._learned.smallest = (
-                "No smallest program was written: that needs an operator of the generated code."
+                "No smallest program was written: this needs an operator of the generated code."
             )
             return
         for with_program in (False, True):
@@ -294,7 +294,7 @@ class NumericsDriver:
                 self._learned.smallest = smallest
                 return
         self._learned.smallest = (
-            "No smallest program was written: none that was tried reproduces the difference."
+            "No smallest program was written: none of the tried programs reproduces the difference."
         )
 
     async def _smallest(self, finding: NumericsFinding, path: Path, with_program: bool) -> str:

@@ -45,8 +45,8 @@ class LeftOutRounding:
             first += f" of {self.first_line}"
         return (
             f"Kernels keep {counted(len(self.nodes), 'result')} of {' and '.join(dtypes)} in "
-            f"float32, which eager mode rounds ({first} is the first): compiled results can differ "
-            "by rounding, and are mostly more exact."
+            f"float32, which eager mode rounds ({first} is the first): compiled results can "
+            "differ by rounding, and are usually more exact."
         )
 
 

@@ -154,5 +154,6 @@ def _notes(numerics: Numerics) -> list[str]:
     where = "the CPU" if numerics.device == "cpu" else numerics.device
     return [
         f"Called with {numerics.inputs}, and with the same values in the opposite order, on "
-        f"{where}, torch {numerics.torch}; {graphs}. Equal is what PyTorch's own rule accepts."
+        f"{where}, torch {numerics.torch}; {graphs}. Results count as equal by PyTorch's own "
+        "rule."
     ]

@@ -65,7 +65,7 @@ def _answer(numerics: Numerics, program: NumericsRun) -> str:
         return f"{name} differs from eager mode: {_difference(program)}."
     if program.agreement == "equal":
         with_numbers = f" ({program.words})" if program.words else ""
-        return f"No difference: {name} gives what eager mode gives{with_numbers}."
+        return f"No difference: {name} gives the same result as eager mode{with_numbers}."
     if BY_TF32 in program.words:
         return f"No fault: {name} and eager mode round to TF32 differently; {program.words}."
     if program.error < program.eager_error:
@@ -74,8 +74,8 @@ def _answer(numerics: Numerics, program: NumericsRun) -> str:
             f"{program.error:.2g}, eager {program.eager_error:.2g}, against float64)."
         )
     return (
-        f"No difference beyond rounding: {name} is as far from float64 as eager mode is, by "
-        f"PyTorch's rule ({program.where}: error {program.error:.2g}, eager "
+        f"No difference beyond rounding: by PyTorch's rule, {name} is as close to float64 as "
+        f"eager mode ({program.where}: error {program.error:.2g}, eager "
         f"{program.eager_error:.2g})."
     )
 
@@ -88,7 +88,7 @@ def _difference(program: NumericsRun) -> str:
     if program.words:
         parts.append(program.words)
     if not program.is_repeatable:
-        parts.append("another result at each call of the same code")
+        parts.append("a different result at each call of the same code")
     return "; ".join(parts)
 
 
@@ -107,9 +107,12 @@ def _about_finding(numerics: Numerics, finding: NumericsFinding) -> list[str]:
 
 def _random_operator(numerics: Numerics, finding: NumericsFinding) -> str:
     program = numerics.program
-    sentence = f"{_operator(finding)} draws random numbers, and Inductor draws its own"
+    sentence = f"{_operator(finding)} draws random numbers, and Inductor uses another generator"
     if program is not None and program.is_alike:
-        return f"{sentence}: with torch._inductor.config.fallback_random they are eager's (tried)."
+        return (
+            f"{sentence}: with torch._inductor.config.fallback_random they equal eager mode's "
+            "(tried)."
+        )
     return f"{sentence}; in eval mode the program can be compared."
 
 
@@ -138,8 +141,8 @@ def _birth(birth: NumericsBirth) -> str:
     made_of = "values that are not NaN" if birth.what == "NaN" else "finite values"
     run = "eager mode" if birth.run == "eager" else "compiled code"
     return (
-        f"In {run} the first {birth.what} is made of {made_of} by {birth.name} "
-        f"({birth.operation}){where}."
+        f"In {run} the first {birth.what} comes from {birth.name} ({birth.operation}), made of "
+        f"{made_of}{where}."
     )
 
 
@@ -153,9 +156,9 @@ def _result(run: NumericsRun) -> str:
     if run.state != "measured":
         return f"it {STATES[run.state]}: {run.message}"
     if run.is_alike and run.name.endswith(CASTS):
-        return "results are eager's, so fusion left out a cast"
+        return "results equal eager mode's, so fusion left out a cast"
     if run.is_alike:
-        return "results are eager's"
+        return "results equal eager mode's"
     if run.agreement == "not_compared":
         return f"not compared ({run.words})"
     return "results still differ"

@@ -35,11 +35,11 @@ NONE_YET = (
 def numerics_table(reader: SessionReader) -> ViewTable:
     empty = f"Results were not compared. {NO_PROGRAM}" if is_log(reader) else NONE_YET
     table = ViewTable(
-        shows="Whether compiled code computes what eager mode does, and which operator differs "
-        "first.",
+        shows="Whether compiled code gives the same results as eager mode, and which operator "
+        "differs first.",
         notice="",
-        origin="errors are root mean squares against the same graph in float64; equal is what "
-        "PyTorch's own rule accepts",
+        origin="errors are root mean squares against the same graph in float64; results count as "
+        "equal by PyTorch's own rule",
         columns=COLUMNS,
         rows=[],
         empty=empty,

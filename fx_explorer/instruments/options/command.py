@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Without X: what the options do. With X, also their values in force, and who set them: the default,
-the program (where), an option of fx-explorer, or the environment. --try captures X once more by a
-worker of its own and says what differs: figures, and the code of how many kernels.
+the program (where), an option of fx-explorer, or the environment. --try captures X again in a
+separate worker and shows the differences: figures, and how many kernels have other code.
 
 examples:
   fx-explorer options                                          what there is
@@ -44,8 +44,8 @@ examples:
 
 
 NO_LIST = (
-    "this session has no list of options: the program did not get as far as compiling "
-    "(or an old version of fx-explorer captured it)"
+    "this session has no list of options: the program ended before it compiled (or an old version "
+    "of fx-explorer captured it)"
 )
 
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         nargs="?",
         default="",
-        help="a session (file.fxs), or a target, captured first",
+        help="a session (file.fxs), or a target, which is captured first",
     )
     what = parser.add_argument_group("what to show")
     what.add_argument(
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=option,
-        help="capture again with this value, and say what changed; several are tried together",
+        help="capture again with this value, and show the differences; several are tried together",
     )
     add_allow_argument(parser)
     add_capture_arguments(parser)
@@ -119,7 +119,7 @@ def _known(arguments: argparse.Namespace) -> int:
     from fx_explorer.instruments.options.report import known_options, known_text
 
     if arguments.trying:
-        raise UsageError("--try needs a target or a session: something to capture")
+        raise UsageError("--try needs a target or a session")
     _check_name(arguments.name, list(WORDS), OF_CONSOLE)
     if arguments.format == "json":
         sys.stdout.write(json_text(known_options(arguments.name)))
@@ -160,8 +160,8 @@ def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
 
 
 OF_CONSOLE = (
-    "; only the options that fx-explorer explains are listed here: give a target, "
-    "and every option of its torch is known"
+    "; only options that fx-explorer explains are listed here; with a target, every option of its "
+    "torch is listed"
 )
 
 
@@ -208,7 +208,7 @@ async def _try(options: SessionOptions, folder: Path, arguments: argparse.Namesp
 
     if options.request is None:
         raise UsageError(
-            "the session does not say how it was captured, so nothing can be tried; give "
+            "the session does not record how it was captured, so fusions cannot be tried; give "
             "its target instead"
         )
     check_program(arguments)

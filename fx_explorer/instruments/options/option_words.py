@@ -23,11 +23,13 @@ class OptionWords:
 ARGUMENTS: dict[str, OptionWords] = {
     "compile.fullgraph": OptionWords(
         "One graph, or an error at the first graph break.",
-        "Use it to learn of a break, instead of paying for one. While it is on, Dynamo also "
+        "Use it to detect a graph break instead of running with it. While it is on, Dynamo also "
         "captures .item() and operations with dynamic output (capture_scalar_outputs, "
-        "capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
+        "capture_dynamic_output_shape_ops), so some breaks disappear.",
         {
-            "false": "at a graph break, run that code in eager mode, and compile what follows",
+            "false": (
+                "at a graph break, run that code in eager mode, and compile the following code"
+            ),
             "true": "a graph break raises",
         },
     ),
@@ -43,16 +45,20 @@ ARGUMENTS: dict[str, OptionWords] = {
         },
     ),
     "compile.backend": OptionWords(
-        "Who compiles the graphs that Dynamo has captured.",
-        "To find which part is at fault, go through eager, aot_eager and inductor: the "
-        "first one that fails or differs has it.",
+        "The compiler of the graphs that Dynamo has captured.",
+        "To find the faulty part, try eager, aot_eager and inductor in turn: the first one that "
+        "fails or differs contains the fault.",
         {
             '"inductor"': "generates fused kernels (Triton, C++): the default",
-            '"eager"': "runs Dynamo's graph as it is: tests Dynamo alone",
-            '"aot_eager"': "runs AOTAutograd's graphs as they are: tests Dynamo and autograd",
-            '"aot_eager_decomp_partition"': "as aot_eager, with Inductor's decompositions and "
+            '"eager"': "runs Dynamo's graph with PyTorch's operators: tests Dynamo alone",
+            '"aot_eager"': (
+                "runs AOTAutograd's graphs with PyTorch's operators: tests Dynamo and autograd"
+            ),
+            '"aot_eager_decomp_partition"': "like aot_eager, with Inductor's decompositions and "
             "partitioner",
-            '"regional_inductor"': "Inductor for regions marked with annotate, the rest eagerly",
+            '"regional_inductor"': (
+                "Inductor for regions marked with annotate, eager mode for the rest"
+            ),
             '"cudagraphs"': "AOTAutograd's graphs as CUDA graphs, without Inductor",
         },
     ),
@@ -64,38 +70,38 @@ ARGUMENTS: dict[str, OptionWords] = {
             '"default"': "a balance of compile time and speed",
             '"reduce-overhead"': "CUDA graphs: less cost for each launch, more memory (GPU only)",
             '"max-autotune"': (
-                "times several versions of matrix products and convolutions, with CUDA "
-                "graphs: compiles long"
+                "times several versions of matrix products and convolutions, with CUDA graphs: "
+                "compiling takes long"
             ),
             '"max-autotune-no-cudagraphs"': "max-autotune without CUDA graphs",
             '"lite"': (
-                "every operation calls its library kernel unless it is marked: compiles "
-                "fast, fuses nothing by itself"
+                "every operation calls its library kernel unless it is marked: compiles fast, but "
+                "fuses nothing by itself"
             ),
         },
     ),
     "compile.options": OptionWords(
-        "Options of Inductor for this call of torch.compile alone. Excludes mode.",
+        "Options of Inductor for this call of torch.compile only. Excludes mode.",
         "A dict of entries of torch._inductor.config, as for --option K=V. The entry "
-        "guard_filter_fn, which every backend takes, is a function that says which guards are "
-        "kept.",
+        "guard_filter_fn, which every backend accepts, is a function that chooses the guards to "
+        "keep.",
         {"null": "what torch._inductor.config has"},
     ),
     "compile.disable": OptionWords(
         "Makes this torch.compile do nothing.",
         "For tests: everything runs in eager mode, without a graph.",
-        {"false": "compile", "true": "return the function as it is"},
+        {"false": "compile", "true": "return the function unchanged"},
     ),
     "compile.recompile_limit": OptionWords(
-        "How many versions this call of torch.compile may make of a function.",
-        "Beyond the limit the function runs in eager mode for new inputs; with fullgraph=True "
-        "that raises.",
+        "Maximum number of versions of a function that this call of torch.compile may make.",
+        "Beyond the limit, the function runs in eager mode for new inputs; with fullgraph=True it "
+        "raises.",
         {"null": "torch._dynamo.config.recompile_limit"},
     ),
     "compile.isolate_recompiles": OptionWords(
         "Whether this call of torch.compile counts its recompiles separately.",
-        "Several calls of torch.compile on one function share their compiled versions "
-        "and the limit, unless this is set.",
+        "Without it, several calls of torch.compile on one function share their compiled versions "
+        "and the limit.",
         {"false": "shared with other calls on the same function", "true": "counted and kept apart"},
     ),
 }
@@ -103,23 +109,23 @@ ARGUMENTS: dict[str, OptionWords] = {
 THE_STANCE: dict[str, OptionWords] = {
     STANCE: OptionWords(
         "What compiled functions do when they are called: torch.compiler.set_stance.",
-        "Holds for the whole process, at run time, without touching what is compiled already. "
-        "--stance sets it from the start. Rules for recompiles then apply to first compiles, "
-        "too. So a target that is not a script is first called without it. For the two that end "
-        "with then_compile the target is called twice.",
+        "Applies to the whole process, at run time, without changing compiled code. --stance sets "
+        "it from the start. Rules for recompiles then apply to first compiles, too. Therefore a "
+        "target that is not a script is first called without it. With the two stances that end "
+        "with then_compile, the target is called twice.",
         {
             '"default"': "compile what is not compiled yet",
             '"force_eager"': "ignore torch.compile: everything runs in eager mode",
-            '"eager_on_recompile"': "use compiled code; what would have to be compiled runs in "
-            "eager mode",
-            '"fail_on_recompile"': "use compiled code; what would have to be compiled raises",
+            '"eager_on_recompile"': "use compiled code; run in eager mode where compiling would "
+            "be needed",
+            '"fail_on_recompile"': "use compiled code; raise where compiling would be needed",
             '"eager_then_compile"': (
-                "the first call in eager mode, compiled from the second: sizes that differ are "
-                "dynamic at once"
+                "first call in eager mode, compiled from the second call on: sizes that changed "
+                "are dynamic at once"
             ),
             '"aot_eager_then_compile"': (
-                "the first call with aot_eager, compiled from the second: as above, with "
-                "less memory"
+                "first call with aot_eager, compiled from the second call on: the same, with less "
+                "memory"
             ),
         },
     ),
@@ -128,17 +134,17 @@ THE_STANCE: dict[str, OptionWords] = {
 BREAKS: dict[str, OptionWords] = {
     "dynamo.capture_scalar_outputs": OptionWords(
         "Captures .item() and float(tensor) in the graph instead of breaking.",
-        "The number is not known when compiling: a branch on it still breaks.",
+        "The number is unknown at compile time: a branch on it still breaks.",
         {"false": "a graph break at each", "true": "captured as a symbol"},
     ),
     "dynamo.capture_dynamic_output_shape_ops": OptionWords(
         "Captures nonzero, unique and masks instead of breaking.",
-        "Their output size depends on values, and becomes a symbol. Mostly wanted "
-        "together with capture_scalar_outputs.",
-        {"false": "a graph break at each", "true": "captured, with a size that is a symbol"},
+        "Their output size depends on values, and becomes a symbol. Usually used together with "
+        "capture_scalar_outputs.",
+        {"false": "a graph break at each", "true": "captured, and the size becomes a symbol"},
     ),
     "dynamo.nested_graph_breaks": OptionWords(
-        "Which function a graph break inside an inlined function breaks.",
+        "Which function is split by a graph break inside an inlined function.",
         "",
         {
             "false": "the caller breaks at the call, the function is compiled separately",
@@ -146,8 +152,8 @@ BREAKS: dict[str, OptionWords] = {
         },
     ),
     "dynamo.suppress_errors": OptionWords(
-        "Falls back to eager mode where the compiler fails.",
-        "Hides faults: what was not compiled is then easily overlooked. Excludes "
+        "Runs in eager mode if the compiler fails.",
+        "Hides errors: it is easy to miss that a function was not compiled. Excludes "
         "fail_on_recompile_limit_hit.",
         {
             "false": "an error of the compiler raises",
@@ -173,16 +179,16 @@ BREAKS: dict[str, OptionWords] = {
 
 RECOMPILES: dict[str, OptionWords] = {
     "dynamo.recompile_limit": OptionWords(
-        "How many versions of one function are kept.",
-        "Beyond the limit the function runs in eager mode whenever none of them fits.",
+        "Maximum number of versions of one function.",
+        "Beyond the limit, the function runs in eager mode whenever no version fits.",
     ),
     "dynamo.accumulated_recompile_limit": OptionWords(
-        "How many versions of one code are kept over all its objects.",
-        "Many instances of a module share the code of forward, and with it this limit.",
+        "Maximum number of versions of one code object over all its instances.",
+        "Many instances of a module share the code of forward, and so this limit.",
     ),
     "dynamo.error_on_recompile": OptionWords(
         "Raises as soon as a function is compiled a second time.",
-        "The stance fail_on_recompile does the same from a moment of your choice on.",
+        "The stance fail_on_recompile does the same, from any moment on.",
         {"false": "recompile", "true": "raise, with the guard that failed"},
     ),
     "dynamo.fail_on_recompile_limit_hit": OptionWords(
@@ -206,23 +212,23 @@ SIZES: dict[str, OptionWords] = {
         "Makes a size dynamic once it has changed.",
         "dynamic=False of torch.compile sets it to false while a function compiles.",
         {
-            "true": "the second value of a size costs a recompile, further ones none",
+            "true": "the second value of a size costs a recompile, further ones do not",
             "false": "every value costs one",
         },
     ),
     "dynamo.specialize_int": OptionWords(
-        "Fixes whole numbers that are passed in.",
+        "Specializes integers that are passed in.",
         "0 and 1 are always specialized.",
         {"false": "dynamic once they have changed", "true": "a recompile for each value"},
     ),
     "dynamo.specialize_float": OptionWords(
-        "Fixes floats that are passed in.",
+        "Specializes floats that are passed in.",
         "",
         {"false": "passed in as a tensor", "true": "a recompile for each value"},
     ),
     "dynamo.allow_unspec_int_on_nn_module": OptionWords(
-        "Lets whole numbers that a module holds be dynamic.",
-        "Without it, a step counter that a module holds causes a recompile at every step.",
+        "Allows integers that are module attributes to be dynamic.",
+        "Without it, a step counter in a module causes a recompile at every step.",
         {
             "false": "specialized: a recompile for each value",
             "true": "dynamic once they have changed",
@@ -234,7 +240,7 @@ SIZES: dict[str, OptionWords] = {
         {"true": "specialized", "false": "they can be dynamic"},
     ),
     "dynamo.prefer_deferred_runtime_asserts_over_guards": OptionWords(
-        "Checks conditions on sizes while running instead of guarding on them.",
+        "Checks conditions on sizes at run time instead of guarding on them.",
         "",
         {
             "false": "a guard: other sizes recompile",
@@ -249,12 +255,12 @@ GUARDS: dict[str, OptionWords] = {
         "",
         {
             "true": "a change of an attribute recompiles",
-            "false": "modules are taken for unchanging: a change is not noticed",
+            "false": "modules are assumed not to change: a change is not noticed",
         },
     ),
     "dynamo.inline_inbuilt_nn_modules": OptionWords(
         "Traces into torch's own modules, with their parameters as inputs of the graph.",
-        "Newer releases always do; setting it then has no effect.",
+        "Newer releases always do this; setting it then has no effect.",
     ),
     "dynamo.skip_nnmodule_hook_guards": OptionWords(
         "Leaves out checks for hooks on modules.",
@@ -265,7 +271,7 @@ GUARDS: dict[str, OptionWords] = {
         },
     ),
     "dynamo.skip_no_tensor_aliasing_guards_on_parameters": OptionWords(
-        "Leaves out checks that two parameters are not one tensor.",
+        "Leaves out the check that two parameters are not the same tensor.",
         "",
         {
             "true": "a tensor passed for two parameters later gives wrong results",
@@ -283,13 +289,13 @@ GUARDS: dict[str, OptionWords] = {
         {"false": "checked", "true": "a change is not noticed"},
     ),
     "dynamo.use_recursive_dict_tags_for_guards": OptionWords(
-        "Looks into a module's attributes only when its dicts have been written to.",
-        "Cheaper calls of deeply nested modules. fx-explorer ledger --try measures it.",
+        "Checks a module's attributes only if its dicts have been written to.",
+        "Makes calls of deeply nested modules cheaper. fx-explorer ledger --try measures it.",
         {"false": "each attribute is checked", "true": "unchanged modules are passed over"},
     ),
     "dynamo.use_lamba_guard_for_object_aliasing": OptionWords(
         "Checks in Python, not in C++, which inputs are the same object.",
-        "It lets dynamo.use_recursive_dict_tags_for_guards pass over more.",
+        "It lets dynamo.use_recursive_dict_tags_for_guards skip more checks.",
         {"true": "one check in Python for all", "false": "checks in C++"},
     ),
     "dynamo.enable_cpp_symbolic_shape_guards": OptionWords(
@@ -301,16 +307,16 @@ GUARDS: dict[str, OptionWords] = {
 
 FUSION: dict[str, OptionWords] = {
     "inductor.max_fusion_size": OptionWords(
-        "How many operations may go into one kernel.",
+        "Maximum number of operations in one kernel.",
         "Large kernels compile longer and may run out of registers.",
     ),
     "inductor.epilogue_fusion": OptionWords(
-        "Fuses what follows a matrix product into its kernel.",
-        "Where the product is a template (max_autotune).",
+        "Fuses the operations after a matrix product into its kernel.",
+        "Works if the product is a template (max_autotune).",
     ),
     "inductor.prologue_fusion": OptionWords(
-        "Fuses what comes before a matrix product into its kernel.",
-        "Where the product is a template (max_autotune).",
+        "Fuses the operations before a matrix product into its kernel.",
+        "Works if the product is a template (max_autotune).",
     ),
     "inductor.aggressive_fusion": OptionWords(
         "Also fuses kernels that share no input.",
@@ -318,26 +324,26 @@ FUSION: dict[str, OptionWords] = {
         {"false": "only what saves memory traffic", "true": "any"},
     ),
     "inductor.max_autotune": OptionWords(
-        "Times several versions of matrix products and convolutions, and takes the fastest.",
+        "Times several versions of matrix products and convolutions, and uses the fastest.",
         "Compiles much longer.",
     ),
     "inductor.coordinate_descent_tuning": OptionWords(
         "Tunes block sizes of each Triton kernel further, by running it.", "Compiles longer."
     ),
     "inductor.freezing": OptionWords(
-        "Makes parameters constants and computes with them while compiling.",
+        "Turns parameters into constants and computes with them at compile time.",
         "For inference: weights cannot change afterwards.",
     ),
     "inductor.emulate_precision_casts": OptionWords(
-        "Rounding of float16 and bfloat16 between fused operations, as in eager mode.",
-        "A kernel computes them in float32 and rounds what it stores: mostly more exact, and not "
-        "bit for bit what eager mode computes.",
+        "Rounds to float16 and bfloat16 between fused operations, like eager mode.",
+        "Without it, a kernel computes in float32 and rounds what it stores: usually more exact, "
+        "but not bit for bit equal to eager mode.",
         {"false": "rounds what is stored", "true": "rounds after each operation"},
     ),
     "functorch.activation_memory_budget": OptionWords(
-        "How much the forward may save for the backward, as a part of the default.",
-        "1.0 saves as much as makes the run fastest. 0.0 saves nothing: the backward recomputes "
-        "everything, as if all were checkpointed.",
+        "How much the forward may save for the backward, as a fraction of the default.",
+        "1.0 saves what makes the run fastest. 0.0 saves nothing: the backward recomputes "
+        "everything, as with full checkpointing.",
     ),
 }
 

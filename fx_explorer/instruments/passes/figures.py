@@ -248,7 +248,7 @@ def _sentence(reader: SessionReader, graph: model.Graph, change: model.PassChang
         case "erased":
             text = f"{where} removed it"
             if change.replaced:
-                text += f"; {listed(change.replaced, 4)} is used in its place"
+                text += f"; replaced by {listed(change.replaced, 4)}"
             return text
         case _:
             return f"{where} changed it: {change.before} → {change.after}"

@@ -18,8 +18,7 @@ from fx_explorer.session.queries.kernels import lines_of_names
 from fx_explorer.session.reader import answered_once
 
 NOT_RECORDED = (
-    "Patterns that did not match are recorded where that is asked for: capture with "
-    "--record-patterns."
+    "Patterns that did not match are recorded only on request: capture with --record-patterns."
 )
 
 NEAR = 0.75
@@ -185,7 +184,7 @@ def describe_check(row: model.NearMatch) -> str:
     """Return which check failed, with both values, without a full stop."""
     text = _SENTENCES[row.check](row)
     if row.is_specific and row.check != "traced":
-        return f"with the shapes and numbers of your program in it, {text}"
+        return f"with the shapes and numbers of your program, {text}"
     return text
 
 
@@ -196,7 +195,7 @@ def _operator(row: model.NearMatch) -> str:
 
 
 def _users(row: model.NearMatch) -> str:
-    return f"it takes {row.at} with {_uses(row.expected)}, and it has {row.found}"
+    return f"it expects {row.at} with {_uses(row.expected)}, but it has {row.found}"
 
 
 def _uses(count: str) -> str:
@@ -204,7 +203,7 @@ def _uses(count: str) -> str:
 
 
 def _last_operator(row: model.NearMatch) -> str:
-    return f"it takes {row.expected} as what uses {row.at}, and that is {row.found}"
+    return f"it expects {row.expected} as the user of {row.at}, but found {row.found}"
 
 
 def _check(row: model.NearMatch) -> str:
@@ -221,10 +220,10 @@ def _check(row: model.NearMatch) -> str:
 
 _SENTENCES: dict[model.FailedCheck, Callable[[model.NearMatch], str]] = {
     "operator": _operator,
-    "inputs": lambda row: f"it takes {row.at} with {row.expected}, and it has {row.found}",
+    "inputs": lambda row: f"it expects {row.at} with {row.expected}, but it has {row.found}",
     "users": _users,
-    "value": lambda row: f"it takes {row.at} with {row.expected}, and it has {row.found}",
-    "same node": lambda row: f"it takes {row.expected} again, and there is {row.found}",
+    "value": lambda row: f"it expects {row.at} with {row.expected}, but it has {row.found}",
+    "same node": lambda row: f"it expects {row.expected} again, but found {row.found}",
     "last operator": _last_operator,
     "other": lambda row: f"torch says: {row.torch_says}",
     "traced": lambda row: f"it cannot be traced with the shapes of your program: {row.found}",

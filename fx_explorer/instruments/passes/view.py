@@ -47,12 +47,13 @@ MOST_NODES = 200
 ROWS_AT_FIRST = 40
 
 NOT_IN_LOG = (
-    "A log does not have what each pass did. The stages (3) compare the graphs around them."
+    "A log does not have the effects of each pass. The stages (3) compare the graphs before and "
+    "after them."
 )
 
 NO_PASS = (
-    "No pass of Inductor's changed a graph here. It runs them with the inductor backend, when a "
-    "graph is compiled."
+    "No Inductor pass changed a graph. Inductor runs its passes when the inductor backend "
+    "compiles a graph."
 )
 
 
@@ -95,8 +96,8 @@ def _answer(reader: SessionReader, graphs: list[GraphPasses]) -> str:
         parents = {step.row.position: step.row.name for step in passes.steps}
         name = f"{parents.get(most.row.parent, '')} › {name}".lstrip(" ›")
     return (
-        f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. {name} changed "
-        f"most: it {_deeds(most)} in {_name_of_graph(reader, passes.graph)}."
+        f"{counted(len(steps), 'pass')} changed a graph, {idle:,} changed nothing. {name} made "
+        f"the most changes: it {_deeds(most)} in {_name_of_graph(reader, passes.graph)}."
     )
 
 
@@ -110,7 +111,7 @@ def _unfinished(reader: SessionReader) -> str:
         if "post_grad" in missing and "forward" not in missing:
             sentences.append(
                 f"Passes after AOTAutograd are not listed for [{compilation.name}], because an "
-                f"error ended them or came before them: {compilation.error}."
+                f"error came before or during them: {compilation.error}."
             )
     return " ".join(sentences)
 
@@ -146,7 +147,7 @@ def _near_answer(reader: SessionReader) -> str:
     near = nearest(reader)
     if not near:
         return ""
-    return f"{counted(len(near), 'time')} a pattern nearly matched."
+    return f"A pattern nearly matched {counted(len(near), 'time')}."
 
 
 def describe_counts(step: PassStep) -> str:

@@ -45,12 +45,12 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 EPILOG = """\
-The times of the profile are joined to the calls of kernels in the session: by the launch of each
-kernel, the compiled graph around it, and its place among the calls of the generated code, confirmed
-by the names. ~ marks a time that is divided equally among several calls of one name, because their
-order does not identify them. ≈ marks code that differs in the number of its name. What ran outside
-of compiled graphs (optimizer, code that was not compiled, Python at graph breaks) is listed apart.
-Everything adds up to the GPU's time in the profile.
+The profile's times are assigned to the kernel calls of the session by the launch of each kernel,
+the compiled graph around it, and its position among the calls of the generated code; names confirm
+it. ~ marks a time that is divided equally among several calls of one name, because their order does
+not identify them. ≈ marks code whose name has another number. Work outside of compiled graphs
+(optimizer, code that was not compiled, Python at graph breaks) is listed separately. All parts
+add up to the GPU's time in the profile.
 
 The profile is kept in the session, and the app shows its times as well: fx-explorer SESSION
 --profile TRACE.
@@ -66,8 +66,8 @@ compiled, idle times
   fx-explorer profile train.fxs --all             the profile that the session has, every row
   fx-explorer profile train.fxs t.json --format json
 
-exit codes: 0 fine · 1 nothing could be joined · 2 bad usage · 5 a file cannot be read, or is no
-profile
+exit codes: 0 fine · 1 nothing could be assigned · 2 bad usage · 5 a file cannot be read, or is
+not a profile
 """
 
 
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="X",
-        help="a session (file.fxs) or a TORCH_TRACE log of the program, or a profile alone",
+        help="a session (file.fxs) or a TORCH_TRACE log of the program, or only a profile",
     )
     parser.add_argument(
         "trace",
@@ -84,15 +84,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=None,
-        help="what torch.profiler wrote with export_chrome_trace (.json, .json.gz); default: "
-        "the profile that X has",
+        help="file that torch.profiler wrote with export_chrome_trace (.json, .json.gz); default: "
+        "the profile in X",
     )
     add_format_argument(parser)
     parser.add_argument(
         "--all",
         dest="every",
         action="store_true",
-        help="every row, and not only the most expensive",
+        help="every row, not only the most expensive",
     )
 
 
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
             if figures is None:
                 shown = shown_name(arguments)
                 raise UsageError(
-                    f"{shown} has no profile. Give one: fx-explorer profile {shown} TRACE"
+                    f"{shown} has no profile. Give a profile: fx-explorer profile {shown} TRACE"
                 )
             if arguments.format == "text":
                 sys.stdout.write(profile_text(figures, arguments.every, width_for(sys.stdout)))
@@ -241,7 +241,7 @@ def _others(figures: ProfileFigures) -> ProfileTable:
     what = Column("what", narrowing="wrapped", least=18)
     operator = Column("operator", narrowing="cut", least=16)
     columns = (what, operator, FRAME, TIME, SHARE, RUNS, LINE)
-    title = "by kernel and operator" if figures.is_alone else "joined to no kernel"
+    title = "by kernel and operator" if figures.is_alone else "assigned to no kernel"
     return ProfileTable(title, columns, rows)
 
 

@@ -165,14 +165,14 @@ COMPILING = frozenset(
 )
 
 KIND_WORDS: dict[OutsideKind, str] = {
-    "unjoined": "in compiled graphs, joined to nothing",
+    "unjoined": "in compiled graphs, but no kernel is known",
     "wrapper": "around compiled graphs (AOTAutograd)",
     "optimizer": "the optimizer",
     "autograd": "backward that was not compiled",
     "compiling": "while torch compiled",
     "break": "between graphs, in Python",
     "eager": "other code that was not compiled",
-    "not known": "launched by something the profile does not say",
+    "not known": "launched by something that the profile does not name",
 }
 
 _STACK_LINE = re.compile(r'File "([^"]+)", line (\d{1,9})')

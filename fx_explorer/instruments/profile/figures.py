@@ -64,9 +64,9 @@ class KernelShare:
     def marks(self) -> str:
         """Say where the time is not surely that of this kernel."""
         if self.time.shared_s:
-            return "part of what several calls of this name took"
+            return "a part of the time of several calls of this name"
         if self.time.is_similar:
-            return "the name differs in its number"
+            return "the name has another number"
         return ""
 
 
@@ -223,7 +223,7 @@ SHARED, SIMILAR, PART = "~", "≈", "÷"
 """Signs before a time."""
 MEANINGS = {
     SHARED: "divided equally among calls of the same name",
-    SIMILAR: "of a kernel whose name differs in its number",
+    SIMILAR: "of a kernel whose name has another number",
     PART: "an equal part of a kernel that also computes other operations",
 }
 

@@ -61,12 +61,12 @@ MOST_CALLED = 12
 MOST_STEPS = 20_000
 """Maximum number of events that are read for one gap; a gap with more is marked."""
 
-PYTHON = "Python, or what the profile does not record"
-LATENCY = "already launched, but not yet started by the GPU"
+PYTHON = "Python, or work that the profile does not record"
+LATENCY = "already launched, but the GPU has not started it"
 CUT = "more, which was not read"
 COMPILES = "torch compiles"
 """Beginning of the phrase for it; the function may follow."""
-GUARDS = "guards: which compiled version fits is looked up"
+GUARDS = "guards: looking up the compiled version that fits"
 IN_FUNCTION = "Python in the compiled function"
 """Beginning of the phrase for it; the name of the compilation follows."""
 BETWEEN_KERNELS = "generated code between its kernels"
@@ -208,33 +208,33 @@ def _describe_activity(names: Sequence[str]) -> str:
 CPU = "cpu"
 
 NO_GPU = (
-    "It has no events of a GPU: times are those of operators on the CPU. Generated C++ kernels "
-    "are not in it, unless torch._inductor.config.cpp.enable_kernel_profile makes torch record "
-    "them."
+    "It has no GPU events: times are those of operators on the CPU. It has no generated C++ "
+    "kernels, unless torch._inductor.config.cpp.enable_kernel_profile makes torch record them."
 )
 NO_GRAPHS = (
-    "No call of a compiled graph is in it: either nothing compiled ran while it was recorded, or "
-    "it was recorded without the CPU (ProfilerActivity.CPU), whose events say what launched each "
+    "It has no call of a compiled graph: either no compiled code ran while it was recorded, or it "
+    "was recorded without the CPU (ProfilerActivity.CPU), whose events name the launcher of each "
     "kernel."
 )
 ONLY_NAMES = (
-    "It has no marks of compiled graphs: some releases of torch write none, nor does a profile "
-    "without the CPU (ProfilerActivity.CPU). Kernels that Inductor generated are known by their "
-    "names and counted as compiled; what else compiled graphs ran is not known."
+    "It has no marks of compiled graphs: some releases of torch write none, and neither does a "
+    "profile without the CPU (ProfilerActivity.CPU). Kernels that Inductor generated are "
+    "recognized by their names and counted as compiled; other work of compiled graphs is not "
+    "known."
 )
 OTHER_PROGRAM = (
-    "None of the compiled graphs in it is one of this session: it is a profile of another program, "
-    "or of other code, and nothing was joined."
+    "None of its compiled graphs belongs to this session: it is a profile of another program, or "
+    "of other code, and nothing was assigned."
 )
 OTHER_CODE = (
-    "Some of the generated code that it ran differs from this session's, for example where torch "
-    "chooses by measuring. Kernels were matched by their names and order (≈), and what has no "
-    "counterpart is joined to nothing."
+    "Some of the generated code that it ran differs from this session's, for example if torch "
+    "chooses by timing. Kernels were matched by their names and order (≈); kernels without a "
+    "counterpart are not assigned."
 )
 
 SEVERAL_PROCESSES = (
-    "It merges the traces of {processes} processes. Several of them gave a launch the same "
-    "number, so the launch of {works} is unknown: export one trace for each process."
+    "It merges the traces of {processes} processes. Several of them used the same number for a "
+    "launch, so the launch of {works} is unknown: export one trace for each process."
 )
 
 
@@ -273,8 +273,8 @@ def describe_called_time(trace: Trace) -> str:
                 took_us += thread.ends[event] - thread.starts[event]
     took_s, lasts_s = took_us * US, max(0.0, end - begin) * US
     return (
-        f"These calls take {run_time(took_s)} on their threads "
-        f"({careful_share(took_s, lasts_s)} of the {run_time(lasts_s)} that it lasts)."
+        f"These calls take {run_time(took_s)} on their threads ({careful_share(took_s, lasts_s)} "
+        f"of the profile's {run_time(lasts_s)})."
     )
 
 
@@ -494,8 +494,8 @@ class _Joining:
             yield OTHER_PROGRAM
         elif self._joined_calls < (marked := self._marked_calls):
             yield (
-                f"{marked - self._joined_calls} of {marked} calls of compiled graphs are of "
-                "no graph of this session."
+                f"{marked - self._joined_calls} of {marked} calls of compiled graphs belong to no "
+                "graph of this session."
             )
         if self._has_other_code:
             yield OTHER_CODE
@@ -507,7 +507,7 @@ class _Joining:
             )
         others = len({*trace.gpu.device} - {NONE}) - 1
         if others > 0:
-            yield f"Idle times are those of the GPU that computes the longest, of {others + 1}."
+            yield f"Idle times are for the GPU with the most work, of {others + 1}."
 
     def _gaps(self, busy: DeviceTime) -> Iterator[model.ProfileGap]:
         for position, gap in enumerate(busy.longest):

@@ -16,7 +16,7 @@ from fx_explorer.session.file_names import in_file
 
 NO_PROFILE = (
     "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and "
-    "fx-explorer SESSION --profile FILE shows it beside this session."
+    "fx-explorer SESSION --profile FILE shows it with this session."
 )
 
 MOST_KINDS = 4
@@ -25,8 +25,8 @@ MOST_OTHERS = 3
 """Kernels and operators that are named of a profile alone."""
 
 ALONE = (
-    "It is shown alone. Beside a session or a TORCH_TRACE log of the program, times are also by "
-    "operation, module and line: fx-explorer profile SESSION {file}"
+    "It is shown alone. Together with a session or a TORCH_TRACE log of the program, times are "
+    "also shown by operation, module and line: fx-explorer profile SESSION {file}"
 )
 
 MOSTLY = 0.9
@@ -64,8 +64,8 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
             yield f"{text}."
         else:
             yield (
-                f"{text}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
-                "generated code."
+                f"{text}; {_part(profile.joined_s, profile.work_s)} of it are assigned to a call "
+                "of generated code."
             )
         return
     others = {kind: took for kind, took in figures.by_kind.items() if kind != "unjoined"}
@@ -76,9 +76,9 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
     yield f"{text}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
     if profile.compiled_s > 0 and not figures.is_alone:
         yield (
-            f"Of the time in compiled graphs {_exact(profile.joined_s, profile.compiled_s)} is "
-            f"joined to a kernel, {_exact(figures.at_node_s, profile.compiled_s)} to an operation, "
-            f"{_exact(figures.at_line_s, profile.compiled_s)} to a line of yours."
+            f"Of the time in compiled graphs, {_exact(profile.joined_s, profile.compiled_s)} is "
+            f"assigned to a kernel, {_exact(figures.at_node_s, profile.compiled_s)} to an "
+            f"operation, {_exact(figures.at_line_s, profile.compiled_s)} to a line of yours."
         )
 
 
@@ -134,18 +134,18 @@ def _doubts(figures: ProfileFigures) -> Iterator[str]:
     if profile.shared_s > 0:
         yield (
             f"{run_time(profile.shared_s)} are divided equally among calls of the same name, "
-            "whose order does not tell them apart (~)."
+            "because their order does not distinguish them (~)."
         )
     yield from profile.notes
     if profile.problem:
-        yield f"The profile is not whole: {profile.problem}. What comes before that is shown."
+        yield f"The profile is incomplete: {profile.problem}. Only the part before that is shown."
     if profile.skipped:
         yield (
             f"{counted(profile.skipped, 'event')} of {profile.events:,} could not be read, "
             "and was left out."
         )
     if figures.profiles > 1:
-        yield f"The session has {figures.profiles} profiles; this is the one that was read last."
+        yield f"The session has {figures.profiles} profiles; this is the last one that was read."
 
 
 def between(gap: model.ProfileGap) -> str:

@@ -40,7 +40,7 @@ def profile_table(reader: SessionReader) -> ViewTable:
         shows="Where the GPU's time went in a profile, when it was idle and what your program "
         "did meanwhile.",
         notice=notice,
-        origin="torch.profiler; joined by the launch, the compiled graph around it, and the "
+        origin="torch.profiler; assigned by the launch, the compiled graph around it, and the "
         "order of its calls",
         columns=COLUMNS,
         rows=rows,
@@ -61,7 +61,7 @@ class _Rows:
     def all(self) -> Iterator[TableRow]:
         profile = self._figures.profile
         if not self._figures.is_alone:
-            yield self._sum("in compiled graphs, joined to kernels", profile.joined_s)
+            yield self._sum("in compiled graphs, assigned to kernels", profile.joined_s)
         for kind, seconds in self._figures.by_kind.items():
             yield self._sum(self._figures.words_of(kind), seconds)
         if self._figures.gaps:
@@ -81,7 +81,7 @@ class _Rows:
     def _title_of_others(self) -> str:
         if self._figures.is_alone:
             return "by kernel and operator"
-        return "joined to no kernel, by operator"
+        return "assigned to no kernel, by operator"
 
     def _sum(self, what: str, seconds: float) -> TableRow:
         whole = self._figures.profile.work_s
@@ -176,11 +176,11 @@ def _about_gap(gap: model.ProfileGap) -> str:
         f"after:  {gap.after}",
     ]
     if gap.doing:
-        parts.append("What the thread that launches what comes after does meanwhile:")
+        parts.append("Meanwhile, the thread that launches the next GPU work:")
         parts += [
             f"  {run_time(took):>8}  {what}"
             for what, took in zip(gap.doing, gap.doing_s, strict=False)
         ]
     else:
-        parts.append("The profile does not say which thread launched what comes after.")
+        parts.append("The profile does not say which thread launched the next GPU work.")
     return "\n".join(parts)

@@ -23,13 +23,13 @@ run train.py wrote
   fx-explorer ranks /tmp/trace --format html             a page for the browser, to stdout
   fx-explorer ranks /shared/trace --engine dask://host:8786    read by the workers of a Dask cluster
 
-A file's name (rank_3) and its records say which rank it belongs to. Compared are: which functions
-were compiled and in which order, the operations of the graphs (not their names), sizes and types,
-breaks, guards, why functions were recompiled, what torch's caches answered, collectives, and how it
-ended. A truncated log is compared up to its end.
+The rank of a file is read from its name (rank_3) and its records. fx-explorer compares which
+functions were compiled and in which order, the operations of the graphs (not their names), sizes
+and types, breaks, guards, why functions were recompiled, the answers of torch's caches,
+collectives, and how each rank ended. A truncated log is compared up to its end.
 
-exit codes: 0 compared · 1 with --check: they diverge, or it is unknown for a rank · 2 and 5 as for
-every command
+exit codes: 0 compared · 1 with --check: they diverge, or this is unknown for a rank · 2 and 5 as
+for every command
 """
 
 
@@ -42,13 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=["text", "markdown", "json", "html"],
         default="text",
-        help="text (default), or another with the same facts; html: a page for the browser",
+        help="text (default), or another format of the same facts; html: a page for the browser",
     )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="exit code 1 when the ranks diverge, and when one is missing, cannot be read, or "
-        "has an end that is unknown",
+        help="exit code 1 when the ranks diverge, and when one is missing, cannot be read, or has "
+        "an unknown end",
     )
     add_engine_argument(parser)
 
@@ -58,8 +58,8 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
         "--engine",
         metavar="ADDRESS",
         default="",
-        help="have the logs read by a Dask cluster that sees the same files and has "
-        "fx-explorer: dask://HOST:PORT",
+        help="let a Dask cluster read the logs; it must see the same files and have fx-explorer: "
+        "dask://HOST:PORT",
     )
 
 

@@ -134,7 +134,7 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
         )
         text = (
             f"{Path(rank_file.path).name} has the records of {counted(len(apart.logs), 'rank')}, "
-            "which were taken apart"
+            "which were separated"
         )
         if apart.nobodys:
             verb = "belongs" if apart.nobodys == 1 else "belong"
@@ -165,8 +165,8 @@ def _of_same_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherF
     else:
         fewer, what, others = (sessions, "session", "logs of torch's")
     why = (
-        f"is a {what}, and the others are {others}: they name functions otherwise, and are "
-        "not compared with one another"
+        f"is a {what}, and the others are {others}: they use different names for functions, so "
+        "they are not compared"
     )
     kept = [rank_file for rank_file in read if rank_file not in fewer]
     ranks = {rank_in_name(Path(rank_file.path).name) for rank_file in kept}
@@ -251,7 +251,7 @@ def _no_logs(given: Sequence[Path], others: Sequence[OtherFile]) -> str:
         return f"{where} cannot be compared{seen}{more}. Make it readable"
     return (
         f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a "
-        "directory in the job, and give that"
+        "directory in the job, and give that directory"
     )
 
 
@@ -354,7 +354,7 @@ def _context() -> multiprocessing.context.BaseContext:
 def _dask(address: str) -> Iterator[Executor]:
     if not address.startswith(_DASK) or address == _DASK:
         raise UsageError(
-            f"{address} is not an engine. Give the address of a Dask scheduler: --engine "
+            f"{address} is not a valid engine. Give the address of a Dask scheduler: --engine "
             "dask://HOST:PORT"
         )
     try:

@@ -117,7 +117,7 @@ class _Comparison:
             position += pair.reference is not None
         has_order = bool(reference.executed and group.executed) and not self._has_other_part
         if has_order and reference.executed != group.executed:
-            words = f"{self._these} ran the compiled graphs in another order than {self._those}"
+            words = f"{self._these} and {self._those} ran the compiled graphs in different orders"
             yield self._finding("executed", position, words)
 
     def _missing(self, compilation: CompilationSummary, position: int) -> RankFinding:
@@ -129,7 +129,7 @@ class _Comparison:
             return self._finding("parts", position, words, reference=compilation)
         again = " again" if _is_recompile(compilation) else ""
         words = (
-            f"{self._these} did not compile {_function(compilation)}{again}, as {self._those} did"
+            f"{self._these} did not compile {_function(compilation)}{again}, but {self._those} did"
         )
         return self._finding("missing", position, words, reference=compilation)
 
@@ -142,10 +142,10 @@ class _Comparison:
             return self._finding("parts", position, words, other=compilation)
         verb = "recompiled" if _is_recompile(compilation) else "compiled"
         if compilation.has_collectives:
-            took = f" (in {seconds(compilation.duration_s)}, which its collectives wait for)"
+            took = f" (in {seconds(compilation.duration_s)}, during which its collectives wait)"
         else:
             took = ""
-        words = f"{self._these} {verb} {_function(compilation)}{took}, which {self._those} did not"
+        words = f"{self._these} {verb} {_function(compilation)}{took}, but {self._those} did not"
         return self._finding("extra", position, words, other=compilation)
 
     def _of_pair(self, pair: Pair, position: int, has_shifted: bool) -> Iterator[RankFinding]:
@@ -175,7 +175,10 @@ class _Comparison:
             is_other_graph = False  # it failed before there was any
         if is_other_graph:
             told += [
-                ("graph", f"the graph of {function} on {self._these} is not that of {self._those}")
+                (
+                    "graph",
+                    (f"the graph of {function} differs between {self._these} and {self._those}"),
+                )
             ]
         told += self._of_tensors(one, two, is_other_graph)
         if one.has_failed != two.has_failed and not (one.has_ended and two.has_ended):
@@ -213,14 +216,14 @@ class _Comparison:
     ) -> list[tuple[Aspect, str]]:
         if one.inputs != two.inputs and one.inputs and two.inputs:
             words = (
-                f"{self._these} compiled {_function(two)} for inputs of other sizes or types "
-                f"than {self._those}"
+                f"{self._these} and {self._those} compiled {_function(two)} for inputs of "
+                "different sizes or types"
             )
             return [("inputs", words)]
         if one.tensors != two.tensors and not is_other_graph and one.tensors and two.tensors:
             words = (
-                f"values in the graph of {_function(two)} have other sizes or types on "
-                f"{self._these} than on {self._those}"
+                f"values in the graph of {_function(two)} have different sizes or types on "
+                f"{self._these} and on {self._those}"
             )
             return [("tensors", words)]
         return []
@@ -238,8 +241,8 @@ class _Comparison:
             yield (
                 "collectives",
                 (
-                    f"{self._these} order the collectives of {_function(two)} otherwise than "
-                    f"{self._those}"
+                    f"{self._these} and {self._those} have the collectives of {_function(two)} in "
+                    "different orders"
                 ),
             )
         for aspect, read, words in _OF_EQUAL_GRAPHS:
@@ -265,8 +268,8 @@ class _Comparison:
     def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
         these, those = _cache_answers(two), _cache_answers(one)
         return (
-            f"torch's caches gave {self._these} another answer for {_function(two)}: {these}, "
-            f"where {self._those} {those}"
+            f"torch's caches answered differently for {_function(two)}: {self._these} {these}, "
+            f"{self._those} {those}"
         )
 
     def _finding(
@@ -296,13 +299,13 @@ class _Comparison:
         )
 
 
-_BREAKS = "{function} has other graph breaks on {these} than on {those}"
+_BREAKS = "{function} has different graph breaks on {these} and on {those}"
 
 _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str], ...] = (
     (
         "reasons",
         lambda compilation: compilation.reasons,
-        "{function} was recompiled for another reason on {these} than on {those}",
+        "{function} was recompiled for different reasons on {these} and on {those}",
     ),
     (
         "breaks",
@@ -312,22 +315,22 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
     (
         "guards",
         lambda compilation: compilation.guards,
-        "{function} has other guards on {these} than on {those}",
+        "{function} has different guards on {these} and on {those}",
     ),
     (
         "results",
         lambda compilation: compilation.results,
-        "the compiled {function} returns other sizes or types on {these} than on {those}",
+        "the compiled {function} returns different sizes or types on {these} and on {those}",
     ),
     (
         "numbers",
         lambda compilation: compilation.numbers,
-        "{function} computes with other numbers on {these} than on {those}",
+        "{function} computes with different numbers on {these} and on {those}",
     ),
     (
         "guard_values",
         lambda compilation: compilation.guard_values,
-        "the guards of {function} have other numbers on {these} than on {those}",
+        "the guards of {function} have different numbers on {these} and on {those}",
     ),
 )
 """Aspects that are compared between ranks whose graphs have the same operations."""

@@ -111,9 +111,11 @@ def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
         decided = ""
     if path.decided_by and path.decided_at != path.line:
         at = f" at {in_file(path.file, path.decided_at)}"
-        words = f"{sides.these} took another {way}{at}{decided}: its graph {path.words} ({path.at})"
+        words = (
+            f"{sides.these} took a different {way}{at}{decided}: its graph {path.words} ({path.at})"
+        )
     else:
-        words = f"{sides.these} took another {way}{at}{decided}: its graph {path.words}"
+        words = f"{sides.these} took a different {way}{at}{decided}: its graph {path.words}"
     if path.file:
         place = (path.file, path.decided_at or path.line)
     else:
@@ -129,7 +131,7 @@ def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
         f"{name} is {ours} on {sides.these} and {theirs} on {sides.those}"
         for name, ours, theirs in differing
     )
-    return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {text}")
+    return replace(finding, words=f"{_function(finding)} was compiled for different inputs: {text}")
 
 
 def _differing(
@@ -232,8 +234,8 @@ def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ):
         if only:
             words = (
-                f"before {_function(finding)} runs, {who} checked {listed(only)}, which "
-                f"{whom} did not"
+                f"before {_function(finding)} runs, {who} checked {listed(only)}, but {whom} did "
+                "not"
             )
             return replace(finding, words=words)
     return None
@@ -290,7 +292,7 @@ def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
         count = f"{len(ours)} each"
     text = f"number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
     return replace(
-        finding, words=f"the collectives of {_function(finding)} part ways: {text} ({count})"
+        finding, words=f"the collectives of {_function(finding)} differ: {text} ({count})"
     )
 
 
@@ -334,7 +336,9 @@ def _cache(finding: RankFinding, sides: Sides) -> RankFinding | None:
                 text = (
                     f"{name}: {_short(value)} on {sides.these}, {_short(known[1])} on {sides.those}"
                 )
-                return replace(finding, words=f"{finding.words}. What differs in the key is {text}")
+                return replace(
+                    finding, words=(f"{finding.words}. The difference in the key is {text}")
+                )
     return None
 
 
@@ -382,7 +386,7 @@ def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
         return None
     names = [text.partition(" ")[0] for text in differing]
     if names[0] != names[1]:
-        what = f"{names[0]} and {names[1]} stand at the same place"
+        what = f"{names[0]} and {names[1]} are at the same place"
     else:
         what = f"{names[0]} is the first"
     return replace(

@@ -137,9 +137,9 @@ def _path(
     if after and before:
         words = f"computes {_call(after)} where {those} computed {_call(before)}"
     elif after:
-        words = f"has {_call(after)}, which that of {those} lacks"
+        words = f"has {_call(after)}, which the graph of {those} lacks"
     else:
-        words = f"lacks {_call(node)}, which that of {those} has"
+        words = f"lacks {_call(node)}, which the graph of {those} has"
     frame = _frame(reader, node) if after else _frame(reference, node)
     decided = _deciding_check(reference, other, reader, compilation, frame)
     return OtherPath(words, frame.file, frame.line, frame.code.strip(), *decided)

@@ -173,16 +173,18 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
         else:
             by_rank.setdefault(rank, []).append(_with_rank(read_file, rank))
     if by_rank:
-        why = "says neither in its name nor in its records which rank it is"
+        why = "has no rank number in its name or in its records"
         left_out += [OtherFile(Path(read_file.path), why) for read_file in unknown]
     elif unknown:
         by_rank = {at: [_with_rank(read_file, at)] for at, read_file in enumerate(unknown)}
-        notes.append("No file says which rank it is: they are numbered in the order of their names")
+        notes.append(
+            "No file has a rank number: the files are numbered in the order of their names"
+        )
     summaries = []
     for rank, candidates in sorted(by_rank.items()):
         chosen = max(candidates, key=_began)
         summaries.append(chosen)
-        why = f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken"
+        why = f"is an earlier file of rank {rank}: {Path(chosen.path).name} is used instead"
         earlier = [candidate for candidate in candidates if candidate is not chosen]
         left_out += [OtherFile(Path(candidate.path), why) for candidate in earlier]
     notes += _disagreements(usable)
@@ -240,7 +242,7 @@ def _disagreements(files: Iterable[ReadFile]) -> list[str]:
         return []
     names = format_ranks(named for named, _ in wrong)
     records = format_ranks(recorded for _, recorded in wrong)
-    return [f"The files named as {names} have records that say {records}: the names are believed"]
+    return [f"The files named as {names} have records that say {records}: the names are used"]
 
 
 def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:

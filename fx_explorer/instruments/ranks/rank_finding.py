@@ -171,7 +171,7 @@ class Wait:
             f"{format_ranks(self.last)} {verb} the collectives of {where} "
             f"{seconds(self.longest_s)} after rank {self.first}"
         )
-        return f"{late}, which waits that long in them if the clocks agree"
+        return f"{late}; if the clocks agree, it waits that long in them"
 
 
 def waits(summaries: Sequence[RankSummary]) -> list[Wait]:

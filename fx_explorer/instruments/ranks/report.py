@@ -89,9 +89,9 @@ def group_text(
     """
     of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]
     if rank.unknown_end:
-        yield f"What rank {rank.rank} did in the end is unknown: {rank.unknown_end}."
+        yield f"How rank {rank.rank} ended is unknown: {rank.unknown_end}."
     if of_group:
-        yield "In what they differ from the first group, in the order in which it happened:"
+        yield "Differences from the first group, in the order in which they occurred:"
         yield from (f"  {line}" for line in further(of_group, None))
         yield ""
     chart = time_line(ranks.groups, max(20, width - 12))

@@ -282,8 +282,8 @@ class RanksApp(App[int | None]):
         if rank == other:
             self._show(
                 "compare",
-                f"Rank {rank} is the one that is marked (◂). Go to another, or mark "
-                "another with m.",
+                f"Rank {rank} is already the marked one (◂). Go to another rank, or mark another "
+                "one with m.",
             )
             return
         self._compared = f"rank {other} beside rank {rank}"

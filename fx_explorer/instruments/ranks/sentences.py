@@ -37,7 +37,7 @@ def headline(ranks: ComparedRanks) -> str:
     count = len(ranks.summaries)
     first = ranks.first
     if count == 1:
-        return f"There is only rank {ranks.summaries[0].rank}, and no other to compare it with."
+        return f"There is only rank {ranks.summaries[0].rank}, so there is nothing to compare."
     if first is None:
         unknown = [rank.rank for rank in ranks.summaries if rank.unknown_end]
         silent = [
@@ -47,13 +47,16 @@ def headline(ranks: ComparedRanks) -> str:
             its = "its log" if len(silent) == 1 else "their logs"
             return f"{as_sentence(format_ranks(silent))} compiled nothing before the end of {its}."
         if len(unknown) == count:
-            return f"{as_sentence(format_ranks(unknown))} did the same as far as their logs go."
+            return f"{as_sentence(format_ranks(unknown))} did the same until the end of their logs."
         if unknown:
             text = describe_others(
                 [rank.rank for rank in ranks.summaries if not rank.unknown_end], unknown, count
             )
-            logs = "its log goes" if len(unknown) == 1 else "their logs go"
-            return f"{as_sentence(format_ranks(unknown))} did the same as {text}, as far as {logs}."
+            logs = "its log" if len(unknown) == 1 else "their logs"
+            return (
+                f"{as_sentence(format_ranks(unknown))} did the same as {text}, until the end "
+                f"of {logs}."
+            )
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
         if len(ranks.groups) > 1:
             parts = f"the {count:,} ranks have {counted(len(ranks.groups), 'part')} of the model"
@@ -62,7 +65,7 @@ def headline(ranks: ComparedRanks) -> str:
         failed = sum(compilation.has_failed for compilation in ranks.summaries[0].compilations)
         of_which = f", of which {failed:,} failed" if failed else ""
         if any(rank.is_text for rank in ranks.summaries):
-            return f"{who} did the same as far as the text goes, {each} each{of_which}."
+            return f"{who} did the same until the end of the text, {each} each{of_which}."
         return f"{who} compiled the same, {each} each{of_which}."
     others = describe_others(first.others, ranks.differing, count)
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
@@ -220,8 +223,8 @@ def gaps(ranks: ComparedRanks) -> list[str]:
 
 
 _APART = (
-    "The ranks did not begin to compile within ten minutes of each other, or do not say when: they "
-    "may be of several jobs, so which rank waits for which is not shown."
+    "The ranks did not begin to compile within ten minutes of each other, or their logs have no "
+    "times: they may belong to several jobs, so it is not shown which rank waits for which."
 )
 
 

@@ -21,7 +21,7 @@ from fx_explorer.instruments.recompiles.guard_changes import KEYWORDS, GuardChan
 
 NO_MORE = "torch made it dynamic with this recompile, so other values do not recompile."
 
-BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
+BOTH_STAY = "None, if there are only these two: both compilations stay in use."
 
 NOT_TRIED = "(this was not tried here)"
 
@@ -46,15 +46,15 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
             return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
         return (
             f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids "
-            "it, unless the code decides by that size or broadcasts it. torch assumes that a "
-            "marked size is not 1: where it is, and is broadcast, torch raises an error."
+            "it, unless the code branches on that size or broadcasts it. torch assumes that a "
+            "marked size is not 1: if it is 1 and is broadcast, torch raises an error."
         )
     if change.kind == "range":
-        return f"The code decides by that size, and each side is compiled. {BOTH_STAY}"
+        return f"The code branches on that size, and each branch is compiled. {BOTH_STAY}"
     if _is_parameter(change, reason):
         return (
-            f"Keep {change.name} at one size: the sizes of parameters and buffers are compiled in, "
-            "also with dynamic=True. For a parameter "
+            f"Keep {change.name} at one size: the sizes of parameters and buffers are "
+            "specialized, also with dynamic=True. For a parameter, "
             "torch._dynamo.config.force_parameter_static_shapes = False makes them dynamic from "
             "the second compilation on."
         )
@@ -62,7 +62,7 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         return (
             f"The code needs size {change.index} of {change.name} as a number, so each value is "
             "compiled, also with dynamic=True (mark_dynamic raises an error there). Pad to one "
-            "size, or take out what needs the number."
+            "size, or remove the code that needs the number."
         )
     return _marks(change, sizes)
 
@@ -88,7 +88,7 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
         return f"{once}{_without_marks(sizes.beyond, sizes)}"
     if is_unfinished(change.source) or any(is_unfinished(name) for name, _ in every):
         # No line of the program can mark a value that has no name.
-        avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
+        avoids = "also avoids this recompile" if sizes.became_dynamic else "avoids it"
         if sizes.alike:
             return once.strip()
         return f"{once}torch.compile(…, dynamic=True) {avoids}."
@@ -99,8 +99,8 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
         others = listed(f"size {index} of {name}" for name, index in sizes.alike)
         return (
             f"{once}{marks} before the first call {verb} {recompile}. torch.compile(…, "
-            f"dynamic=True) does not: {others} and size {change.index} of {change.name} were equal "
-            "in the compiled call, and torch then takes them for one size."
+            f"dynamic=True) does not: {others} and size {change.index} of {change.name} were "
+            "equal in the compiled call, and torch then uses one size for both."
         )
     return (
         f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), "
@@ -108,11 +108,11 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
     )
 
 
-_NOT_HELD = "no line of your program has it before the call, where you could mark it"
+_NOT_HELD = "no line of your program has it before the call, so you cannot mark it"
 
 
 def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
-    avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
+    avoids = "also avoids this recompile" if sizes.became_dynamic else "avoids it"
     # Sizes that were equal in the compiled call are one size to torch, also with dynamic=True.
     if sizes.alike:
         always = ""
@@ -130,8 +130,9 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if "param_groups" in change.source and change.name.endswith("['lr']"):
         once = f"{NO_MORE} " if sizes.became_dynamic else ""
         return (
-            f"{once}Give the optimizer its learning rate as a tensor, lr=torch.tensor({change.old})"
-            ": what a scheduler sets is then no number that is compiled in."
+            f"{once}Give the optimizer its learning rate as a tensor, "
+            f"lr=torch.tensor({change.old}): values that a scheduler sets are then not compiled "
+            "in as numbers."
         )
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
@@ -141,30 +142,31 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         )
     if sizes.became_dynamic and sizes.is_decided_otherwise:
         return (
-            f"{_no_more_with(sizes)} The code decides by {change.name}, and each side is "
-            f"compiled, also with dynamic=True. {BOTH_STAY} Otherwise take out the branch on "
-            f"{change.name}: without it one compilation serves all values {NOT_TRIED}."
+            f"{_no_more_with(sizes)} The code branches on {change.name}, and each branch is "
+            f"compiled, also with dynamic=True. {BOTH_STAY} Otherwise remove the branch on "
+            f"{change.name}: one compilation then works for all values {NOT_TRIED}."
         )
     if sizes.became_dynamic:
         return (
-            f"{_no_more_with(sizes)} torch.compile(…, dynamic=True) makes {change.name} dynamic at "
-            "once, and also avoids this one."
+            f"{_no_more_with(sizes)} torch.compile(…, dynamic=True) makes {change.name} dynamic "
+            "at once, and also avoids this recompile."
         )
     if change.where == "global":
         return (
-            f"Pass {change.name} as an argument, or make it a tensor, where the code only "
-            f"computes with it {NOT_TRIED}."
+            f"Pass {change.name} as an argument, or make it a tensor, if the code only computes "
+            f"with it {NOT_TRIED}."
         )
     if is_unfinished(change.source):
         return (
-            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise keep it a "
-            "tensor there, without .item(), float() or int(), where the code only computes with it "
-            f"{NOT_TRIED}."
+            f"{change.name} is a constant in the compiled code, so each value is compiled "
+            f"separately. {BOTH_STAY} Otherwise keep it a tensor there, without .item(), float() "
+            f"or int(), if the code only computes with it {NOT_TRIED}."
         )
     name = "it" if change.where == "input" else change.name
     return (
-        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a tensor, "
-        f"torch.tensor({change.name}), where the code only computes with it {NOT_TRIED}."
+        f"The code is compiled for every value of {change.name}. {BOTH_STAY} Otherwise make "
+        f"{name} a tensor, torch.tensor({change.name}), if the code only computes with it "
+        f"{NOT_TRIED}."
     )
 
 
@@ -179,9 +181,9 @@ def _no_more_with(sizes: CallSizes) -> str:
 def look_up_outside(change: GuardChange) -> str:
     """Return how to avoid a recompile for each object whose attribute is a key of something."""
     return (
-        f"Nothing changes here: each object has its own {change.name}, and the method is compiled "
-        f"for each. Look up what {change.name} stands for outside of the compiled method, in "
-        "__init__, and keep that in the object."
+        f"No change is needed here: each object has its own {change.name}, and the method is "
+        f"compiled for each. Look up {change.name} outside of the compiled method, in __init__, "
+        "and store the result in the object."
     )
 
 
@@ -191,27 +193,27 @@ def remedy_of_objects(change: GuardChange) -> str:
     """
     if change.kind == "size":
         return (
-            f"Nothing changes here: each object takes {change.name} in a size of its own, which "
-            "the code needs as a number, and the method is compiled for each. Compiled as a part "
-            "of what calls them all, they are one graph."
+            f"No change is needed here: each object has its own size of {change.name}, which the "
+            "code needs as a number, and the method is compiled for each. If you compile the "
+            "function that calls them all, they become one graph."
         )
     each = (
-        f"Nothing changes here: each object has its own {change.name}, and the method is compiled "
-        "for each."
+        f"No change is needed here: each object has its own {change.name}, and the method is "
+        "compiled for each."
     )
     if change.old.startswith(("'", '"')):
         return look_up_outside(change)
     return (
-        f"{each} Where the code only computes with it, make it a tensor (register_buffer) or pass "
-        "it to the method as an argument."
+        f"{each} If the code only computes with it, make it a tensor (register_buffer) or pass it "
+        "to the method as an argument."
     )
 
 
 def _of_bound(change: GuardChange) -> str:
     return (
-        f"The code decides by {change.name}, and each side is compiled, also with dynamic=True. "
-        f"{BOTH_STAY} Otherwise take out the branch on {change.name}, or decide outside of the "
-        f"compiled function {NOT_TRIED}."
+        f"The code branches on {change.name}, and each branch is compiled, also with "
+        f"dynamic=True. {BOTH_STAY} Otherwise remove the branch on {change.name}, or branch "
+        f"outside of the compiled function {NOT_TRIED}."
     )
 
 
@@ -221,12 +223,12 @@ _CONTAINER = re.compile(r"(?:list|dict|set|deque|OrderedDict|defaultdict|tuple) 
 
 def _of_length(change: GuardChange) -> str:
     """Describe how to avoid a recompile for another length, also where it was empty before."""
-    text = f"Keep the length of {change.name} the same: each length is compiled."
+    text = f"Keep the length of {change.name} the same: each length is compiled separately."
     if change.where == "input":
-        return f"{text} Tensors of one shape can be one tensor: torch.stack({change.name})."
+        return f"{text} Tensors of one shape can be stacked into one: torch.stack({change.name})."
     return (
-        f"{text} If the compiled function fills {change.name}, return what is to be stored, and "
-        "store it where the function is called."
+        f"{text} If the compiled function fills {change.name}, return the values instead, and "
+        "store them in the caller."
     )
 
 
@@ -235,15 +237,16 @@ def _of_value(change: GuardChange) -> str:
         return _of_length(change)
     if change.where == "attribute":
         return (
-            f"Set {change.name} before the first call and leave it, or compile one function "
-            "for each value."
+            f"Set {change.name} before the first call and do not change it, or compile one "
+            "function for each value."
         )
     if change.where == "global":
-        return f"Leave {change.name} as it is after the first call: each of its values is compiled."
+        return f"Do not change {change.name} after the first call: each of its values is compiled."
     is_text = change.old.startswith("'") and change.new.startswith("'")
     if is_text:
         return (
-            f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function."
+            f"{BOTH_STAY} With many values of {change.name}: branch outside of the compiled "
+            "function."
         )
     return BOTH_STAY
 
@@ -259,18 +262,18 @@ def _of_type(change: GuardChange) -> str:
     was_tensor = change.old.endswith("Tensor") or "was a tensor" in change.words
     if was_tensor and _A_NUMBER.match(change.new):
         return (
-            f"Write into the tensor in place ({change.name}.fill_(value)). A number in its place "
-            "is compiled in, and each value is compiled separately."
+            f"Write into the tensor in place ({change.name}.fill_(value)). If it is a number "
+            "instead, each value is compiled separately."
         )
     if change.where == "attribute" and change.new.endswith(".DTensor"):
         return (
-            "Shard the model (parallelize_module, fully_shard) before the first call of what is "
-            "compiled: with DTensors in place of its parameters it is compiled again."
+            "Shard the model (parallelize_module, fully_shard) before the first compiled call: it "
+            "recompiles when DTensors replace its parameters."
         )
     if change.where in ("attribute", "global"):
         return (
-            f"Set {change.name} before the first call and leave it: each class is compiled "
-            "separately."
+            f"Set {change.name} before the first call and do not change it: each class is "
+            "compiled separately."
         )
     if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old):
         kind = change.old
@@ -283,8 +286,8 @@ def _of_type(change: GuardChange) -> str:
 def _of_object(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
         return (
-            f"Set {change.name} before the first call and leave it: each object is compiled "
-            "separately."
+            f"Set {change.name} before the first call and do not change it: each object is "
+            "compiled separately."
         )
     return f"{BOTH_STAY} Otherwise pass the same object as {change.name} each time."
 
@@ -292,7 +295,7 @@ def _of_object(change: GuardChange) -> str:
 def _of_requires_grad(change: GuardChange) -> str:
     if change.where == "attribute":
         return (
-            f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
+            f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() only before the first call."
         )
     # Not detach(): that would cut the gradient.
     return (
@@ -304,30 +307,30 @@ def _of_requires_grad(change: GuardChange) -> str:
 def _of_keys(change: GuardChange) -> str:
     if change.name == KEYWORDS:
         return (
-            "Give the same keyword arguments in each call, in the same order: which ones "
-            "there are is compiled in."
+            "Pass the same keyword arguments in each call, in the same order: their names are "
+            "constants in the compiled code."
         )
     if change.where == "attribute":
         return (
-            f"Let {change.name} have the same keys in each call: they are compiled in, in "
-            "their order."
+            f"Use the same keys of {change.name} in each call: they are constants in the compiled "
+            "code, with their order."
         )
     return (
-        f"The keys of {change.name} are compiled in, in their order: use the same ones in each "
-        "call, or pass the values as a list, whose length alone is compiled in, where the code "
-        "does not need the keys."
+        f"The keys of {change.name}, with their order, are constants in the compiled code: use "
+        "the same ones in each call. If the code does not need the keys, pass the values as a "
+        "list, of which only the length is a constant."
     )
 
 
 def _of_gone(change: GuardChange) -> str:
     if "___stack" in change.source:
         return (
-            "The code before a graph break hands this value to the rest of the function, a new "
-            "object in each call. Avoid the break: without it there is no such guard."
+            "The code before a graph break passes this value to the rest of the function, as a "
+            "new object in each call. Avoid the break: without it, this guard does not exist."
         )
     return (
-        "Keep what is passed alive between the calls: a function or object that is created for "
-        "each is another one."
+        "Keep the passed object alive between the calls: a function or object that is created for "
+        "each call is a new one each time."
     )
 
 
@@ -349,7 +352,8 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "type": _of_type,
     "object": _of_object,
     "function": lambda change: (
-        f"{BOTH_STAY} With many functions, each is compiled: let one function decide what to do."
+        f"{BOTH_STAY} Each function is compiled; if there are many, let one function branch "
+        "instead."
     ),
     "gone": _of_gone,
     "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
@@ -358,16 +362,16 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
         f"{BOTH_STAY} Otherwise let {change.name} have the same keys or members in each call."
     ),
     "has": lambda change: (
-        f"Give every {change.name} the same attributes before the first call: None where "
-        "there is nothing."
+        f"Give every {change.name} the same attributes before the first call, with None for "
+        "missing values."
     ),
     "iterator": lambda change: (
-        f"Pass a list or tuple as {change.name}, always of the same length, or an "
-        "iterator at the same place."
+        f"Pass a list or tuple as {change.name}, always of the same length, or an iterator at the "
+        "same position."
     ),
     "relation": lambda change: _of_relation(change),
     "marked": lambda _: (
-        "Mark the tensor of the first call (mark_dynamic and others), not one of a later call."
+        "Mark the tensor of the first call (mark_dynamic and others), not that of a later call."
     ),
     "modes": lambda _: (
         f"{BOTH_STAY} Otherwise enter the mode before the first call, and for every later one."
@@ -381,27 +385,28 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "grad_mode": lambda _: (
         f"{BOTH_STAY} Otherwise call it always inside torch.no_grad(), or never."
     ),
-    "global_state": lambda _: "Make the setting before the first call, and leave it.",
+    "global_state": lambda _: "Change the setting before the first call, and not afterwards.",
     "arguments": lambda _: (
         f"{BOTH_STAY} Otherwise call torch.compile once, or each time with the same arguments."
     ),
     "backend": lambda _: (
-        "Give torch.compile the same backend each time: of your own function one object, "
-        "not one for each call."
+        "Give torch.compile the same backend each time: if it is your own function, one object, "
+        "not a new one for each call."
     ),
 }
 
 
 def _of_relation(change: GuardChange) -> str:
     if change.index is None or not change.other:
-        return f"The code decides by these sizes, and each way is compiled. {BOTH_STAY}"
+        return f"The code branches on these sizes, and each branch is compiled. {BOTH_STAY}"
     marks = (
         f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and "
         f"torch._dynamo.mark_dynamic({change.other})"
     )
     return (
-        f"{marks} before the first call, or a first call in which they differ, make them two "
-        "sizes and avoid this recompile, unless the code needs them equal."
+        f"To make them two separate sizes and avoid this recompile: {marks} before the first "
+        "call, or make the first call with different sizes. This does not help if the code needs "
+        "them equal."
     )
 
 

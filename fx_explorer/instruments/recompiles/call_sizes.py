@@ -63,7 +63,7 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
         function = function_resumed(of.function)
         return OutOfReach(
             f"{name} is created at each call inside {function}, at line {made_at}",
-            "make it once, before the first call",
+            "create it once, before the first call",
         )
     return _passed_by(reader, name, frames, of)
 
@@ -87,8 +87,8 @@ def _passed_by(
         place = "/".join(PurePath(caller.file).parts[-3:])
         return OutOfReach(
             f"{name} is passed by {place}:{caller.line}, which is not your code{below}",
-            "have it make tensors of one size (pad, or set one maximum length); a mark on what you "
-            "give it holds only where that is passed on as it is",
+            "make it return tensors of one size (pad, or set one maximum length); a mark on the "
+            "tensor you pass works only if it is passed on unchanged",
         )
     own_name = function_resumed(of.function)
     compiled = set()

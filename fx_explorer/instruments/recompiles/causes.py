@@ -67,7 +67,7 @@ def with_arguments(
         words = f"torch.compile was called for it again, with {dynamic}"
         return replace(change, kind="arguments", words=words)
     if named["new"] != _INDUCTOR:
-        words = f"torch.compile was given another object as backend, of the same name ({new})"
+        words = f"torch.compile was given another backend object with the same name ({new})"
         return replace(change, words=words)
     given = _given_otherwise(reader, function) if function else []
     arguments = listed(given) if given else "other arguments than before"
@@ -192,9 +192,9 @@ class LimitHit:
     def description(self) -> str:
         what = "raise an error" if self.is_error else "run in eager mode"
         return (
-            f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, which "
-            f"is the limit (torch._dynamo.config.{self.option}); from then on, calls that fit none "
-            f"of these {what}"
+            f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, "
+            f"which is the limit (torch._dynamo.config.{self.option}); from then on, calls that "
+            f"fit no version {what}"
         )
 
 
@@ -419,9 +419,9 @@ def _graphs(
 
 
 SHARED = (
-    "Nothing is to be done: each of them is compiled once. They count together against "
-    "torch._dynamo.config.recompile_limit; a function of your own around each, given to "
-    "torch.compile, is counted by itself."
+    "No change is needed: each of them is compiled once. They count together against "
+    "torch._dynamo.config.recompile_limit; if you wrap each in its own function and compile that, "
+    "they are counted separately."
 )
 
 

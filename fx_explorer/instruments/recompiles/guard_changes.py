@@ -193,12 +193,12 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "object",
         rf"___check_obj_id\({_SOURCE}, \d+\)",
-        "{name} stands for another object now: {new}",
+        "{name} refers to another object now: {new}",
     ),
     (
         "gone",
         rf"Cache line invalidated because {_SOURCE} got deallocated",
-        "{name} was freed, and the code compiled for it with it",
+        "{name} was freed, together with the code compiled for it",
     ),
     ("grad_mode", r"GLOBAL_STATE changed:.*\bgrad_mode\b", _GRAD_MODE),
     (
@@ -215,7 +215,7 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "global_state",
         r"CURRENT_DEVICE == (?P<old>\S+)",
-        "torch.set_default_device was {old} and was changed",
+        "torch.set_default_device was {old} and has changed",
     ),
     (
         "global_state",
@@ -236,7 +236,10 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         "marked",
         r"_has_dynamo_dim_marking|_dynamo_(?:weak_)?(?:dynamic|unbacked|strict_unbacked"
         r"|static)_indices",
-        "a tensor has other marks (mark_dynamic, mark_static …) than the one compiled for",
+        (
+            "a tensor has other marks (mark_dynamic, mark_static …) than the tensor of the first "
+            "compile"
+        ),
     ),
     (
         "has",
@@ -256,27 +259,27 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "has",
         rf"^not ___dict_contains\('(?P<key>\w+)', {_SOURCE}\.__dict__\)",
-        "{name} has got an attribute {key} of its own",
+        "{name} now has its own attribute {key}",
     ),
     (
         "contains",
         rf"^not (?:___dict_contains|set\.__contains__)\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)",
-        "{key} was not in {name}, and now is",
+        "{key} is now in {name}, and was not before",
     ),
     (
         "contains",
         rf"^___dict_contains\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)",
-        "{key} was in {name}, and now is not",
+        "{key} is no longer in {name}",
     ),
     (
         "contains",
         rf"^not set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)",
-        "{key} was not in {name}, and now is",
+        "{key} is now in {name}, and was not before",
     ),
     (
         "contains",
         rf"^set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)",
-        "{key} was in {name}, and now is not",
+        "{key} is no longer in {name}",
     ),
     # nan does not equal itself, so torch's guard cannot compare by ``==``.
     (
@@ -297,12 +300,12 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "iterator",
         rf"^___normalize_range_iter\({_SOURCE}\) == (?P<old>\(.*?\))",
-        "the range that {name} goes through was {old} (start, stop, step) and now is another",
+        "the range that {name} iterates over was {old} (start, stop, step) and has changed",
     ),
     (
         "iterator",
         rf"^___\w*count_iter\w*\({_SOURCE}\) == (?P<old>\(.*?\))",
-        "the counter {name} was at {old} and now is elsewhere",
+        "the counter {name} was at {old} and has changed",
     ),
     ("keys", rf"^{_KEYED}", ""),
     ("contains", rf"^KeyError on {_SOURCE}", "{name} is no longer there"),
@@ -351,13 +354,13 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         rf"sizing",
         (
             "size {index} of {name} and size {other_index} of {other} were equal, and the "
-            "compiled code takes them for one size"
+            "compiled code uses one size for both"
         ),
     ),
     (
         "relation",
         r"^(?P<relation>[^#]*\.size\(\)\[\d+\][^#]*)",
-        "the sizes no longer fulfil what the code asked of them: {relation}",
+        "the sizes no longer fulfil a condition of the compiled code: {relation}",
     ),
     (
         "bound",
@@ -393,9 +396,9 @@ _DTYPES = {
 """C++ names of dtypes (``c10/core/ScalarType.h``) → Python's."""
 
 _WITHOUT_VALUES = {
-    _WAS: "{name} is no longer {old}, which the compiled code was made for",
+    _WAS: "{name} is no longer {old}, for which the compiled code was made",
     _GRAD_MODE: "grad mode changed (torch.no_grad)",
-    _LEFT_BOUND: "{name} is no longer in {relation}, which the compiled code was made for",
+    _LEFT_BOUND: "{name} is no longer in {relation}, for which the compiled code was made",
 }
 """Plain words for sessions that lack the new value."""
 
@@ -478,7 +481,7 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
             where,
             old,
             new,
-            f"the length of {name} is another now: {new or 'not known'}",
+            f"the length of {name} is different now: {new or 'not known'}",
         )
     if old and new and sorted(old.split(", ")) == sorted(new.split(", ")):
         return GuardChange(

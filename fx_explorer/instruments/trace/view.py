@@ -48,8 +48,8 @@ ROWS_AT_FIRST = 40
 MOST_NAMES = 6
 
 NOT_IN_LOG = (
-    "A log does not have what Dynamo did line by line, unless TORCH_LOGS=trace_source was on; "
-    "then it is in the log's own text."
+    "A log does not have Dynamo's line-by-line trace, unless TORCH_LOGS=trace_source was on; then "
+    "it is in the log's own text."
 )
 NOTHING_TRACED = "Dynamo traced no function here."
 
@@ -60,8 +60,8 @@ def trace_table(reader: SessionReader) -> ViewTable:
     for compilation in traced:
         lines.add_compilation(compilation)
     return ViewTable(
-        shows="What Dynamo did at each line, in the order in which it traced: calls that it "
-        "inlined, nodes, guards, graph breaks.",
+        shows="Dynamo's work at each line, in trace order: calls that it inlined, nodes, guards, "
+        "graph breaks.",
         notice="",
         origin="Dynamo itself, observed while it traced (InstructionTranslator)",
         columns=COLUMNS,
@@ -110,7 +110,7 @@ def _answer(reader: SessionReader, traced: Sequence[TracedCompilation]) -> str:
         made = counted(guards, "guard")
         text += f"; torch runs {counted(checks, 'check')} for the {made} it made (5)"
     if again:
-        return f"{text}; it started over {counted(again, 'time')}."
+        return f"{text}; it restarted {counted(again, 'time')}."
     return f"{text}."
 
 
@@ -173,7 +173,7 @@ class _Lines:
                 self._add_row(depth + 1, row, function)
         if shown > MOST_ROWS:
             more = counted(shown - MOST_ROWS, "more row")
-            self._add(1, more, (more, "ask … trace LINE has them", "", ""), "", None, "")
+            self._add(1, more, (more, "ask … trace LINE shows the full ones", "", ""), "", None, "")
         self._add_rest(compilation)
 
     def _add_row(
@@ -232,7 +232,7 @@ class _Lines:
         self._names.append(name)
 
 
-_RESUMED = "Dynamo makes a function of the rest, and traces it when Python comes to it."
+_RESUMED = "Dynamo makes a function of the rest, and traces it when Python reaches it."
 
 
 def is_idle(line: TracedLine, function: TracedFunction) -> bool:
@@ -261,11 +261,11 @@ def describe_outcome(attempts: Sequence[model.TraceAttempt]) -> str:
         if row.ended == "restarted":
             sentences.append(
                 f"Attempt {row.attempt} was discarded, with {counted(row.nodes, 'node')} and "
-                f"{counted(row.guards, 'guard')}, and Dynamo started over: {row.reason}."
+                f"{counted(row.guards, 'guard')}, and Dynamo restarted: {row.reason}."
             )
         if row.left_out:
             sentences.append(
-                f"Of attempt {row.attempt}, {counted(row.left_out, 'step')} beyond the limit of "
+                f"In attempt {row.attempt}, {counted(row.left_out, 'step')} beyond the limit of "
                 "the session were not recorded."
             )
     return "\n".join(sentences)

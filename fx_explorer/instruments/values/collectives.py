@@ -284,10 +284,10 @@ def is_communication(node: model.Node) -> bool:
 def describe_between(collective: Collective) -> str:
     """Return what runs while the collective does, in words."""
     if collective.wait is None:
-        return "no wait for it in this graph"
+        return "this graph does not wait for it"
     between = collective.between
     if between is None or not between.names:
-        return "nothing: it is waited for at once"
+        return "nothing: the graph waits for it at once"
     return listed(between.names, 3)
 
 
@@ -299,7 +299,7 @@ def describe_collective(collective: Collective) -> str:
         text += f", from {collective.at}"
     text += f". Between its start and the wait: {describe_between(collective)}."
     if collective.between is not None and not collective.between.is_of_code:
-        text += " That is the order of the graph; no code was generated for it here."
+        text += " This is the order of the graph; no code was generated for it here."
     if collective.redistribution is not None:
         text += f" It is part of {describe_redistribution(collective.redistribution)}."
     return text

@@ -88,7 +88,7 @@ def describe_graph_values(reader: SessionReader, graph: int) -> list[str]:
     if summary.synthetic_bases:
         parts.append(f"{counted(summary.synthetic_bases, 'tensor')} in place of overlapping inputs")
     if summary.is_training:
-        parts.append(f"{counted(summary.tangents, 'gradient')} as input of the backward")
+        parts.append(f"{counted(summary.tangents, 'gradient')} as inputs of the backward")
     sentences = [f"AOTAutograd: {', '.join(parts)}."]
     texts = [value.text for value in values_of_graphs(reader) if value.graph == graph]
     sentences += texts[:MOST_SENTENCES]
@@ -170,8 +170,8 @@ class _Values:
         if overlapped:
             subject = f"{sentence} It" if sentence else _capital(name)
             sentence = (
-                f"{subject} overlaps {listed(overlapped)} in memory: the graph takes one tensor in "
-                "place of them, and makes each from it."
+                f"{subject} overlaps {listed(overlapped)} in memory: the graph takes one tensor "
+                "instead, and creates each from it."
             )
         return self._value(
             fact,
@@ -304,30 +304,30 @@ def describe_subclass(node: model.Node) -> str:
 _OUTPUTS: dict[str, tuple[str, str]] = {
     "alias_of_input": (
         "view of an input",
-        "{name} is a view of {base}: compiled code makes it again from {base} after the graph.",
+        "{name} is a view of {base}: compiled code creates it again from {base} after the graph.",
     ),
-    "is_input": ("an input itself", "{name} is {base} itself: compiled code returns that."),
+    "is_input": ("an input itself", "{name} is {base} itself, so compiled code returns {base}."),
     "alias_of_intermediate_save_as_output": (
         "view of a value inside",
-        "{name} is a view of a value inside the graph: the graph returns that value besides, and "
-        "compiled code makes the view again from it.",
+        "{name} is a view of a value inside the graph: the graph also returns that value, and "
+        "compiled code creates the view again from it.",
     ),
     "alias_of_intermediate": (
         "view of a value inside",
-        "{name} is a view of a value inside the graph that the graph returns besides, for another "
-        "output: compiled code makes the view again from it.",
+        "{name} is a view of a value inside the graph that the graph also returns, for another "
+        "output: compiled code creates the view again from it.",
     ),
     "alias_of_intermediate_base_is_user_output": (
         "view of another output",
-        "{name} is a view of {base}: compiled code makes it again from {base}.",
+        "{name} is a view of {base}: compiled code creates it again from {base}.",
     ),
     "unsafe_view_alias": (
         "a view alone",
-        "{name} is a view of a value that nothing else has: the graph returns it as it is.",
+        "{name} is a view of a value that nothing else uses: the graph returns it directly.",
     ),
     "custom_function_view": (
         "view by a custom Function",
-        "{name} is a view that a custom autograd.Function made: the graph returns it as it is.",
+        "{name} is a view that a custom autograd.Function made: the graph returns it directly.",
     ),
 }
 """torch's OutputType → a few words, and a sentence."""
@@ -342,9 +342,9 @@ def _change(name: str, fact: model.ValueFact, copied_bytes: int) -> tuple[str, s
         how = "written in the graph"
         if "storage size" in fact.changes:
             return how, f"{subject}'s storage is resized in the graph."
-        return how, f"{subject} is written in the graph: nothing is copied back after it."
+        return how, f"{subject} is written inside the graph: nothing is copied back after it."
     if "storage" in fact.changes:
-        return "storage set", f"{subject} gets another storage (set_) after the graph."
+        return "storage set", f"{subject} gets a new storage (set_) after the graph."
     if "data" not in fact.changes:
         return (
             "sizes set",

@@ -12,7 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node, place_of_path
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed, size
-from fx_explorer.drawing.view_table import DIRECTION, Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.values.collectives import (
     Collective,
     collectives,
@@ -36,18 +36,18 @@ VALUE_COLUMNS = (
 )
 
 NO_VALUE = (
-    "No input is changed or overlaps another. No output is an input or a view, and every tensor is "
-    "of torch's own class."
+    "No input is changed, and none overlaps another. No output is an input or a view, and every "
+    "tensor is a plain torch.Tensor."
 )
 
 NO_GRAPH_OF_VALUES = (
-    "AOTAutograd traced no graph here, so nothing is known of aliases and changes. It does with "
-    "the backends inductor and aot_eager."
+    "AOTAutograd traced no graph here, so aliases and changes are not known. It does so with the "
+    "backends inductor and aot_eager."
 )
 
 VALUES_NOT_IN_LOG = (
-    "A log does not have what AOTAutograd knows of each value, but for the text “AOTAutograd's "
-    "metadata” where torch wrote one."
+    "A log has AOTAutograd's facts about each value only as the text “AOTAutograd's metadata”, if "
+    "torch wrote one."
 )
 
 COLLECTIVE_COLUMNS = (
@@ -57,14 +57,14 @@ COLLECTIVE_COLUMNS = (
     TableColumn("group", min_width=10, max_width=30),
     TableColumn("runs meanwhile", min_width=20, max_width=80, priority=1),
     TableColumn("your line", "link", min_width=12, keeps="end", priority=1),
-    DIRECTION,
+    TableColumn("direction", "type", min_width=9, priority=2),
     TableColumn("redistributes", "annotation", min_width=12, max_width=60, priority=3),
     TableColumn("frame", "annotation", priority=4),
 )
 
 NO_COLLECTIVE = (
-    "No graph has a collective. What a program sends outside of its graphs (DDP, FSDP2) is not "
-    "seen here."
+    "No graph has a collective. Collectives that a program runs outside of its graphs (DDP, "
+    "FSDP2) are not shown here."
 )
 
 
@@ -147,10 +147,10 @@ def _place_of_value(reader: SessionReader, value: ValueOfGraph) -> Place | None:
 def collectives_table(reader: SessionReader) -> ViewTable:
     rows = [_collective_row(reader, collective) for collective in collectives(reader)]
     return ViewTable(
-        shows="The collectives of the graphs, in their order, and what runs while each one does.",
+        shows="The collectives of the graphs, in order, and the work that runs during each.",
         notice=_without_collectives(reader),
-        origin="the FX graphs; the order of generated code where there is some; process groups "
-        "asked of torch",
+        origin="the FX graphs; the order of generated code, if there is any; process groups from "
+        "torch",
         columns=COLLECTIVE_COLUMNS,
         rows=rows,
         empty=NO_COLLECTIVE,
@@ -168,13 +168,12 @@ def answer_of_collectives(every: Sequence[Collective]) -> str:
     alone = [collective for collective in every if not _overlaps(collective)]
     text = f"{counted(len(every), 'collective')}, {size(known)} in all: {', '.join(parts)}."
     if not alone:
-        return f"{text} Something runs while each of them does."
+        return f"{text} Other work runs during each of them."
     if len(every) == 1:
-        return f"{text} Nothing runs meanwhile: it is waited for at once."
+        return f"{text} Nothing runs meanwhile: the graph waits for it at once."
     if len(alone) == len(every):
-        return f"{text} Nothing runs meanwhile: each is waited for at once."
-    verb = "is" if len(alone) == 1 else "are"
-    return f"{text} {len(alone)} {verb} waited for at once, so that nothing runs meanwhile."
+        return f"{text} Nothing runs meanwhile: the graph waits for each at once."
+    return f"{text} The graphs wait for {len(alone)} at once, so nothing runs meanwhile."
 
 
 def _overlaps(collective: Collective) -> bool:
@@ -191,7 +190,8 @@ def _without_collectives(reader: SessionReader) -> str:
         sentences.append(f"Without a collective: {_first(local)}.")
     if merged:
         sentences.append(
-            f"Merged with an equal collective, or removed, by a pass: that of {_first(merged)}."
+            "A pass merged it with an equal collective, or removed it: the one of "
+            f"{_first(merged)}."
         )
     return " ".join(sentences)
 

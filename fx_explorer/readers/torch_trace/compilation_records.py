@@ -474,7 +474,7 @@ class Compilations:
             return
         choices = json.loads(stats) if isinstance(stats, str) else stats
         if not isinstance(choices, dict):
-            raise ValueError("choices of autotuning that are not an object")
+            raise ValueError("autotuning choices that are not an object")
         choices["operation"] = event.removesuffix("_template_autotuning")
         self._writer.add(Metric(0, self.id(record), AUTOTUNING, json.dumps(choices, default=str)))
 

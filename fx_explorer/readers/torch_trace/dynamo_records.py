@@ -376,7 +376,7 @@ class ProgramRecords:
         if record.kind == "missing_fake_kernel":
             about = "has no fake kernel"
         else:
-            about = "computes something else than its fake kernel says"
+            about = "returns another result than its fake kernel"
         message = ": ".join(
             filter(None, (f"{content.get('op')} {about}", str(content.get("reason") or "")))
         )

@@ -91,8 +91,8 @@ class GrowingLog:
         size = os.fstat(self._file.fileno()).st_size
         if size < self._read or not self._is_as_read():
             raise SessionError(
-                f"{self._log} was cut while it was followed. What was found in it until then is "
-                "kept; follow it again to see what is written now."
+                f"{self._log} was truncated while it was followed. What was read before is kept; "
+                "follow it again to read the new content."
             )
         return size > self._read
 

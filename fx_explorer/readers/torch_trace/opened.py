@@ -44,8 +44,8 @@ class Unpacked:
         zstd = unpacker()
         if zstd is None:
             raise SessionError(
-                f"{log} is packed with zstd, which needs the package zstandard: pip install "
-                f"'fx-explorer[zstd]'. Or unpack it first: unzstd {log}"
+                f"{log} is compressed with zstd, which needs the package zstandard: pip install "
+                f"'fx-explorer[zstd]'. Or decompress it first: unzstd {log}"
             )
         self._raw = raw
         self._begin_frame = zstd.begin_frame
@@ -206,7 +206,7 @@ def _blocks(readable: _Readable, damage: Damage) -> Iterator[bytes]:
 
 
 CHANGED = (
-    "This text is no longer in {log}: the log was changed or removed since it was opened. Open it "
+    "This text is no longer in {log}: the log was changed or removed after it was opened. Open it "
     "again."
 )
 

@@ -30,8 +30,8 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "compiled_fn_wrapper": ("joint", "Wrapper of the compiled function"),
     "compiled_function_forward": ("joint", "Forward of the autograd function"),
     "compiled_function_backward": ("joint", "Backward of the autograd function"),
-    "backward_prologue": ("joint", "What runs before the backward graph"),
-    "backward_epilogue": ("joint", "What runs after the backward graph"),
+    "backward_prologue": ("joint", "Code that runs before the backward graph"),
+    "backward_epilogue": ("joint", "Code that runs after the backward graph"),
     "make_fx_fail_partial": ("joint", "Graph up to the error"),
     "aot_forward_graph_fw_metadata": ("joint", "AOTAutograd's metadata"),
     FUNCTORCH_CONFIG: ("joint", "AOTAutograd's settings"),
@@ -41,21 +41,24 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "inductor_provenance_tracking_kernel_stack_traces": ("output_code", "Your lines by kernel"),
     "inductor_collective_schedule": ("output_code", "Order of collectives"),
     "triton_kernel_info": ("kernel", "Configurations of kernels"),
-    "dynamo_guards": ("dynamo", "Guards, with the lines that they come from"),
+    "dynamo_guards": ("dynamo", "Guards, with the lines they come from"),
     "compiled_autograd_graph": ("dynamo", "Graph of compiled autograd"),
     "compiled_autograd_graph_pre_reordering": (
         "dynamo",
-        "Graph of compiled autograd, before it was reordered",
+        "Graph of compiled autograd, before reordering",
     ),
     "compiled_autograd_compile_reasons": ("dynamo", "Why compiled autograd compiled"),
-    "compiler_collective": ("dynamo", "What the ranks sent to one another"),
+    "compiler_collective": ("dynamo", "Messages between the ranks"),
     "guard_on_data_dependent_error": ("dynamo", "A size that depends on data"),
-    "get_local_code_state": ("dynamo", "Sizes that earlier runs found dynamic"),
-    "get_remote_code_state": ("dynamo", "Sizes that earlier runs found dynamic, of a remote cache"),
-    "put_local_code_state": ("dynamo", "Sizes found dynamic, kept for later runs"),
+    "get_local_code_state": ("dynamo", "Sizes that were dynamic in earlier runs"),
+    "get_remote_code_state": (
+        "dynamo",
+        ("Sizes that were dynamic in earlier runs, of a remote cache"),
+    ),
+    "put_local_code_state": ("dynamo", "Dynamic sizes, stored for later runs"),
     "put_remote_code_state": (
         "dynamo",
-        "Sizes found dynamic, kept for later runs in a remote cache",
+        "Dynamic sizes, stored for later runs in a remote cache",
     ),
     "export": ("dynamo", "torch.export"),
     "before_recompile_pre_grad": ("pre_grad", "Before the pre-grad passes"),
@@ -76,7 +79,7 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     ),
     "before_recompile_post_grad": ("post_grad", "Before the post-grad passes"),
     "after_recompile_post_grad": ("post_grad", "After the post-grad passes"),
-    "inductor_post_to_pre_grad_nodes": ("post_grad", "The nodes that each node was made from"),
+    "inductor_post_to_pre_grad_nodes": ("post_grad", "The nodes from which each node was made"),
     "inductor_triton_kernel_to_post_grad_nodes": ("output_code", "What each kernel computes"),
     "inductor_runtime_and_tensor_meta": (
         "output_code",
@@ -278,8 +281,8 @@ def _summary(pieces: _Pieces) -> list[str]:
         kinds.setdefault(shape, []).append(name)
     if pieces.nodes:
         lines += [
-            f"vLLM split the graph into {len(pieces.nodes)} pieces, {len(kinds)} of them "
-            f"different. It compiles {len(compiled)}, and runs the others as they are.",
+            f"vLLM split the graph into {len(pieces.nodes)} pieces, of which {len(kinds)} are "
+            f"different. It compiles {len(compiled)}, and runs the others in eager mode.",
             "",
         ]
         lines += [_equal_line(names, pieces.nodes[names[0]]) for names in kinds.values()]
@@ -289,8 +292,8 @@ def _summary(pieces: _Pieces) -> list[str]:
         hits = sum(compile_record.cache == "hit" for compile_record in pieces.compiles)
         lines += [
             (
-                f"{len(pieces.compiles)} compiles took {spent:.2f} s in all; {hits} were "
-                "answered by the cache."
+                f"{len(pieces.compiles)} compiles took {spent:.2f} s in all; {hits} came from the "
+                "cache."
             ),
             "",
         ]
@@ -303,7 +306,7 @@ def _seconds_of(compile_record: _Compile) -> float:
 
 
 def _compile_line(compile_record: _Compile) -> str:
-    cache = _CACHE_WORDS.get(compile_record.cache, "the log does not say what the cache did")
+    cache = _CACHE_WORDS.get(compile_record.cache, "the log does not have the cache's answer")
     return (
         f"{compile_record.piece:<12} tokens {compile_record.tokens:<40} "
         f"{_seconds_of(compile_record):8.2f} s   {cache}"

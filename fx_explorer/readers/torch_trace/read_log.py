@@ -155,8 +155,8 @@ class LogReading:
             self._find(log, handles)
             if self._log == STANDARD_INPUT and not self._kinds:
                 raise SessionError(
-                    "the standard input has no record of torch's: give it a TORCH_TRACE "
-                    "log, zcat trace.log.gz | …"
+                    "the standard input has no torch records: give it a TORCH_TRACE log, zcat "
+                    "trace.log.gz | …"
                 )
         with self._writer.transaction():
             self._compilations.finish()

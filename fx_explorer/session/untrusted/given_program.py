@@ -117,8 +117,8 @@ def _is_written_by_torch(file: Path) -> bool:
 
 def _no_python_by_name(file: Path, kind: FileKind) -> TargetError:
     return TargetError(
-        f"{file} is not a Python file by its name; it looks like {kind.words}. "
-        f"{kind.advice_for(file)}. If it is a Python program all the same, say so with --as-python."
+        f"The name of {file} is not that of a Python file, and it looks like {kind.words}. "
+        f"{kind.advice_for(file)}. If it is a Python program nevertheless, add --as-python."
     )
 
 
@@ -250,8 +250,8 @@ def read_pt2(path: Path) -> Pt2Archive:
         check_archive(path)
     if not kind.is_of_export:
         raise UnreadableProgramError(
-            f"{path} is {kind.words}, and neither an ExportedProgram nor a package of "
-            f"AOTInductor. {kind.advice_for(path)}"
+            f"{path} is {kind.words}, neither an ExportedProgram nor an AOTInductor package. "
+            f"{kind.advice_for(path)}"
         )
     with opened(path) as archive:
         members = members_of(path, archive)

@@ -96,13 +96,13 @@ class FileKind:
 
 
 _BINARY: tuple[tuple[bytes, str, str], ...] = (
-    (_GZIP, "compressed with gzip", "Unpack it first: gunzip -k {file}"),
-    (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 -k {file}"),
-    (b"\xfd7zXZ", "compressed with xz", "Unpack it first: unxz -k {file}"),
+    (_GZIP, "compressed with gzip", "Decompress it first: gunzip -k {file}"),
+    (b"BZh", "compressed with bzip2", "Decompress it first: bunzip2 -k {file}"),
+    (b"\xfd7zXZ", "compressed with xz", "Decompress it first: unxz -k {file}"),
     (b"\x7fELF", "a program or library for this machine", "Give the Python file that uses it"),
     (b"\x89HDF", "HDF5 data, weights perhaps", _THE_PYTHON_FILE),
-    (b"\xff\xfe", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
-    (b"\xfe\xff", "text in UTF-16, which Python does not read", "Save it in UTF-8"),
+    (b"\xff\xfe", "text in UTF-16, which Python cannot read", "Save it in UTF-8"),
+    (b"\xfe\xff", "text in UTF-16, which Python cannot read", "Save it in UTF-8"),
 )
 """(beginning of a binary file, its kind, what to do with it)."""
 
@@ -187,7 +187,7 @@ _SNAPSHOT = re.compile(
 of the list that torch.cuda.memory_snapshot returns.
 """
 
-_CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
+_CHECKPOINT = "a model checkpoint: weights without code"
 
 
 def kind_of_file(file: Path) -> FileKind:
@@ -296,8 +296,8 @@ def _packed_with_zstd(file: Path) -> FileKind:
     zstd = unpacker()
     if zstd is None:
         advice = (
-            "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it "
-            "first: unzstd {file}"
+            "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or decompress it first: "
+            "unzstd {file}"
         )
         return FileKind("binary", "compressed with zstd, which needs the package zstandard", advice)
     frame = zstd.begin_frame()
@@ -334,7 +334,7 @@ def _archive(file: Path) -> FileKind:
         )
     if any(name.startswith(AOT_FOLDER) for name in names):
         return FileKind(
-            "aot_inductor", "a package of AOTInductor", "Look at it with: fx-explorer {file}"
+            "aot_inductor", "an AOTInductor package", "Look at it with: fx-explorer {file}"
         )
     if any(name.startswith("code/") for name in names):
         return FileKind("archive", "a TorchScript archive (torch.jit.save)", _THE_PYTHON_FILE)

@@ -109,7 +109,7 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
             else:
                 what = "entry"
             raise NotASessionError(
-                f"{path} is refused: a session has plain tables only, and this file has the "
+                f"{path} is rejected: a session has only plain tables, but this file has the "
                 f"{printable(what)[:100]}: {printable(str(sql))[:LONGEST_REASON]}"
             )
 

@@ -38,8 +38,8 @@ class Member:
 def opened(path: Path) -> zipfile.ZipFile:
     """Open a file that begins as a zip archive. Raises UnreadableProgramError."""
     cut_off = UnreadableProgramError(
-        f"{path} begins as a zip archive, and its table of contents is missing or damaged. It may "
-        "have been cut off; save or copy it again"
+        f"{path} begins like a zip archive, but its table of contents is missing or damaged. It "
+        "may have been cut off; save or copy it again"
     )
     try:
         archive = zipfile.ZipFile(path)
@@ -75,7 +75,7 @@ def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
     listed = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(listed) > MOST_MEMBERS:
         raise UnreadableProgramError(
-            f"{path} has {len(listed):,} files in it, and at most {MOST_MEMBERS:,} are read"
+            f"{path} contains {len(listed):,} files; at most {MOST_MEMBERS:,} are read"
         )
     names = [entry.filename for entry in listed]
     if len(set(names)) != len(names):
@@ -104,13 +104,12 @@ def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
     """
     if member.size_bytes > MOST_TEXT:
         raise UnreadableProgramError(
-            f"{path}: {member.name} has {member.size_bytes:,} bytes, and at most "
-            f"{MOST_TEXT:,} are read"
+            f"{path}: {member.name} has {member.size_bytes:,} bytes; at most {MOST_TEXT:,} are read"
         )
     if member.size_bytes > MOST_INFLATED * member.stored_bytes + 4096:
         raise UnreadableProgramError(
-            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it is not a text of "
-            "torch's"
+            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it was not written "
+            "by torch"
         )
     try:
         with archive.open(member.stored_name) as file:
@@ -129,7 +128,7 @@ def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
         ) from error
     if len(content) != member.size_bytes:
         raise UnreadableProgramError(
-            f"{path} is damaged: {member.name} does not have the size that it says"
+            f"{path} is damaged: {member.name} does not have its declared size"
         )
     return content
 

@@ -267,11 +267,10 @@ class TritonSource:
         text = ""
         if 0 < line <= len(self.text.splitlines()):
             text = self.text.splitlines()[line - 1].strip()[:120]
-        why = what or f"{kind_of(node)} is not what Inductor writes"
+        why = what or f"Inductor does not write {kind_of(node)}"
         return UntrustedSourceError(
-            f"line {line} of the kernel's source is refused: {why}: {text}\n"
-            "Nothing of it was run. Capture its program yourself, and the kernel is "
-            "compiled from your own capture."
+            f"line {line} of the kernel's source is rejected: {why}: {text} Nothing of it ran. "
+            "Capture its program yourself, and the kernel is compiled from your own capture."
         )
 
     def plain(self, value: ast.Constant, is_path_free: bool = True) -> None:
@@ -294,7 +293,7 @@ class TritonSource:
             r"(tl|triton\.language)\.[a-z]\w*|constexpr|int|float|bool|str|builtins\.\w+",
             dotted(annotation) or "",
         ):
-            raise self.refuse(annotation, "this annotation would be run as Python")
+            raise self.refuse(annotation, "this annotation would run as Python code")
 
 
 def kind_of(node: ast.AST) -> str:

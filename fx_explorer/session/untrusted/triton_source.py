@@ -125,7 +125,7 @@ class _Body:
         elif isinstance(part, ast.expr):
             self._expression(part, 0)
         elif isinstance(part, ast.Pow | ast.MatMult):
-            raise self._refuse(statement, "powers are not what Inductor writes")
+            raise self._refuse(statement, "Inductor does not write powers")
 
     def _expression(self, node: ast.AST, depth: int) -> None:
         """Refuse an expression that is not allowed, or is nested too deeply."""
@@ -164,14 +164,14 @@ class _Body:
     def _name(self, node: ast.Name) -> None:
         is_type = node.id in ("float", "int", "bool", "True", "False")
         if node.id not in self._locals and node.id not in self._source.known and not is_type:
-            raise self._refuse(node, f"{node.id} is no name of the kernel's own")
+            raise self._refuse(node, f"{node.id} is not defined in the kernel")
 
     def _call(self, node: ast.Call, depth: int) -> None:
         """Refuse a call of any function but Triton's own, and ``**`` in a call."""
         called = node.func
         if isinstance(called, ast.Name):
             if called.id not in BUILTINS and called.id not in self._source.known:
-                raise self._refuse(node, f"{called.id} is no function of Triton's")
+                raise self._refuse(node, f"{called.id} is not a Triton function")
         elif isinstance(called, ast.Attribute):
             self._attribute(called, depth, is_called=True)
         else:
@@ -181,7 +181,7 @@ class _Body:
             self._expression(argument, depth + 1)
         for keyword in node.keywords:
             if keyword.arg is None:
-                raise self._refuse(node, "** is not what Inductor writes")
+                raise self._refuse(node, "Inductor does not write ** here")
             self._expression(keyword.value, depth + 1)
 
     def _attribute(self, node: ast.Attribute, depth: int, is_called: bool) -> None:
@@ -193,7 +193,7 @@ class _Body:
         if node.attr not in METHODS | ATTRIBUTES or (
             is_called and node.attr in ATTRIBUTES - METHODS
         ):
-            raise self._refuse(node, f".{node.attr} is nothing that values in a kernel have")
+            raise self._refuse(node, f".{node.attr} is not an attribute of values in a kernel")
         self._expression(node.value, depth + 1)
 
     def _of_module(self, node: ast.Attribute, chain: str) -> None:
@@ -209,7 +209,7 @@ class _Body:
         else:
             stands_for = ""
         if not is_public(name) or not self._source.helpers.has(stands_for, name):
-            raise self._refuse(node, f"{chain} is no function of Triton's")
+            raise self._refuse(node, f"{chain} is not a Triton function")
 
     def _assembly(self, node: ast.Call) -> None:
         """Refuse assembly that is not a literal or has a directive, because GNU assemblers read
@@ -226,7 +226,7 @@ class _Body:
                     text = keyword.value
                     break
         if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
-            raise self._refuse(node, "assembly that is not written out")
+            raise self._refuse(node, "assembly that is not a literal string")
         assembly = text.value
         if re.search(r"[\\#]|/\*", assembly):
             raise self._refuse(node, "assembly with a directive")
@@ -249,7 +249,7 @@ def check_source(source: str, helpers: Helpers) -> None:
         line = getattr(error, "lineno", None)
         where = f" (line {line})" if line else ""
         raise UntrustedSourceError(
-            f"the kernel's source is no Python{where}: {_first(error)}"
+            f"the kernel's source is not valid Python{where}: {_first(error)}"
         ) from error
     _TopLevel(TritonSource(source, helpers)).check(tree)
 
@@ -299,7 +299,7 @@ class _TopLevel:
             or statement.level
             or not FROM_TRITON.fullmatch(statement.module or "")
         ):
-            raise self._refuse(statement, "this import is not one of Inductor's")
+            raise self._refuse(statement, "Inductor does not write this import")
         every = frozenset().union(*self._source.helpers.of_module.values())
         for alias in statement.names:
             name = alias.asname or alias.name
@@ -347,12 +347,10 @@ class _TopLevel:
             or function.name.startswith("__")
             or not function.name.isascii()
         ):
-            raise self._refuse(function, f"a function may not be called {function.name}")
+            raise self._refuse(function, f"a function must not be called {function.name}")
         # The last decorator is applied first, so no other one is given a Python function.
         if not function.decorator_list or not self._is_jit(function.decorator_list[-1]):
-            raise self._refuse(
-                function, "a function that is not @triton.jit would be run as Python"
-            )
+            raise self._refuse(function, "a function without @triton.jit would run as Python code")
         for decorator in function.decorator_list[:-1]:
             self._decorator(decorator)
         self._parameters(function)
@@ -378,7 +376,7 @@ class _TopLevel:
             "triton.heuristics",
         )
         if not isinstance(decorator, ast.Call) or not is_known:
-            raise self._refuse(decorator, "this decorator is not one of Inductor's")
+            raise self._refuse(decorator, "Inductor does not use this decorator")
         self._arguments(decorator, 0)
 
     def _arguments(self, call: ast.Call, depth: int) -> None:
@@ -387,7 +385,7 @@ class _TopLevel:
         for keyword in call.keywords:
             if keyword.arg is None or keyword.arg in REACHES_OUT:
                 raise self._refuse(
-                    keyword.value, f"the argument {keyword.arg or '**'} is not one of Inductor's"
+                    keyword.value, f"Inductor does not use the argument {keyword.arg or '**'}"
                 )
             is_own_file = (
                 keyword.arg == "filename"
@@ -430,7 +428,7 @@ class _TopLevel:
     def _dict(self, value: ast.Dict, depth: int) -> None:
         for key, item in zip(value.keys, value.values, strict=True):
             if key is None or (isinstance(key, ast.Constant) and key.value in REACHES_OUT):
-                raise self._refuse(value, "an entry of this dict is not one of Inductor's")
+                raise self._refuse(value, "Inductor does not write an entry of this dict")
             self._literal(key, depth + 1)
             name = key.value if isinstance(key, ast.Constant) else ""
             if name == "precomputed_grids":
@@ -439,7 +437,7 @@ class _TopLevel:
             if name == "autotune_remote_cache":
                 is_off = isinstance(item, ast.Constant) and not item.value
                 if not is_off:
-                    raise self._refuse(value, "a remote cache is asked for")
+                    raise self._refuse(value, "it asks for a remote cache")
             self._literal(item, depth + 1)
 
     def _grids(self, value: ast.expr) -> None:
@@ -467,9 +465,7 @@ class _TopLevel:
         if isinstance(number, ast.Constant) and number.value in ("inf", "-inf", "nan"):
             return
         if called not in CONSTRUCTORS:
-            raise self._refuse(
-                call, "a call among the arguments of a decorator is none of Inductor's"
-            )
+            raise self._refuse(call, "Inductor does not write this call in a decorator's arguments")
         self._arguments(call, depth + 1)
 
     def _is_enum(self, value: ast.expr) -> bool:
@@ -493,7 +489,7 @@ class _TopLevel:
         given = function.args
         if given.vararg or given.kwarg or getattr(function, "type_params", None):
             raise self._refuse(
-                function, "*args, **kwargs and type parameters are not what Inductor writes"
+                function, "Inductor does not write *args, **kwargs and type parameters"
             )
         for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs):
             if parameter.arg in RESERVED or parameter.arg.startswith("__"):

@@ -68,8 +68,9 @@ class _Room:
         self.bytes_left -= count
         if self.bytes_left < 0:
             raise UnreadableProgramError(
-                f"{self.archive} unpacks to far more than its own size: it is no archive of logs, "
-                "and is not unpacked. If you trust it, unpack it yourself and name a file in it"
+                f"{self.archive} unpacks to far more than its own size: it is not an archive of "
+                "logs, and is not unpacked. If you trust it, unpack it yourself and name a file "
+                "in it"
             )
 
 

@@ -406,14 +406,14 @@ def _element(declared: Any) -> Check:
 
 def _frame(value: Any) -> Frame:
     if not isinstance(value, list) or not 3 <= len(value) <= 4:
-        raise ValueError(f"has {_shown(value)} in place of a frame")
+        raise ValueError(f"has {_shown(value)} instead of a frame")
     file, line, function, *code = value
     return Frame(_text(file), _number(LARGEST_OF["line"])(line), _text(function), *map(_text, code))
 
 
 def _is_dict(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"has {_shown(value)} in place of an object")
+        raise ValueError(f"has {_shown(value)} instead of an object")
     return value
 
 
@@ -510,7 +510,7 @@ def inflated(body: Any, base: bytes = b"") -> str:
         if raw.count(b"\n") > MAX_LINES:
             raise ValueError(f"has more than {MAX_LINES:,} lines")
         if not packed.eof:
-            raise ValueError("is packed text that is cut short")
+            raise ValueError("is compressed text that is cut off")
         return raw.decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"cannot be unpacked: {error}") from error

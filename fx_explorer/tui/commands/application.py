@@ -24,8 +24,8 @@ def _capture_commands() -> tuple[Declaration, ...]:
             lambda c: c.capturing.capture_without_weights(),
             "without weights",
             (
-                "With --gpu: capture again with tensors that are on the GPU from the beginning "
-                "and have no content (--no-weights)."
+                "With --gpu: capture again with tensors that are on the GPU from the beginning, "
+                "without content (--no-weights)."
             ),
         ),
         Declaration(
@@ -34,8 +34,8 @@ def _capture_commands() -> tuple[Declaration, ...]:
             lambda c: c.capturing.capture_built(),
             "run built",
             (
-                "Capture again with the kernels built (--build): the compiled code runs, not "
-                "PyTorch's operators."
+                "Capture again with the kernels built (--build): the compiled code runs instead "
+                "of PyTorch's operators."
             ),
         ),
         Declaration(
@@ -44,8 +44,8 @@ def _capture_commands() -> tuple[Declaration, ...]:
             lambda c: c.capturing.watch(),
             "watch",
             (
-                "Capture again when a file of the program is saved, and stay at the same place; "
-                "at once if one has changed already."
+                "Capture again whenever a file of the program is saved, and stay at the same "
+                "place; at once if a file has already changed."
             ),
         ),
         Declaration(
@@ -60,7 +60,7 @@ def _capture_commands() -> tuple[Declaration, ...]:
             "o h",
             lambda c: c.past_captures.choose(),
             "history",
-            "List the captures of this project that are kept, to compare one or open it.",
+            "List the captures of this project, to compare or open one.",
         ),
         Declaration(
             "capture.cancel",
@@ -68,7 +68,7 @@ def _capture_commands() -> tuple[Declaration, ...]:
             "cancel",
             "cancel",
             (
-                "Show everything again in narrowed views; otherwise, pressed twice, stop the "
+                "Show everything again if views are narrowed; otherwise, pressed twice, stop the "
                 "running capture and keep its results."
             ),
         ),
@@ -96,7 +96,7 @@ def _application_commands() -> tuple[Declaration, ...]:
             "question_mark,f1",
             "help",
             "help",
-            "Show what the focused pane shows and the keys that work in it.",
+            "Explain the focused pane and the keys that work in it.",
         ),
         Declaration(
             "app.quit",
@@ -104,8 +104,8 @@ def _application_commands() -> tuple[Declaration, ...]:
             "quit",
             "quit",
             (
-                "Quit: what runs is stopped, and the capture is in the history. Where that is off, "
-                "a capture that is not saved is asked about."
+                "Quit: running work is stopped, and the capture is in the history. If the history "
+                "is off, the app first asks about an unsaved capture."
             ),
         ),
     )
@@ -131,21 +131,21 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "c t",
             lambda c: c.stepping.run_to(),
             "run to",
-            "Continue, and pause after the stage you choose.",
+            "Continue, and pause after a stage that you choose.",
         ),
         Declaration(
             "step.skip",
             "c k",
             lambda c: c.stepping.skip_graph(),
             "skip graph",
-            "Do not compile this graph: run it eagerly, and continue.",
+            "Do not compile this graph: run it in eager mode, and continue.",
         ),
         Declaration(
             "step.abort",
             "c x",
             lambda c: c.stepping.abort_compile(),
             "abort",
-            "Abort what is being compiled; what was captured is kept.",
+            "Abort the current compile; what was captured is kept.",
         ),
         Declaration(
             "step.option",
@@ -154,7 +154,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "options",
             (
                 "Show what each option of torch.compile does and its value in force; change it "
-                "for what follows, or try another."
+                "for the following stages, or try another value."
             ),
         ),
         Declaration(
@@ -169,7 +169,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "c a",
             lambda c: c.variants.compile_again(),
             "another variant",
-            "Compile another variant, from a stage that is finished.",
+            "Compile another variant, starting from a finished stage.",
         ),
         Declaration(
             "step.fusion",
@@ -177,8 +177,8 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             lambda c: c.variants.change_fusion(),
             "fuse or split",
             (
-                "Have Inductor fuse the kernel under the cursor with another one, or take it "
-                "apart, and compare."
+                "Let Inductor fuse the kernel at the cursor with another one, or split it, and "
+                "compare."
             ),
         ),
         Declaration(
@@ -196,29 +196,28 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "x t",
             lambda c: c.measurements.time_variants(),
             "run time",
-            "Build variants and run them, to see how long they take, or what each graph break "
-            "takes.",
+            "Build variants and run them, to measure their time, or the time of each graph break.",
         ),
         Declaration(
             "step.what_if",
             "c i",
             lambda c: c.variants.what_if(),
             "other inputs",
-            "Ask which compiled code would take other inputs, without running them.",
+            "Check which compiled code would accept other inputs, without running it.",
         ),
         Declaration(
             "step.bytecode",
             "c b",
             lambda c: c.stepping.step_through_bytecode(),
             "bytecode steps",
-            "Step forward and back through what Dynamo's bytecode did.",
+            "Step forward and back through the execution of Dynamo's bytecode.",
         ),
         Declaration(
             "step.trace",
             "c d",
             lambda c: c.stepping.step_through_trace(),
             "Dynamo's trace",
-            "Step forward and back through what Dynamo did, from the line under the cursor.",
+            "Step forward and back through Dynamo's trace, from the line at the cursor.",
         ),
         Declaration(
             "step.record_trace",
@@ -226,8 +225,8 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             lambda c: c.capturing.capture_trace(),
             "symbolic stack",
             (
-                "Capture again with every instruction that Dynamo traces, its symbolic stack and "
-                "the variables (--record-trace)."
+                "Capture again and record every instruction that Dynamo traces, with its symbolic "
+                "stack and variables (--record-trace)."
             ),
         ),
         Declaration(
@@ -236,8 +235,8 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             lambda c: c.capturing.capture_patterns(),
             "near matches",
             (
-                "Capture again with the patterns of passes that did not match, and the check that "
-                "failed (--record-patterns)."
+                "Capture again and record the patterns of passes that did not match, and the "
+                "check that failed (--record-patterns)."
             ),
         ),
         Declaration(
@@ -252,7 +251,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "c e",
             lambda c: c.variants.show_marks(),
             "marks as diff",
-            "Show your marks as an edit of your source: a diff.",
+            "Show your marks as a diff of your source.",
         ),
     )
 
@@ -286,7 +285,7 @@ def _tour_commands() -> tuple[Declaration, ...]:
             "space n",
             lambda c: c.tour.skip(),
             "skip this step",
-            "In the tour, continue with the next step without doing this one.",
+            "In the tour, continue with the next step and skip this one.",
         ),
         Declaration(
             "tour.back",

@@ -12,7 +12,7 @@ _DIALOG: tuple[Declaration, ...] = (
         "escape",
         "leave",
         "close",
-        "Close what is open on top; in the find line, end the find.",
+        "Close the topmost dialog; in the find line, end the search.",
     ),
     Declaration(
         "dialog.down",
@@ -50,7 +50,7 @@ _COMPARISON: tuple[Declaration, ...] = (
         "N",
         "next_difference(-1)",
         "difference before",
-        "In a comparison, go to the difference before.",
+        "In a comparison, go to the previous difference.",
     ),
     Declaration(
         "compare.other",
@@ -67,21 +67,21 @@ _FIXES: tuple[Declaration, ...] = (
         "r",
         "try_fix",
         "try",
-        "In the list of fixes, run the program with the one under the cursor, and compare results.",
+        "In the list of fixes, run the program with the fix at the cursor, and compare results.",
     ),
     Declaration(
         "fixes.try_all",
         "asterisk",
         "try_all",
         "try all",
-        "In the list of fixes, try all that were not tried, likeliest first, and go to the best.",
+        "In the list of fixes, try all untried fixes, most promising first, and go to the best.",
     ),
     Declaration(
         "fixes.accept",
         "s",
         "accept",
         "accept",
-        "In the list of fixes, write the one under the cursor to your file, after a question.",
+        "In the list of fixes, ask, then write the fix at the cursor to your file.",
     ),
     Declaration(
         "fixes.other",
@@ -136,7 +136,7 @@ _STEPS: tuple[Declaration, ...] = (
         "B",
         "go('out')",
         "out of",
-        "In recorded steps, step out of the function, to where its caller continues.",
+        "In recorded steps, step out of the function, to the place where its caller continues.",
     ),
     Declaration(
         "steps.caller",
@@ -151,8 +151,8 @@ _STEPS: tuple[Declaration, ...] = (
         "go('next_graph')",
         "next graph",
         (
-            "In recorded bytecode, continue to a compiled graph's call; in Dynamo's trace, to the "
-            "next node or event."
+            "In recorded bytecode, continue to the next call of a compiled graph; in Dynamo's "
+            "trace, to the next node or event."
         ),
     ),
     Declaration(
@@ -160,7 +160,7 @@ _STEPS: tuple[Declaration, ...] = (
         "N",
         "go('graph_before')",
         "graph before",
-        "In recorded steps, go back to the last one.",
+        "In recorded steps, go back to the previous such call, node or event.",
     ),
     Declaration(
         "steps.first",
@@ -186,7 +186,7 @@ _SETTINGS: tuple[Declaration, ...] = (
         "try",
         (
             "In the options, capture again with your changes and compare. Without a change, the "
-            "option under the cursor gets its next value, if its values can be listed."
+            "option at the cursor gets its next value, if its values can be listed."
         ),
     ),
     Declaration(
@@ -220,14 +220,14 @@ _RANKS: tuple[Declaration, ...] = (
         "c",
         "compare",
         "compare",
-        "In the table of ranks, compare the one under the cursor with the one that is marked.",
+        "In the table of ranks, compare the rank at the cursor with the marked rank.",
     ),
     Declaration(
         "ranks.mark",
         "m",
         "mark",
         "mark",
-        "In the table of ranks, mark the one that others are compared with.",
+        "In the table of ranks, mark the rank to compare others with.",
     ),
     Declaration(
         "ranks.other",
@@ -241,9 +241,9 @@ _RANKS: tuple[Declaration, ...] = (
         "escape",
         "leave_comparison",
         "back",
-        "In the table of ranks, leave the comparison of two.",
+        "In the table of ranks, close the comparison of two ranks.",
     ),
-    Declaration("ranks.quit", "q,ctrl+c", "leave", "quit", "In the table of ranks, leave."),
+    Declaration("ranks.quit", "q,ctrl+c", "leave", "quit", "Close the table of ranks."),
 )
 
 RANKS_COMMANDS = declared(

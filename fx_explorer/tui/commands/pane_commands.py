@@ -15,21 +15,22 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "p s",
             lambda c: c.panes.preset("source"),
             "source | graph | kernel",
-            "Show the source, the graph the kernels are made from, and the generated code, linked.",
+            "Show the source, the graph from which the kernels are made, and the generated code, "
+            "linked.",
         ),
         Declaration(
             "preset.backward",
             "p b",
             lambda c: c.panes.preset("backward"),
             "forward | backward",
-            "Show the forward graph beside the backward graph, linked.",
+            "Show the forward graph next to the backward graph, linked.",
         ),
         Declaration(
             "preset.joint",
             "p j",
             lambda c: c.panes.preset("joint"),
             "joint | forward | backward",
-            "Show the joint graph beside the partitioner's graphs, linked.",
+            "Show the joint graph next to the partitioner's graphs, linked.",
         ),
         Declaration(
             "preset.neighbourhood",
@@ -37,8 +38,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.preset("neighbourhood"),
             "neighbourhood",
             (
-                "Draw the node under the cursor with two steps of what it is made from and what "
-                "uses it, kernels as frames."
+                "Draw the node at the cursor with its inputs and users, two steps each way; "
+                "frames are kernels."
             ),
         ),
         Declaration(
@@ -47,8 +48,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.preset("front_ends"),
             "Dynamo | other front ends",
             (
-                "Show the graphs that symbolic_trace, torch.export and make_fx make of the "
-                "target beside Dynamo's, by line."
+                "Show the graphs that symbolic_trace, torch.export and make_fx make of the target "
+                "next to Dynamo's, by line."
             ),
         ),
         Declaration(
@@ -56,7 +57,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "p y",
             lambda c: c.panes.preset("bytecode"),
             "source | bytecode",
-            "Show the source, its bytecode, and the bytecode that Dynamo made of it, linked.",
+            "Show the source, its bytecode, and the bytecode that Dynamo made from it, linked.",
         ),
         Declaration(
             "preset.below",
@@ -64,8 +65,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.kernel_levels.show_levels(),
             "below the kernel",
             (
-                "Show what is under a Triton kernel: TTGIR, PTX and SASS (on AMD's GPUs AMDGCN) "
-                "beside it and your source, linked."
+                "Show the levels below a Triton kernel: TTGIR, PTX and SASS (AMDGCN on AMD GPUs) "
+                "next to the kernel and your source, linked."
             ),
         ),
         Declaration(
@@ -74,8 +75,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.pick_document(),
             "choose document",
             (
-                "Choose what the focused pane shows: source, any graph, bytecode, IR, generated "
-                "code, a kernel, a level below it."
+                "Choose the content of the focused pane: source, any graph, bytecode, IR, "
+                "generated code, a kernel, a level below it."
             ),
         ),
         Declaration(
@@ -84,8 +85,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.narrow_to_region(),
             "only this region",
             (
-                "Show of every view only what belongs to the region or module under the cursor; "
-                "again: show everything."
+                "Narrow every view to the region or module at the cursor; press again to show "
+                "everything."
             ),
         ),
         Declaration(
@@ -93,7 +94,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "p a",
             lambda c: c.panes.add(),
             "add pane",
-            "Put another pane beside the others.",
+            "Add another pane next to the others.",
         ),
         Declaration(
             "pane.close", "p x", lambda c: c.panes.close(), "close pane", "Close the focused pane."
@@ -103,14 +104,14 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "backslash,p l",
             lambda c: c.panes.toggle_wrap(),
             "wrap lines",
-            "Wrap long lines of the focused pane's text, or show each in one row again.",
+            "Wrap long lines of the focused pane's text, or stop wrapping them.",
         ),
         Declaration(
             "pane.wider",
             "p greater_than_sign",
             lambda c: c.panes.widen(6),
             "wider",
-            "Make the focused pane wider; the border can be dragged with the mouse, too.",
+            "Make the focused pane wider; you can also drag the border with the mouse.",
         ),
         Declaration(
             "pane.narrower",
@@ -135,8 +136,8 @@ def _pane_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.toggle_kernel_marks(),
             "heat and kernel colours",
             (
-                "Show or hide the number and colour of the kernel that computes each line, in "
-                "every pane, and its cost in the source."
+                "Show or hide the number and colour of each line's kernel, in every pane, and its "
+                "cost in the source."
             ),
         ),
         Declaration(
@@ -144,7 +145,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
             "p z",
             lambda c: c.panes.zoom(),
             "zoom",
-            "Give the focused pane the whole width, or give it back.",
+            "Give the focused pane the whole width, or restore the layout.",
         ),
     )
 
@@ -164,8 +165,8 @@ def _selection_commands() -> tuple[Declaration, ...]:
             lambda c: c.exports.copy_line(),
             "copy",
             (
-                "Copy the line under the cursor, or the text selected with the mouse, and say "
-                "how it was copied."
+                "Copy the line at the cursor, or the text selected with the mouse, and report how "
+                "it was copied."
             ),
         ),
         Declaration(
@@ -173,14 +174,14 @@ def _selection_commands() -> tuple[Declaration, ...]:
             "Y k",
             lambda c: c.exports.copy_kernel(),
             "copy the kernel",
-            "Copy the code of the kernel that the cursor is on.",
+            "Copy the code of the kernel at the cursor.",
         ),
         Declaration(
             "copy.node",
             "Y n",
             lambda c: c.exports.copy_node(),
             "copy the node",
-            "Copy everything known about what the cursor is on, a fact a line.",
+            "Copy everything known about the item at the cursor, one fact a line.",
         ),
         Declaration(
             "copy.answer",
@@ -188,7 +189,7 @@ def _selection_commands() -> tuple[Declaration, ...]:
             lambda c: c.exports.copy_view(),
             "copy all as markdown",
             (
-                "Copy the whole answer of this view as markdown: its words, its table, the "
+                "Copy the whole answer of this view as markdown: its sentences, its table, the "
                 "detail; or the document of the pane."
             ),
         ),
@@ -197,7 +198,7 @@ def _selection_commands() -> tuple[Declaration, ...]:
             "e",
             lambda c: c.navigation.edit_line(),
             "edit",
-            "Open the line of your source that this came from in $EDITOR.",
+            "Open the source line of the selection in $EDITOR.",
         ),
     )
 
@@ -218,7 +219,8 @@ _FOLLOW: Declaration = Declaration(
     "enter",
     "follow",
     "follow",
-    "Go to what the line under the cursor refers to; in a linked pane, list where its links lead.",
+    "Go to the place that the line at the cursor refers to; in a linked pane, list where its "
+    "links lead.",
 )
 
 
@@ -229,10 +231,7 @@ def _graph_commands() -> tuple[Declaration, ...]:
             "p c",
             lambda c: c.panes.next_graph_form(),
             "graph as code / table",
-            (
-                "Show the graph in the focused pane as the Python it stands for, then as FX's "
-                "own table, then as it was."
-            ),
+            ("Show the focused graph as Python, then as FX's own table, then as a graph again."),
         ),
         Declaration(
             "graph.fold",
@@ -240,8 +239,8 @@ def _graph_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.fold_modules(),
             "fold by module",
             (
-                "Fold the graph in the focused pane: a row for each module, and one for repeated "
-                "layers, with what differs among them; or show every node again."
+                "Fold the focused graph: a row for each module, and one row for repeated layers "
+                "with their differences; or show every node again."
             ),
         ),
         Declaration(
@@ -249,10 +248,7 @@ def _graph_commands() -> tuple[Declaration, ...]:
             "p w",
             lambda c: c.exports.write_graph(),
             "graph as a script",
-            (
-                "Write the graph in the focused pane as a script that makes inputs like the "
-                "program's and runs it alone."
-            ),
+            ("Write the focused graph as a standalone script with inputs like the program's."),
         ),
     )
 
@@ -316,7 +312,7 @@ _LINES: tuple[Declaration, ...] = (
         "[,o L",
         "previous_mark",
         "previous linked line",
-        "Go to the highlighted line before.",
+        "Go to the previous highlighted line.",
     ),
 )
 """Commands of every list and text. Their bindings are in widgets/line_view.py."""
@@ -336,7 +332,7 @@ def _place_commands() -> tuple[Declaration, ...]:
             "shift+tab",
             lambda c: c.navigation.previous_pane(),
             "previous pane",
-            "Move the focus to the pane before.",
+            "Move the focus to the previous pane.",
         ),
         Declaration(
             "outline.toggle",

@@ -9,18 +9,18 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
     (
         "source",
         "source",
-        "Your file at its most interesting line, beside graph and kernel, linked line by line.",
+        "Your file at its most interesting line, next to graph and kernel, linked line by line.",
     ),
     (
         "stages",
         "stages",
-        "What each stage did, from Dynamo to the kernels: what went in and what came out.",
+        "What each stage did, from Dynamo to the kernels: its input and its output.",
     ),
     ("breaks", "breaks", "Graph breaks and recompiles: where, why, and what to try."),
     ("guards", "guards", "What must stay true for the compiled code to be reused."),
     ("kernels", "kernels", "The generated kernels and library calls, in the order they run."),
-    ("memory", "memory", "What the forward saves for the backward."),
-    ("console", "console", "What your program printed, and what went wrong."),
+    ("memory", "memory", "Tensors that the forward saves for the backward."),
+    ("console", "console", "Your program's output, and its errors."),
     ("time", "time", "Where compile time went."),
     (
         "modules",
@@ -48,20 +48,20 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "regions",
         "v r",
         "regions",
-        "Regions that annotate or you marked: nodes, whether compiled, into which kernels.",
+        "Regions that annotate or you marked: nodes, whether they are compiled, and their kernels.",
     ),
     (
         "sizes",
         "v s",
         "dynamic sizes",
-        "Dynamic and specialized sizes, and what decided each.",
+        "Dynamic and specialized sizes, and the reason for each.",
     ),
     (
         "backend",
         "v b",
         "backend",
         (
-            "What a backend of your own published, how often what it made was called, and "
+            "What your own backend published, how often its compiled functions were called, and "
             "its last run by instructions."
         ),
     ),
@@ -70,8 +70,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v l",
         "a call",
         (
-            "Where the time of one call goes: guards, kernels, graph breaks, autograd, and "
-            "each line beside eager mode."
+            "Where the time of one call goes: guards, kernels, graph breaks, autograd, and each "
+            "line compared with eager mode."
         ),
     ),
     (
@@ -79,8 +79,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v w",
         "compile time",
         (
-            "Where compile time went as a flame chart and as a tree: phases within phases, "
-            "down to your modules and lines."
+            "Compile time as a flame chart and as a tree: nested phases, down to your modules and "
+            "lines."
         ),
     ),
     (
@@ -88,8 +88,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v g",
         "profile",
         (
-            "A torch.profiler trace beside the session: where the GPU's time went, its idle "
-            "gaps and what the program did in them."
+            "A torch.profiler trace together with the session: where the GPU's time went, its "
+            "idle gaps, and what the program did in them."
         ),
     ),
     (
@@ -97,8 +97,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v k",
         "roofline",
         (
-            "What bounds each kernel: its operations a byte against operations a second, "
-            "below the roof of the GPU or processor."
+            "The limit of each kernel: operations per byte against operations per second, below "
+            "the roof of the GPU or processor."
         ),
     ),
     (
@@ -106,8 +106,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v d",
         "Dynamo's trace",
         (
-            "What Dynamo did at each line, in its order: calls that it inlined, nodes and guards "
-            "that it added, where it broke the graph and started over."
+            "Dynamo's work at each line, in its order: inlined calls, added nodes and guards, "
+            "graph breaks and restarts."
         ),
     ),
     (
@@ -115,8 +115,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v e",
         "side effects",
         (
-            "What compiled code changes after its graphs: attributes, lists, dicts, sets, "
-            "closures, each with your line."
+            "Side effects that compiled code applies after its graphs: attributes, lists, dicts, "
+            "sets, closures, each with your line."
         ),
     ),
     (
@@ -124,8 +124,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v h",
         "values",
         (
-            "What is known of a graph's inputs and outputs: what is changed and copied back, what "
-            "is a view of what, DTensors."
+            "Facts about a graph's inputs and outputs: which are changed and copied back, which "
+            "are views of others, DTensors."
         ),
     ),
     (
@@ -133,8 +133,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v j",
         "collectives",
         (
-            "The collectives of the graphs: order, bytes, process group, your line, and what runs "
-            "while each one does."
+            "The collectives of the graphs: order, bytes, process group, your line, and the work "
+            "that runs during each."
         ),
     ),
     (
@@ -142,7 +142,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v t",
         "Inductor's passes",
         (
-            "Each pass of Inductor's over each graph: the nodes that it made, changed and removed, "
+            "Inductor's passes over each graph: the nodes that each made, changed and removed, "
             "the pattern that matched, its time."
         ),
     ),
@@ -160,7 +160,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v z",
         "why so",
         (
-            "Why kernels are as they are: library calls, copies for a memory layout, split "
+            "Why kernels are the way they are: library calls, copies for a memory layout, split "
             "reductions, tiles, vectors, threads."
         ),
     ),
@@ -169,8 +169,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v m",
         "memory of a step",
         (
-            "What a step holds in memory, kernel by kernel: parameters, saved activations, "
-            "gradients, temporaries; the peak."
+            "Memory held in a step, kernel by kernel: parameters, saved activations, gradients, "
+            "temporaries; the peak."
         ),
     ),
     (
@@ -178,8 +178,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v p",
         "bench",
         (
-            "Whether compiling pays: the program in eager mode, and by each backend, mode and "
-            "batch size, measured in turns."
+            "Whether compiling pays: eager mode, and each backend, mode and batch size, measured "
+            "in turns."
         ),
     ),
     (
@@ -187,8 +187,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v n",
         "is it right",
         (
-            "Whether compiled code computes what eager mode does, with float64 as the judge, and "
-            "the first operator that differs."
+            "Whether compiled code gives the same results as eager mode, with float64 as the "
+            "reference, and the first operator that differs."
         ),
     ),
     (
@@ -196,8 +196,8 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "v u",
         "backend support",
         (
-            "What the backend supports: its segments, what crosses their borders, why the "
-            "graph is split there, every operator's share."
+            "Operators that the backend supports: its segments, what crosses their borders, why "
+            "the graph is split there, every operator's share."
         ),
     ),
 )
@@ -209,8 +209,8 @@ KERNEL_VIEW = (
     "v c",
     "configurations",
     (
-        "What the autotuner would choose from: configurations of a Triton kernel with their "
-        "resources, library calls."
+        "The candidates of the autotuner: configurations of a Triton kernel with their resources, "
+        "library calls."
     ),
 )
 """The entry for the view of the kernel under the cursor, in the form of MORE_VIEWS."""
@@ -264,8 +264,8 @@ def _screen_commands() -> tuple[Declaration, ...]:
             "v v",
             lambda c: c.comparisons.compare_variants(),
             "compare two variants",
-            "Show two variants of a compilation, or two compilations, side by side, with what "
-            "differs.",
+            "Show two variants of a compilation, or two compilations, side by side, with their "
+            "differences.",
         ),
         Declaration(
             "table.filter",
@@ -283,8 +283,8 @@ def _screen_commands() -> tuple[Declaration, ...]:
             lambda c: c.panes.sort_rows(),
             "sort rows",
             "Sort the rows of the table by a column, reverse the order, or restore it; sort a "
-            "graph by its times in a profile, or restore its order. A click on a heading does it "
-            "too.",
+            "graph by its times in a profile, or restore its order. Clicking on a heading does "
+            "the same.",
         ),
     )
 
@@ -297,8 +297,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.kernel_levels.show_passes(),
             "MLIR passes",
             (
-                "Show which passes of Triton's compiler changed the IR of the kernel under the "
-                "cursor, and what each of them did."
+                "Show which passes of Triton's compiler changed the IR of the kernel at the "
+                "cursor, and how."
             ),
         ),
         Declaration(
@@ -307,8 +307,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.time_kernel(),
             "measure a kernel",
             (
-                "Run the kernel under the cursor alone, again and again, on this machine's GPU: "
-                "its time, GB/s and TFLOP/s."
+                "Run the kernel at the cursor alone and repeatedly on this machine's GPU: its "
+                "time, GB/s and TFLOP/s."
             ),
         ),
         Declaration(
@@ -317,8 +317,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.trials.show_fixes(),
             "fixes",
             (
-                "Show edits and options that may avoid the graph break under the cursor; try "
-                "them, write them."
+                "Show edits and options that may avoid the graph break at the cursor; try them, "
+                "write them."
             ),
         ),
         Declaration(
@@ -327,8 +327,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.trials.try_all_fixes(),
             "try all fixes",
             (
-                "Try all changes that may avoid the graph break under the cursor, the likeliest "
-                "first, and those that avoid all breaks."
+                "Try all changes that may avoid the graph break at the cursor, most promising "
+                "first, and changes that avoid all breaks."
             ),
         ),
         Declaration(
@@ -344,7 +344,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.comparisons.show_differences(),
             "what changed",
             (
-                "Show what differs from the last capture: breaks, recompiles, graphs, kernels, "
+                "Show differences from the last capture: breaks, recompiles, graphs, kernels, "
                 "memory, time, and your source."
             ),
         ),
@@ -365,7 +365,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "try dynamic shapes",
             (
                 "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: "
-                "what recompiles, what to write."
+                "what recompiles, and what to write."
             ),
         ),
         Declaration(
@@ -374,8 +374,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.bench_program(),
             "does compiling pay?",
             (
-                "Measure the program in eager mode, and compiled by each backend, mode and batch "
-                "size you name, and compare the results."
+                "Measure the program in eager mode, and compiled with the backends, modes and "
+                "batch sizes you name, and compare the results."
             ),
         ),
         Declaration(
@@ -395,7 +395,7 @@ def _app_commands() -> tuple[Declaration, ...]:
             "try what may help",
             (
                 "Try the remedies of the findings that are settings or small edits, one after the "
-                "other, and show what each changes."
+                "other, and show the effect of each."
             ),
         ),
         Declaration(
@@ -404,8 +404,8 @@ def _app_commands() -> tuple[Declaration, ...]:
             lambda c: c.measurements.account_for_call(),
             "where does a call's time go?",
             (
-                "Build the program and account for the time of a call, step by step, beside the "
-                "same call in eager mode."
+                "Build the program and measure the time of a call, step by step, with the same "
+                "call in eager mode."
             ),
         ),
     )

@@ -227,7 +227,7 @@ def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry
         yield Entry(
             "seq_nr",
             str(node.seq_nr),
-            note="autograd's sequence number; a backward node has that of its forward",
+            note="autograd's sequence number; a backward node has the number of its forward node",
         )
     yield from _nested_entries(reader, node)
     if region := region_called_by(reader, node):
@@ -269,8 +269,8 @@ def _caller_entries(reader: SessionReader, node: model.Node) -> list[Entry]:
 _LEFT_OUT: Mapping[LeftOutReason, str] = {
     "unchanged": "nothing: it returned its input unchanged, so AOTAutograd traced no operation",
     "empty": "nothing: it returned nothing, so AOTAutograd traced no operation",
-    "unused": "nothing: AOTAutograd traced it, and removed it again, as nothing used its result",
-    "inlined": "the operations of the graph that it calls: AOTAutograd traced those in its place",
+    "unused": "nothing: AOTAutograd traced it, then removed it because nothing used its result",
+    "inlined": "the operations of the graph that it calls: AOTAutograd traced those instead",
 }
 
 

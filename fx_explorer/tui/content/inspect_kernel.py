@@ -50,8 +50,8 @@ from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.tui.content.destinations import Entry
 from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 
-FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
-NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
+FOUND = "read from the compilers' own line information (loc, !dbg, .loc, nvdisasm)"
+NO_LINE = "the compiler added this: it belongs to no line of the kernel"
 
 
 def describe_level(reader: SessionReader, place: Place) -> list[str]:
@@ -206,11 +206,11 @@ def _level(place: Place) -> str:
 
 # What the instruction under the cursor does, and what its control word asks for, in words.
 
-COUNTED = "counted from what each instruction reads and writes"
+COUNTED = "counted from the registers that each instruction reads and writes"
 
 READ_FROM = (
-    "read off bits 105 to 125 of the instruction (maxas, CuAssembler; NVIDIA does not "
-    "document them)"
+    "read from bits 105 to 125 of the instruction (maxas, CuAssembler; NVIDIA does not document "
+    "them)"
 )
 
 

@@ -33,7 +33,7 @@ READING = "Reading {what} …"
 
 UNREADABLE = "This could not be read."
 
-FAILED = f"{UNREADABLE} Choose the view again to try once more."
+FAILED = f"{UNREADABLE} Choose the view again to retry."
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ MISSING: dict[Slot, str] = {
     "kernel": (
         "No generated code was recorded for this compilation, and its backend published no program."
     ),
-    "dynamo": "No graph of Dynamo's was recorded for this compilation yet.",
+    "dynamo": "Dynamo's graph was not recorded for this compilation yet.",
     "forward": "No forward graph was recorded for this compilation.",
     "backward": "There is no backward graph: this is inference, or the backward was never "
     "compiled.",
@@ -68,10 +68,10 @@ MISSING: dict[Slot, str] = {
     "gave up.",
     "": "Nothing is shown here.",
     **{
-        name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all."
+        name: f"This front end was not run. Capture with --frontend {name}, or --frontend all."
         for name in model.FRONT_ENDS
     },
-    **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
+    **dict.fromkeys(model.LEVELS, "No level below the kernel is shown yet."),
 }
 """Text of an empty pane, by its slot."""
 

@@ -34,28 +34,27 @@ LEVEL_TITLES: dict[Level, str] = {
 }
 
 NOT_TRITON = (
-    "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with "
-    "--gpu h100, for example."
+    "Only Triton kernels have levels below them: this one is {language}. Capture with --gpu h100, "
+    "for example."
 )
 NO_KERNEL = (
-    "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that "
-    "one computes."
+    "No Triton kernel belongs to the selection: go to a kernel, or to a line or node that one "
+    "computes."
 )
 SEVERAL_KERNELS = (
-    "{count} kernels compute what was selected, and this is one of them. The kernel table "
-    "(6) has all."
+    "{count} kernels compute the selection; this is one of them. The kernel table (6) lists all."
 )
-FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
+FIRST_KERNEL = "No Triton kernel belongs to the selection: this is the first one, {name}."
 DISASSEMBLING = "Disassembling the machine code …"
 NOT_BUILT = (
-    "This kernel was not built, and the capture was not for a virtual GPU: --build builds "
-    "it, --gpu h100 shows it."
+    "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, "
+    "--gpu h100 shows its levels."
 )
 NOT_IN_LOG = "The log has no {level} of this kernel. There are {others}."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
-INSIDE_A_LIBRARY = "A library call: what it looks like inside is decided on the GPU."
+INSIDE_A_LIBRARY = "A library call: the library chooses its kernel on the GPU."
 NOTHING_YET = (
-    "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
+    "No level below a kernel is shown yet: go to a line or node that a Triton kernel computes."
 )
 
 

@@ -195,7 +195,7 @@ class CommandRuns:
             command_id, replace(self._situation(), reader=reader)
         )
 
-    @conversation("continue first", "ask whether to continue, for what needs the rest")
+    @conversation("continue first", "ask whether to continue, if the rest is needed")
     async def _go_on_then(self, command_id: str) -> None:
         words = f"“{by_id(command_id).title}”"
         reader = self._services.stepped_session

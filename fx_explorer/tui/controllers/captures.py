@@ -224,7 +224,7 @@ class Captures:
 def _describe_place(capture: CaptureLike, *, is_lost: bool) -> str:
     """Say where a capture is when the app is left; empty for one in the user's own file."""
     if capture.history_problem and is_lost:
-        place = "It is still in a temporary directory: fx-explorer recover gets it."
+        place = "It is still in a temporary directory: recover it with fx-explorer recover."
         return f"{capture.history_problem}. {place}"
     if capture.kept_name:
         return f"kept as {capture.kept_name}: fx-explorer {capture.kept_name} opens it again"
@@ -248,8 +248,8 @@ capture's ``session.fxs``.
 """
 
 NOT_KEPT = (
-    "What changed with this capture cannot be shown: a copy of the session before could not "
-    "be made ({error})."
+    "The effect of this capture cannot be shown: the previous session could not be copied "
+    "({error})."
 )
 
 

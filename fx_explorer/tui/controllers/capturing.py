@@ -247,7 +247,7 @@ class Capturing:
         key = first_key(by_id("capture.built"), explorer.keymap)
         environment = explorer.reader.meta("environment") or {}
         needed = "" if environment.get("cxx") else f" ({NO_COMPILER_HERE})"
-        text = f"The compiled program may not raise: {key} builds it and runs it{needed}."
+        text = f"The compiled program may not raise: {key} builds and runs it{needed}."
         fact = Fact("next", "notice", text, f"{RAISED_INSPECTING}.", view="console")
         facts = [fact] if raised else []
         explorer.show_of_app("next", facts)
@@ -275,14 +275,17 @@ class Capturing:
         old = self._source_files.old
         if not self._services.captures.can_run or not files:
             self._services.notify(
-                "There is no file to watch: this is a saved session, or a target that is no file."
+                "There is no file to watch: this is a saved session, or the target is not a file."
             )
         elif self._watch and not old.changed:
             self._watch = None
             self._services.notify("No longer watching.")
         else:
             self._watch = FileWatch(files)
-            saving = f"Watching {listed(path.name for path in files)}: saving one captures again."
+            saving = (
+                f"Watching {listed(path.name for path in files)}: saving one of them "
+                "captures again."
+            )
             if old.changed and not self._works:
                 self._services.notify(
                     f"{old.description} it was captured, so it is captured again now. {saving}"
@@ -308,7 +311,7 @@ class Capturing:
             if waiting:
                 message = (
                     "The compiler is paused. Escape again stops the capture; r continues, c x "
-                    "aborts what it compiles."
+                    "aborts the current compile."
                 )
             self._services.notify(message)
         else:

@@ -38,14 +38,12 @@ if TYPE_CHECKING:
     from fx_explorer.model import CaptureRequest
     from fx_explorer.trials import Told
 
-NO_OTHER = (
-    "There is only one variant so far. Compile another one from a stage (c a) to compare it with."
-)
-NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
+NO_OTHER = "There is only one variant so far. To compare, compile another one from a stage (c a)."
+NOTHING_BEFORE = "There is no earlier capture to compare with: {key} captures again."
 COMPARING = "Comparing this capture with the last one …"
 SAVED = (
-    "This is a saved session: there is no capture before it. fx-explorer diff compares two "
-    "sessions; {key} captures the program by another Python, and compares."
+    "This is a saved session without an earlier capture. fx-explorer diff compares two sessions; "
+    "{key} captures the program with another Python, and compares."
 )
 WHICH_PYTHON = "Which interpreter? A path, such as venv/bin/python; it needs torch, not this tool"
 
@@ -105,7 +103,7 @@ class Comparisons:
             self._services.notify(self._nothing_before())
             return
         if aspect == OF_FILES:
-            heading, before = "Your files: as they were captured, and as they are now", reader.path
+            heading, before = "Your files: as captured, and now", reader.path
             differences = await read_in_thread(
                 reader.path, partial(_of_files, self._files.old.changed)
             )
@@ -281,7 +279,7 @@ LOOK_S = 1.0
 
 CAPTURES_AGAIN = "{key} captures again, and shows the effect."
 IS_CAPTURED = "The program is being captured again now."
-NOTHING_TO_RUN = "Capture the program again to see it as it is now."
+NOTHING_TO_RUN = "Capture the program again to see its current state."
 
 
 class SourceFiles:

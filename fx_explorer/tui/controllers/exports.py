@@ -36,8 +36,8 @@ READ_S = 10
 NOTHING = "There is nothing to copy here."
 
 NO_PICTURE = (
-    "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v "
-    "l), the memory of a step (v m) and the bench (v p) have."
+    "This view has no picture. These views have one: compile time (v w), kernels against the roof "
+    "(v k), a call (v l), the memory of a step (v m) and the bench (v p)."
 )
 
 

@@ -57,12 +57,12 @@ def _saved_ns(file: Path) -> int:
 
 # What the tour is made of is imported where it is needed: most who start the app go through none.
 
-NO_TOUR = "No tour is running: fx-explorer tour begins one."
+NO_TOUR = "No tour is running: start it with fx-explorer tour."
 LEFT = "The tour is closed; the app stays. fx-explorer tour continues from here."
-NOT_KEPT = "How far you came cannot be kept ({problem}): the next tour begins from the start."
+NOT_KEPT = "Your progress cannot be saved ({problem}): the next tour begins from the start."
 
-BACK_TO_THE_TOUR = "to get back to where the tour continues"
-WAITS = "Wait a moment: torch.compile is at work."
+BACK_TO_THE_TOUR = "to return to the place where the tour continues"
+WAITS = "Wait a moment: torch.compile is running."
 
 SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 

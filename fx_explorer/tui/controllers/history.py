@@ -38,7 +38,7 @@ class PastCaptures:
         self._target = target
         self.app = services.app
 
-    @conversation("history", "list the captures of this project that are kept")
+    @conversation("history", "list the captures of this project")
     async def choose(self) -> None:
         """List the captures of the project, and ask what to do with the chosen one."""
         reader = self._services.explorer.reader

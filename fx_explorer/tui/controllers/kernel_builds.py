@@ -241,7 +241,7 @@ class KernelBuilds:
         path = await asyncio.to_thread(writable_session, reader.path)
         if path != reader.path:
             self._services.notify(
-                f"{reader.path} cannot be written to: what is compiled is kept in {path}.",
+                f"{reader.path} is read-only: compiled kernels are kept in {path}.",
                 timeout=10,
             )
             self._services.consents.note(path, consequence)

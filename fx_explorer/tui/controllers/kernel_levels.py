@@ -22,7 +22,6 @@ from fx_explorer.analysis.kernel_documents import (
 )
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.selected_nodes import is_call_of, library_at
-from fx_explorer.analysis.words import language_name
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader
@@ -156,7 +155,7 @@ class KernelLevels:
         try:
             if not self._rows(kernel):
                 self._explorer.show_progress(
-                    "Listing them … (the first time a builder has to start)"
+                    "Listing them … (the first time, a builder process has to start)"
                 )
                 await self._ask_quietly("candidates", kernel, 0, waiting_for)
             self._notify_progress(kernel, began)
@@ -299,7 +298,7 @@ def kernel_here(explorer: Explorer) -> Kernel | None:
     if kernel.language == "extern":
         explorer.notify(INSIDE_A_LIBRARY)
     else:
-        explorer.notify(NOT_TRITON.format(language=language_name(kernel.language)))
+        explorer.notify(NOT_TRITON.format(language=kernel.language))
     return None
 
 

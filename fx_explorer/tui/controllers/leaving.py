@@ -60,7 +60,7 @@ class Leaving:
                 what = "log is still being read"
             else:
                 what = "capture is still running"
-            self._services.notify(f"The {what}: save it when it is over.")
+            self._services.notify(f"The {what}: save it when it has finished.")
         elif name := await self._ask_name(OR_A_PAGE):
             if name.lower().endswith(PAGE):
                 await self._save_page(reader.path, name)
@@ -161,9 +161,7 @@ class Leaving:
         file, and the next start names it.
         """
         leaving = partial(self.leave, TERMINATED, keep_unsaved=True)
-        self._services.begin(
-            leaving, "terminate", "leave", "leave: asked to by a signal", exclusive=True
-        )
+        self._services.begin(leaving, "terminate", "leave", "leave after a signal", exclusive=True)
 
     def leave_without_terminal(self) -> None:
         self._services.begin(

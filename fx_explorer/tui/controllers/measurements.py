@@ -47,19 +47,17 @@ PROGRAM_GROUP = "program bench"
 
 SUGGESTED = "--backends eager,aot_eager,inductor --batch 1,8,32 --budget 180"
 
-A_SCRIPT = (
-    "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
-)
-QUESTION = "What is to be compared? Options as of fx-explorer bench"
+A_SCRIPT = "A script cannot be called repeatedly: name a model or function in it, FILE.py:OBJECT."
+QUESTION = "Which backends and sizes should be compared? Options as for fx-explorer bench"
 
-RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
+RUNS_ALREADY = "A bench is already running; esc stops it and keeps its figures."
 
 NO_REMEDY = (
     "No finding has a remedy that can be tried here, or all were tried: their results are shown "
     "with the findings."
 )
 
-NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
+NOTHING_TO_RUN = "No compilation finished, so there is nothing to run."
 
 RunBench = Callable[
     ["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]
@@ -147,7 +145,7 @@ class Measurements:
             self._services.notify("Stopped: the kernel was not measured.")
         if self._is_benching_program:
             self.app.workers.cancel_group(self.app, PROGRAM_GROUP)
-            self._services.notify("Stopped: what was measured is kept.")
+            self._services.notify("Stopped: the figures so far are kept.")
 
     def _notify_not_measured(self, problem: str, timeout: float = READ_S) -> None:
         self._services.notify(problem, title="not measured", severity="warning", timeout=timeout)
@@ -292,7 +290,7 @@ class Measurements:
 
     # what helps against findings
 
-    @conversation("remedies", "try what may help against the findings")
+    @conversation("remedies", "try remedies for the findings")
     async def try_remedies(self) -> None:
         """Capture the program once more for each remedy that is not tried, and show the results
         with the findings.
@@ -329,7 +327,7 @@ class Measurements:
 
     # variants and graph breaks
 
-    @conversation("measure", "choose what to build and run for its time")
+    @conversation("measure", "choose what to build and run, to measure its time")
     async def time_variants(self) -> None:
         """Ask whether to measure graph breaks or variants, and have them built and timed."""
         from fx_explorer.analysis.other_variants import measurable_breaks, measurable_variants
@@ -351,14 +349,14 @@ class Measurements:
         if not choosable:
             if waiting.gate:
                 await self._stepping.go_on_then(
-                    "build and run it, for its time", self.time_variants
+                    "build and run it, to measure its time", self.time_variants
                 )
             else:
                 self._services.notify(NOTHING_TO_RUN)
             return
         choices = [Choice(item.words, item.detail, item) for item in choosable]
         chosen = await ask(
-            self.app, Chooser("Build and run, to see how long it takes", matching(choices))
+            self.app, Chooser("Build and run, to measure the time", matching(choices))
         )
         if chosen is None:
             return
@@ -438,7 +436,7 @@ class Measurements:
 def _describe_break_times(times: BreakTimes, count: int) -> str:
     call = times.call
     whole = (
-        f"A call takes {run_time(call.median_s)}, {run_time(call.graphs_s)} of it in compiled "
+        f"A call takes {run_time(call.median_s)}, of which {run_time(call.graphs_s)} in compiled "
         "graphs"
     )
     return (

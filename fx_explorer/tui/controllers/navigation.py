@@ -255,7 +255,8 @@ def open_in_editor(app: App[int], path: str, line: int) -> None:
         raise UsageError(f"{command[0]} cannot be started: {error.strerror or error}") from error
     except SuspendNotSupported as error:
         raise UsageError(
-            f"this terminal cannot step aside for {command[0]}; set EDITOR to one with a window"
+            f"this terminal cannot suspend the app for {command[0]}; set EDITOR to an editor with "
+            "its own window"
         ) from error
 
 

@@ -28,8 +28,8 @@ from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.explorer import Explorer
 
 NO_GRAPH = (
-    "Go to a pane that shows a graph first: this key is about the graph in it. (p d "
-    "chooses one, v a lists all.)"
+    "First go to a pane that shows a graph: this key works on the graph of a pane. (p d chooses "
+    "one, v a lists all.)"
 )
 
 NO_PLUGIN_VIEW = "No installed plug-in adds a view. fx-explorer doctor lists the plug-ins."
@@ -37,17 +37,18 @@ NO_PLUGIN_VIEW = "No installed plug-in adds a view. fx-explorer doctor lists the
 NO_ROWS = "The picture has no rows to fold: p d shows the graph, and p f folds it."
 
 ONE_REGION = (
-    "The graphs show one region: esc shows everything again, and p f folds a graph by module."
+    "The graphs are narrowed to one region: esc shows everything again, then p f folds a graph by "
+    "module."
 )
 
 NO_REGION = (
-    "No node is in a region. Mark some (c m), or put annotate around your lines: the regions "
-    "(v r) say how."
+    "No node is in a region. Mark some nodes (c m), or put annotate around your lines; the "
+    "regions (v r) explain how."
 )
 
 NOT_SORTED = (
-    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown as rows by "
-    "its times, where a profile (--profile) has any."
+    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown as rows "
+    "can be sorted by its times if a profile (--profile) has any."
 )
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
@@ -96,7 +97,7 @@ class Panes:
         linked = self._explorer.linked
         if self._explorer.view != "source" or len(linked.panes) < 2 or linked.active is None:
             self._explorer.notify(
-                "The last pane stays: choose another document for it, or another view."
+                "The last pane cannot be closed: choose another document for it, or another view."
             )
             return
         await linked.close(linked.active)
@@ -110,7 +111,7 @@ class Panes:
     def widen(self, cells: int) -> None:
         pane, linked = self._explorer.cursor.pane, self._explorer.linked
         if pane is None or linked.is_single or len(linked.panes) < 2:
-            self._explorer.notify("There is one pane on screen: it has all the room.")
+            self._explorer.notify("The only pane already has all the room.")
         else:
             linked.widen(pane, cells)
 
@@ -151,7 +152,7 @@ class Panes:
             self._explorer.notify("Lines are wrapped in the linked panes: press 2 to see them.")
         elif pane.document and pane.document.kind == "graph":
             self._explorer.notify(
-                "A graph is a table: its rows are not wrapped. → shows what is right of the edge."
+                "A graph is a table: its rows are not wrapped. → scrolls to the right."
             )
         else:
             pane.toggle_wrap()
@@ -177,7 +178,7 @@ class Panes:
         pane = self._explorer.cursor.pane
         if pane is None or pane.document is None or pane.document.language != "sass":
             self._explorer.notify(
-                "Addresses and control bits are SASS's: go to a pane that shows it (p k)."
+                "Only SASS has addresses and control bits: go to a pane that shows it (p k)."
             )
         elif not pane.toggle_machine_words():
             self._explorer.notify(NO_MACHINE_WORDS)
@@ -298,7 +299,7 @@ class Panes:
         choices = []
         for title in pane.headings:
             if sort and sort.column == title:
-                detail = f"sorted by it {sort.arrow}: chosen again it turns round"
+                detail = f"sorted by it {sort.arrow}: choose it again to reverse the order"
             else:
                 detail = ""
             choices.append(Choice(title, detail, title))

@@ -54,7 +54,7 @@ class ScreenUpdates:
         self._leaving = leaving
         self._target = target
         self._pipelined: Renewed[list[StepState]] = Renewed(
-            BackgroundTask(self._explorer, "pipeline", "read how far the stages are"),
+            BackgroundTask(self._explorer, "pipeline", "read the progress of the stages"),
             self._explorer.pipeline.show,
             lambda: None,
         )

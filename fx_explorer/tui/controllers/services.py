@@ -28,7 +28,8 @@ from fx_explorer.tui.screens.explorer import Explorer
 QUESTION = "You did not capture this session on this machine. Continue?"
 QUESTION_OF_PROGRAM = "Load this program?"
 NOT_AGREED = (
-    "You did not agree to run anything of this session, which you did not capture on this machine."
+    "You did not allow running code from this session, which was not captured by you on this "
+    "machine."
 )
 
 READ_S = 15
@@ -75,9 +76,9 @@ class Consents:
 
         if self._trusts_sessions or (program, LOADS) in self._agreed:
             return
-        words = f"{program} is an ExportedProgram. {LOADS} Agree if you trust whoever made it."
+        words = f"{program} is an ExportedProgram. {LOADS} Agree only if you trust its author."
         if not await ask(self._app, Consent(QUESTION_OF_PROGRAM, words)):
-            raise UsageError(f"You did not agree to load {program.name}. r asks again.")
+            raise UsageError(f"You did not allow loading {program.name}. r asks again.")
         self.note(program, LOADS)
 
     def note(self, asked_about: Path, consequence: str) -> None:

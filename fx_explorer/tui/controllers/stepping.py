@@ -30,11 +30,10 @@ REFUSED_S = 20
 """Seconds that the reason for a refusal is shown."""
 
 NOTHING_WAITS = (
-    "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
+    "The compiler is running: it takes commands at its next pause. c x aborts the current compile."
 )
 NOTHING_LEFT = (
-    "Everything is compiled; nothing is paused. c a compiles another variant from a stage "
-    "that is finished."
+    "Everything is compiled; nothing is paused. c a compiles another variant from a finished stage."
 )
 SAVED = (
     "This is a saved session: there is no compiler to step through. 3 shows what each stage did. "
@@ -55,7 +54,7 @@ OF_INDUCTOR: frozenset[Gate] = frozenset(
 WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
 """Backends that end in Inductor; the empty name is a backend that is not known yet."""
 
-IF_IT_CALLS_INDUCTOR = "only where your backend calls Inductor"
+IF_IT_CALLS_INDUCTOR = "only if your backend calls Inductor"
 
 
 class Stepping:
@@ -184,7 +183,7 @@ class Stepping:
         self._then = None
         if not live.is_over or self._services.explorer.reader is not None:
             self._services.begin(
-                then(), "then", "then", "do what waited for the compiler", exclusive=True
+                then(), "then", "then", "do the work that waited for the compiler", exclusive=True
             )
 
     # straight on
@@ -237,7 +236,7 @@ class Stepping:
         if live and live.waiting == Waiting():
             self._services.notify(NOTHING_LEFT)
         elif live:
-            self.send(Command("abort"), "giving up what is being compiled")
+            self.send(Command("abort"), "aborting the current compile")
 
     def _leave_gate(self, command: Command, doing: str) -> bool:
         """Continue from a gate. Returns whether the worker waits at one."""
@@ -366,12 +365,12 @@ def _first_step_at(record: StepRecord, place: Place | None) -> int:
 _NEXT: Mapping[Gate, str] = {
     "dynamo": "the pre-grad passes",
     "pre_grad": "AOTAutograd",
-    "joint": "the partitioner, which makes a forward and a backward of it",
+    "joint": "the partitioner, which makes a forward and a backward graph",
     "partition": "Inductor's passes over the {graph}",
     "post_grad": "lowering: loops and library calls instead of operations",
-    "pre_fusion": "fusion: which of the loops become one",
+    "pre_fusion": "fusion: which loops become one",
     "post_fusion": "code generation",
-    "output_code": "what is left: the next graph, or the end",
+    "output_code": "the rest: the next graph, or the end",
 }
 
 

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 READ_S = 15
 
 NOTHING_TO_UNDO = "No fix has been written since fx-explorer was started."
-UNDONE = "The file gets the content back that it had before the fix."
-OLD_ON_SCREEN = "What is on screen is of the file with the fix."
+UNDONE = "The file gets its content from before the fix back."
+OLD_ON_SCREEN = "The screen shows the file with the fix."
 
-NO_BREAK = "There is nothing here to fix: this list is empty."
+NO_BREAK = "There are no graph breaks to fix."
 
 
 class Trials:
@@ -155,7 +155,8 @@ class Trials:
         self._written.pop()
         is_captured_again = self._services.captures.can_run and not self._capturing.is_watching
         if is_captured_again and await ask(
-            self.app, Consent(f"{names} is as before the fix. Capture again now?", OLD_ON_SCREEN)
+            self.app,
+            Consent(f"{names} is now as before the fix. Capture again now?", OLD_ON_SCREEN),
         ):
             self._capturing.restart(pauses=False)
 

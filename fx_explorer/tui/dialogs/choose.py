@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input
 
@@ -41,7 +42,6 @@ from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList
-from fx_explorer.tui.widgets.titled_box import TitledBox
 
 ValueT = TypeVar("ValueT")
 
@@ -185,7 +185,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._when_found: list[Callable[[], None]] = []
         """Actions of keys that came during a search."""
         self._input = Input(
-            placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True
+            placeholder="type to search; ↑ ↓ choose, ⏎ accepts, esc closes", compact=True
         )
         columns = (
             ListColumn("", "text", min_width=20, max_width=70),
@@ -198,7 +198,8 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._count = OneLine()
 
     def compose(self) -> ComposeResult:
-        with TitledBox(self._title):
+        with Vertical() as box:
+            box.border_title = self._title
             yield self._input
             yield self._list
             yield self._count
@@ -359,7 +360,7 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
     vendor = gpu.vendor if gpu else ""
     levels_of_others = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[vendor]
     levels = [level for level in LEVEL_TITLES if level not in levels_of_others]
-    detail = "level below the kernel that is selected"
+    detail = "level below the selected kernel"
     return [Choice(LEVEL_TITLES[level], detail, level) for level in levels]
 
 

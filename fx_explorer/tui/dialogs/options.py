@@ -170,17 +170,17 @@ def describe_trial(trial: OptionTrial) -> str:
 
 
 READ_ONLY = (
-    "Nothing can be changed here: no compiler waits, and the session does not say how it was "
-    "captured."
+    "Nothing can be changed here: no compiler is paused, and the session does not record how it "
+    "was captured."
 )
 NOTHING_TO_TRY = "Go to an option that can be changed, press ⏎, and give it another value."
-NOT_CHANGED = "{name} has not been changed, so there is nothing to try: ⏎ gives it another value."
-NEXT_VALUE = "{name} had not been changed: its next value is tried, {value}."
+NOT_CHANGED = "{name} has not been changed, so there is nothing to try: ⏎ changes its value."
+NEXT_VALUE = "{name} had no changed value, so its next value is tried: {value}."
 WHAT_TRYING_DOES = (
-    "A trial captures the program once more with this, in a process of its own, and compares "
+    "A trial captures the program again with this change, in a separate process, and compares "
     "figures and code. Nothing here changes."
 )
-TRYING = "Capturing again, in a process of its own …"
+TRYING = "Capturing again, in a separate process …"
 
 READ_S = 15
 
@@ -265,7 +265,9 @@ class TryingDialog(RunningDialog[Chosen]):
         if self._try_options is None:
             self.notify(READ_ONLY, severity="warning", timeout=READ_S)
         elif is_under_way(self._trial):
-            self.notify("Other options are being tried: wait for it, or stop it first.")
+            self.notify(
+                "Other options are being tried: wait until they have finished, or stop them first."
+            )
         elif self._chosen:
             self._begin_trial()
         elif setting and option and setting.choices:

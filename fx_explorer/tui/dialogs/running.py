@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Label
 
@@ -22,7 +23,6 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.trials import BreakTimes, Told
 from fx_explorer.tui.dialogs.dialog import AnswerT, Consent, Dialog
 from fx_explorer.tui.keys import closing_bindings
-from fx_explorer.tui.widgets.titled_box import TitledBox
 
 TICK_S = 1.0
 """Seconds between two updates of the clock."""
@@ -45,14 +45,6 @@ def clock(seconds: float) -> str:
 def steps(done: int, planned: int) -> str:
     """Return ``2 of 5``, the number of the present step; empty where there is one step only."""
     return f"{min(done + 1, planned)} of {planned}" if planned > 1 else ""
-
-
-def usually(least_s: float, most_s: float) -> str:
-    """Return ``usually 20 s to 1:05``; empty where that is not known."""
-    if not most_s:
-        return ""
-    least, most = clock(least_s), clock(most_s)
-    return f"usually {most}" if least == most else f"usually {least} to {most}"
 
 
 class RunningDialog(Dialog[AnswerT], Generic[AnswerT]):
@@ -127,29 +119,29 @@ class MeasuringTexts:
 
 OF_BREAKS = MeasuringTexts(
     "How long graph breaks take",
-    "A worker of its own builds the program and calls it again and again: what lies "
-    "between two graphs is timed.",
+    "A separate worker builds the program and calls it repeatedly, and measures the time between "
+    "graphs.",
     "Stopped: graph breaks were not measured.",
 )
 
 OF_A_CALL = MeasuringTexts(
     "Where the time of a call goes",
-    "A worker of its own builds the program and calls it again and again, with and "
-    "without a clock, and in eager mode.",
-    "Stopped: no call was accounted for.",
+    "A separate worker builds the program and calls it repeatedly, with and without a timer, and "
+    "in eager mode.",
+    "Stopped: no call was measured.",
 )
 
 OF_NUMERICS = MeasuringTexts(
     "Is it right",
-    "Workers of their own call the program in eager mode, in float64 and compiled, and compare the "
+    "Separate workers call the program in eager mode, in float64 and compiled, and compare the "
     "results.",
     "Stopped: results were not compared.",
 )
 
 OF_REMEDIES = MeasuringTexts(
     "What helps",
-    "A worker of its own captures the program once more for each remedy, with that one change.",
-    "Stopped: remedies that were tried until then are shown with their results.",
+    "A separate worker captures the program again for each remedy, with only that change.",
+    "Stopped: results of finished trials are shown.",
 )
 
 OF_ANOTHER_CHOICE = MeasuringTexts(
@@ -207,7 +199,8 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
         self._doing = Label("", markup=False)
 
     def compose(self) -> ComposeResult:
-        with TitledBox(self._words.title) as box:
+        with Vertical() as box:
+            box.border_title = self._words.title
             box.border_subtitle = "esc stops"
             yield Label(self._words.what, markup=False, id="what")
             yield self._doing

@@ -58,8 +58,8 @@ letter.
 """
 
 NO_SETTINGS = (
-    "This session has no list of options: torch was not asked for it yet (close this, and open it "
-    "again in a moment), the capture ended before, or it is older than the list."
+    "This session has no list of options: it has not been read from torch yet (close this, and "
+    "open it again in a moment), the capture ended before, or the session is too old."
 )
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word from torch's own help."
 
@@ -263,7 +263,7 @@ class SettingsDialog(TryingDialog):
             return Content(printable(runs)), Content("esc stops it")
         if self._edited:
             if self._edited.choices:
-                keys = "↑ ↓ next value · ⏎ takes · esc back"
+                keys = "↑ ↓ next value · ⏎ accepts · esc back"
             else:
                 keys = "⏎ takes · esc back"
             return Content(self._edited.full_name), Content(keys)
@@ -279,7 +279,7 @@ class SettingsDialog(TryingDialog):
         else:
             opens = ""
         closes = "esc asks, and closes" if self._is_unused else "esc closes"
-        options = counted(count, "option") if count else ""
+        options = f"{count:,} options" if count else ""
         return Content(options), Content(f"{opens}{tries}{closes}")
 
     # editing
@@ -442,11 +442,11 @@ class SettingsDialog(TryingDialog):
         try:
             value = python_text(parse_value(setting, typed))
         except ValueError as error:
-            title = f"What you typed for {setting.full_name} cannot be kept"
+            title = f"The value you typed for {setting.full_name} is not valid"
             question = Keeping(title, str(error), can_keep=False)
         else:
-            words = f"{value}\nYou typed it, and did not take it with Enter."
-            question = Keeping(f"Keep what you typed for {setting.full_name}?", words)
+            words = f"{value} You typed it, but did not accept it with Enter."
+            question = Keeping(f"Keep the value you typed for {setting.full_name}?", words)
 
         def answered(answer: Keep | None) -> None:
             if answer == "keep":

@@ -70,7 +70,7 @@ class PageContent:
     """The most interesting line of the user's own file, which stands beside the facts."""
 
 
-STARTING = "Starting. The first facts appear here as soon as something is known."
+STARTING = "Starting. The first facts appear here as soon as they are known."
 
 
 class FactList(LineView):
@@ -297,7 +297,7 @@ class PageLayout:
             left_out = {"pause", *(fact.topic for fact in facts if is_finding(fact))}
             topics = dict.fromkeys(facts[at].topic for at in fine)
             labels = [TOPIC_LABELS[topic] for topic in topics if topic not in left_out]
-            text = f"fine: {' · '.join(labels)}" if labels else counted(len(fine), "more fact")
+            text = f"fine: {' · '.join(labels)}" if labels else f"{len(fine)} more facts"
             return [FactLine((("✓ ", "good"), (fitted(text, self._width - 3), "muted")), fine[0])]
         lines: list[FactLine] = []
         topic = ""
@@ -485,7 +485,8 @@ class OverviewFacts:
 # names the pause and the keys that lead on.
 
 _BACKENDS_OWN = (
-    "What comes next is the backend's own affair: there is nothing to change here, but to look at."
+    "The following stages are internal to the backend: you can look at this stage, but not change "
+    "anything."
 )
 _RAN = "Your program has finished in eager mode; its graphs are kept here for compiling."
 
@@ -500,9 +501,9 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     view: View = "breaks" if figures.graph_breaks else "graphs"
     if waiting.gate == "dynamo" and not waiting.compilation:
         if figures.graphs == 1:
-            are = "is captured and not compiled yet"
+            are = "is captured but not compiled yet"
         else:
-            are = "are captured and none is compiled yet"
+            are = "are captured but none is compiled yet"
         text = f"Paused after Dynamo: {counted(figures.graphs, 'graph')} {are}."
         raised = reader.rows(Failure, where="program")
         ran = _RAN
@@ -514,7 +515,8 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     text = f"Paused after {after} of [{waiting.compilation}]{direction}."
     skip, abort = key_of("step.skip", keymap), key_of("step.abort", keymap)
     leaving = (
-        f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
+        f"{skip} runs this graph in eager mode; {abort} aborts the compile, and ends a program "
+        "that is still running."
     )
     if waiting.gate == "backend":
         before = _BACKENDS_OWN
@@ -528,8 +530,8 @@ def _what_can_change(keymap: Keymap) -> str:
         key_of(command, keymap) for command in ("step.option", "step.mark", "step.pass")
     )
     return (
-        f"Before you continue: {option} changes options, {mark} marks a region, {applied} "
-        "applies a pass of yours."
+        f"Before you continue: {option} changes options, {mark} marks a region, {applied} applies "
+        "your own pass."
     )
 
 

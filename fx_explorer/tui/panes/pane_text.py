@@ -427,7 +427,7 @@ class NumberColours:
         self._code = code
         self._marks = marks
         self._beside: BackgroundTask[OutputCodeKernels] = BackgroundTask(
-            code, "kernels of lines", "read which kernel each line is of"
+            code, "kernels of lines", "read the kernel of each line"
         )
         self.kernel = 0
         """The kernel of the text; 0 for none or several."""

@@ -57,8 +57,8 @@ ORIGIN = "origin"
 ADDING_UP = "Adding up …"
 NONE_HAS = "No row has all of these words: {words}"
 NONE_IN = "No row belongs to {region}. Escape shows all rows."
-NOT_NARROWED = "These rows belong to no part of the program: all are shown."
-STOPPED = "This was not read to its end. Choose the view again to read it."
+NOT_NARROWED = "These rows belong to no part of the program, so all are shown."
+STOPPED = "The rows were not all read. Choose the view again to read them."
 
 
 class TablePane(TellsUnreadable, Vertical):

@@ -73,7 +73,7 @@ def at_once(steps: Steps) -> Arrangement:
     for arrangement in steps:
         if arrangement:
             return arrangement
-    raise AssertionError("the last step has what was found")
+    raise AssertionError("the last step has the results")
 
 
 def arranged(table: ViewTable, sort: Sort | None, words: str) -> Steps:
@@ -337,7 +337,6 @@ def _list_column(column: views.TableColumn, sort: Sort | None) -> row_list.ListC
         priority=_priority(column, sort),
         keeps=column.keeps,
         arrow=arrow,
-        short=column.short,
     )
 
 

@@ -38,7 +38,7 @@ from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 SIDES = ("before", "now")
 
 NOTHING_LEFT = "There is none on either side."
-NO_FILE = "Your files are as they were captured."
+NO_FILE = "Your files have not changed since the capture."
 
 
 class ChangesScreen(DifferenceScreen):
@@ -145,7 +145,7 @@ UNIFIED_COLUMNS = (ListColumn("", "muted", min_width=1, max_width=1), ListColumn
 WIDE_CELLS = 180
 """Width from which on before and after stand side by side."""
 
-LAST = "the last one: what it left is the TTGIR"
+LAST = "the last one: its result is the TTGIR"
 
 Dump = Callable[[], Awaitable[str]]
 

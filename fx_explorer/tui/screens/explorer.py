@@ -275,13 +275,11 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.post_message(ViewShown(name))
 
     @in_turn
-    async def go(self, place: Place, version: str = "") -> None:
-        """Show a place in the linked panes, and remember where we were. ``version`` is the name of
-        the compilation that it is meant of, such as ``0/1``: several may have the line.
-        """
+    async def go(self, place: Place) -> None:
+        """Show a place in the linked panes, and remember where we were."""
         self.remember()
         await self.show_view("source")
-        pane = await self.linked_selection.go(place, version=version)
+        pane = await self.linked_selection.go(place)
         if pane:
             self.linked.activate(pane)
         self.remember()
@@ -372,9 +370,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         ):
             self.narrow(self.table.narrows_to)
         elif event.place:
-            await self.go(event.place, self.table.version if self.table else "")
+            await self.go(event.place)
         elif not (self.table and self.table.fold_here()):
-            self.notify("This row has no single place in the code to go to.")
+            self.notify("This row has no single place in the code.")
 
     @on(FirstPage.Followed)
     async def own_line_followed(self, event: FirstPage.Followed) -> None:
@@ -390,7 +388,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         if fact and fact.difference:
             self.post_message(DifferenceWanted(fact.difference))
         elif fact and fact.place:
-            await self.go(fact.place, fact.version)
+            await self.go(fact.place)
         elif fact and fact.view:
             self.remember()
             await self.show_view(fact.view)

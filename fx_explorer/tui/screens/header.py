@@ -149,7 +149,7 @@ def ended_state(reader: SessionReader) -> CaptureState:
 
 _BENCH = {
     "finished": CaptureState("✓", "measured", "good"),
-    "cancelled": CaptureState("–", "stopped; what was measured is kept", "notice"),
+    "cancelled": CaptureState("–", "stopped; the figures so far are kept", "notice"),
 }
 """State of a bench, in a session without a capture."""
 

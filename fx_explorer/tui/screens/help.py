@@ -66,242 +66,228 @@ def _named_keys(command: str) -> list[str]:
 
 _TEXTS: dict[str, tuple[str, Group]] = {
     "overview": (
-        "Findings are on top, the worst first: ✗ is a problem, ▲ is worth noticing. Each has "
-        "what it costs and what can be done. x r tries what can be tried.\n"
-        "The bars of a figure are its largest parts: operations of each graph, guards, kernels "
+        "Findings are at the top, worst first: ✗ is a problem, ▲ is worth noticing. Each has its "
+        "cost and its remedies. x r tries those that can be tried.\n"
+        "The bars of a figure show its largest parts: operations of each graph, guards, kernels "
         "and seconds of each compilation.\n"
-        "Enter goes to the place or view of the line under the cursor. ✓ is fine: move there to "
-        "read all of it.",
+        "Enter goes to the place or view of the line at the cursor. ✓ is fine: move there to read "
+        "all of it.",
         "Moving",
     ),
     "source": (
-        "Linked panes: select a line and the matching lines in the other panes are "
-        "highlighted (▌).\n"
+        "Linked panes: select a line and the matching lines in the other panes are highlighted "
+        "(▌).\n"
         "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
-        "Each kernel has a colour and a number (#), the same in all panes and in the list (6). 3+: "
-        "kernel 3 and\n"
-        "others. Before your lines: a block for each of the most expensive kernels, ×8 for all "
-        "eight of a line.\n"
-        "Panes follow the selection unless pinned (p d). p b shows the forward graph beside the "
+        "Panes follow the selection unless pinned (p d). p b shows the forward graph next to the "
         "backward graph.",
         "Linked panes",
     ),
     "below": (
-        "The kernel's Triton source, and what its compiler made of it, linked: TTGIR, "
-        "PTX and SASS, or AMDGCN on AMD's\n"
-        "GPUs. Tab goes to the next pane, which narrow terminals show one at a time; "
-        "Enter follows a link.\n"
-        "On another line of your source, p k goes below the kernel of that line; b goes "
-        "back to where you were.",
+        "The kernel's Triton source and the code its compiler made from it, linked: TTGIR, PTX "
+        "and SASS, or AMDGCN on AMD GPUs. Tab goes to the next pane (narrow terminals show one at "
+        "a time); Enter follows a link.\n"
+        "On another line of your source, p k goes below the kernel of that line; b goes back to "
+        "where you were.",
         "Linked panes",
     ),
     "neighbourhood": (
-        "The node with a double border, two steps of what it is made from left of it, "
-        "and what uses it right of it.\n"
-        "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, "
-        "and the other panes follow.\n"
-        'Enter puts the box into the middle; b goes back to the node before. "and 990 more" '
-        "shows some more on Enter.",
+        "The node with a double border, its inputs to the left and its users to the right, two "
+        "steps each way.\n"
+        "A dotted frame contains the nodes that one kernel fuses. hjkl or arrows go from box to "
+        "box, and the other panes follow.\n"
+        'Enter centres the box; b goes back to the previous node. "and 990 more" shows some more '
+        "on Enter.",
         "Linked panes",
     ),
     "stages": (
         "One line for each stage, in order. Enter shows the graph before and after it side by "
-        "side, and in each row\n"
-        "what the stage did to that operation. While the compiler waits, . continues and "
-        "shows what the next stage did.",
+        "side; each row shows what the stage did to that operation. While the compiler is paused, "
+        ". continues and shows what the next stage did.",
         "Stepping",
     ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
         "A graph break is where Dynamo ended a graph and let Python run. A recompile compiles a "
         "function once more, because a guard failed.\n"
-        "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
+        "Below the list: the reason, what to try, and your stack. Enter goes to your line.\n"
         "x x shows edits of your source, or options, that may avoid the break, and tries them.",
         "Moving",
     ),
     "guards": (
-        "Guards are checked on every call. Enter goes to the line that asked for one; "
-        "below the list: whether it can fail.\n"
-        "v f narrows the list by typing. c i asks whether other inputs would fit: "
-        "nothing is run for the answer.",
+        "Guards are checked on every call. Enter goes to the line that requires it; below the "
+        "list: whether it can fail. v f narrows the list by typing. c i checks whether other "
+        "inputs would fit, without running anything.",
         "Moving",
     ),
     "kernels": (
-        "< sorts by a column, v f narrows by typing; so does every table. Times are of all "
+        "< sorts by a column, v f narrows by typing; this works in every table. Times add up all "
         "calls of a kernel.\n"
-        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its "
-        "nodes and your source.\n"
-        "Of a Triton kernel p k shows the levels below it, v c its configurations, v i "
-        "MLIR pass by pass.",
+        "Below the list: the kernel's code. Enter opens it in a linked pane, next to its nodes "
+        "and your source.\n"
+        "For a Triton kernel, p k shows the levels below it, v c its configurations, v i MLIR "
+        "pass by pass.",
         "Moving",
     ),
     "candidates": (
-        "Below the list: what the configuration needs, and what it does to the GPU. "
-        "Enter shows it level by level.\n"
-        "v i shows what each MLIR pass did to it. What is not known without the GPU "
-        "stands above the list.",
+        "Below the list: the resources of the configuration, and its occupancy of the GPU. Enter "
+        "shows it level by level.\n"
+        "v i shows what each MLIR pass did to it. Facts that need the GPU are listed above the "
+        "table.",
         "Linked panes",
     ),
     "memory": (
         (
-            "Enter goes to the node of the forward graph that makes the value. v m shows what is "
-            "held kernel by kernel. p b shows the forward graph beside the backward graph."
+            "Enter goes to the node of the forward graph that makes the value. v m shows memory "
+            "kernel by kernel. p b shows the forward graph next to the backward graph."
         ),
         "Moving",
     ),
     "step_memory": (
-        "Below the list: what is held at that moment, by kind and one by one. Enter goes "
-        "to the call in the output code.\n"
-        "7 shows the saved tensors with what needs them.",
+        "Below the list: the memory held at that moment, by kind and one by one. Enter goes to "
+        "the call in the output code. 7 shows the saved tensors and which kernels need them.",
         "Moving",
     ),
     "modules": (
-        "A row has all that is in the module. Repeated layers are one row, which says in "
-        "what they differ; → unfolds it.\n"
-        "A kernel call belongs to the innermost module that holds all it computes.\n"
-        "Enter narrows every view to the module: kernels, breaks, saved tensors, graphs. "
-        "Escape shows everything again.",
+        "A row includes everything inside the module. Repeated layers are one row, which lists "
+        "their differences; → unfolds it.\n"
+        "A kernel call belongs to the innermost module that contains all its operations.\n"
+        "Enter narrows every view to the module: kernels, breaks, saved tensors, graphs. Escape "
+        "shows everything again.",
         "Moving",
     ),
     "regions": (
-        "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
+        "Below the list: operations that stayed in eager mode. Enter goes to the region's first "
+        "node.\n"
         "p r shows only the region's nodes in every graph; p r again shows all nodes.",
         "Moving",
     ),
     "support": (
-        "First the parts of each graph in the order in which they can run, then every operator.\n"
-        "Below the list: what crosses the borders of a part, and why the graph is split "
+        "First the parts of each graph in a possible run order, then every operator.\n"
+        "Below the list: tensors that cross the borders of a part, and why the graph is split "
         "there. Enter goes to its first node.\n"
-        "In a graph ↩ marks what falls back. p r on a node shows only its segment, or "
-        "what falls back; p r again shows all nodes.",
+        "In a graph, ↩ marks operators that fall back to PyTorch. p r on a node shows only its "
+        "segment, or its fallback part; p r again shows all nodes.",
         "Moving",
     ),
     "sizes": (
-        "Below the list: what was decided about the size, at which line, and the guards "
-        "that mention it.\n"
+        "Below the list: the decision about the size, its line, and the guards that mention it.\n"
         "Enter goes to the line that made it.",
         "Moving",
     ),
     "ledger": (
-        "x c measures. First where the time goes, then your lines beside the same call "
-        "in eager mode, then every step in order.\n"
-        "The chart shows steps inside steps, from left to right in time; a number stands for "
-        "that many short steps.\n"
-        "▲ points at what the row under the cursor stands for; a click on a block goes "
-        "to its row.\n"
+        "x c measures. First where the time goes, then your lines compared with the same call in "
+        "eager mode, then every step in order.\n"
+        "The chart shows nested steps, with time from left to right; a number stands for that "
+        "many short steps. ▲ marks the step of the row at the cursor; clicking on a block goes to "
+        "its row.\n"
         "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
     "flame": (
-        "Each block is a phase. The blocks below it ran inside it; the part with no block below "
+        "Each block is a phase. The blocks below it ran inside it; the part without a block below "
         "is its own time.\n"
-        "The rows are the same as a tree: in all, and itself. Enter opens what lies "
-        "within a row, esc leaves it.\n"
-        "Your lines are known in Dynamo, in AOTAutograd and in the lowering: enter on "
-        "one goes there.\n"
-        "▲ points at the row under the cursor; a click on a block goes to its row. Y s "
-        "saves the picture.",
+        "The rows are the same data as a tree, with total time and own time. Enter opens the "
+        "content of a row, esc leaves it.\n"
+        "Your lines are known in Dynamo, in AOTAutograd and in the lowering: Enter on one goes "
+        "there. ▲ marks the row at the cursor; clicking on a block goes to its row. Y s saves the "
+        "picture.",
         "Moving",
     ),
     "profile": (
-        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First: what the "
-        "GPU's time\n"
-        "went to. Then: idle gaps, your lines, and GPU work that belongs to no captured kernel.\n"
-        "Below the list: what your program did in the gap. Enter goes to the kernel behind the "
-        "gap, or to your line.\n"
-        "6 shows times of kernels, 0 of modules, graphs of operations, and generated code (2) of "
-        "calls.\n"
-        "÷: a kernel computes several operations, and each gets an equal part of its time. < "
-        "puts the most expensive operations first.",
+        "fx-explorer SESSION --profile TRACE reads a file of torch.profiler. First: how the GPU's "
+        "time was spent. Then: idle gaps, your lines, and GPU work that belongs to no captured "
+        "kernel.\n"
+        "Below the list: what your program did in the gap. Enter goes to the kernel after the "
+        "gap, or to your line. 6 shows times of kernels, 0 of modules, graphs of operations, and "
+        "generated code (2) of calls. ÷: a kernel computes several operations, and each gets an "
+        "equal part of its time. < sorts the most expensive operations first.",
         "Moving",
     ),
     "roofline": (
-        "Each point is a kernel. Across: operations for each byte that it moves; upwards: "
-        "operations a second.\n"
+        "Each point is a kernel. Horizontal axis: operations per byte moved; vertical axis: "
+        "operations per second.\n"
         "Left of the bend, memory is the limit; right of it, arithmetic. ● was measured. ○ was "
-        "not run and stands on the roof.\n"
-        "A click on a point goes to its row, enter to its code. What is not drawn is in "
-        "the list, with the reason below it.\n"
+        "not run and is drawn on the roof.\n"
+        "Clicking on a point goes to its row, Enter to its code. Kernels that are not drawn are "
+        "in the list, with the reason below it.\n"
         "Y s saves the picture.",
         "Moving",
     ),
     "trace": (
-        "A row for each function that Dynamo traced, in it its lines in Dynamo's order, below a "
-        "line the calls that were inlined\n"
-        "there. Nodes and guards count what is inside, too. c d steps through it. Enter goes to "
-        "your line.",
+        "Each function that Dynamo traced is a row; inside are its lines in Dynamo's order, and "
+        "inside a line the calls that were inlined there. Nodes and guards include nested rows. c "
+        "d steps through it. Enter goes to your line.",
         "Moving",
     ),
     "side_effects": (
-        "A row for each object that a compiled function changes besides its graph: Dynamo keeps "
-        "the change aside while it\n"
-        "traces, and compiled code makes the change once, after the graph. Enter goes to your "
-        "line.",
+        "A row for each object that a compiled function changes outside of its graph: Dynamo "
+        "stores the change while it traces, and compiled code applies it once, after the graph. "
+        "Enter goes to your line.",
         "Moving",
     ),
     "values": (
         "A row for each input that is changed or overlaps another one, each output that is an "
         "input or a view, and each\n"
-        "input of another class (DTensor). Changes that are copied back cost those bytes at each "
+        "input of another class (DTensor). Changes that are copied back cost these bytes at each "
         "call. Enter goes to your line.",
         "Moving",
     ),
     "collectives": (
-        "A row for each collective, in the order of its graph. What runs meanwhile is what the "
-        "generated code calls between\n"
-        "its start and the wait for it. Enter goes to its node.",
+        "A row for each collective, in the order of its graph. “Meanwhile” lists the work that "
+        "the generated code calls between its start and the wait for it. Enter goes to its node.",
         "Moving",
     ),
     "passes": (
-        "A row for each graph, in it the passes that changed something, in those the nodes. What "
-        "a pass inside another did\n"
-        "stands under the inner one. Passes that changed nothing are named below the list, at the "
-        "graph's row.\n"
-        "Enter goes to a node. i on a node of a graph tells which passes made and changed it.",
+        "A row for each graph; inside it, the passes that changed something; inside those, the "
+        "nodes. The effect of a nested pass is listed only at the inner one. Passes that changed "
+        "nothing are named below the list, at the graph's row.\n"
+        "Enter goes to a node. i on a node of a graph shows which passes made and changed it.",
         "Moving",
     ),
     "fusion": (
-        "Each row is two kernels that access the same memory, those first of which one kernel "
-        "would save most.\n"
-        "Below the list: why Inductor kept them apart, in its own words too, and what may change "
-        "it. Enter goes to the\n"
-        "code of the second. Times are estimates from the data sheet of the GPU; without a GPU "
-        "there are bytes alone.",
+        "Each row is two kernels that access the same memory, the largest saving first.\n"
+        "Below the list: why Inductor did not fuse them, also in its own words, and what may "
+        "change it. Enter goes to the code of the second kernel. Times are estimates from the "
+        "data sheet of the GPU; without a GPU, only bytes are known.",
         "Moving",
     ),
     "decisions": (
-        "A row for each thing that Inductor decided about a kernel: that an operation is a library "
-        "call, that a value is\n"
-        "copied or laid out for another, that a reduction is split, how blocks are tiled, whether "
-        "C++ loops are vectorized\n"
-        "and parallel. Below the list: the sentence, what may change it, and where it was decided. "
-        "Enter goes to the code.\n"
-        "i on a kernel or a node has the same.",
+        "A row for each decision of Inductor about a kernel: an operation is a library call, a "
+        "value is copied or laid out for another, a reduction is split, how blocks are tiled, "
+        "whether C++ loops are vectorized and parallel. Below the list: the decision in a "
+        "sentence, what may change it, and its place in Inductor. Enter goes to the code. i on a "
+        "kernel or a node shows the same facts.",
         "Moving",
     ),
     "backend": (
-        "First the stages that the backend published, then how often what it made was "
+        "First the stages that the backend published, then how often its compiled functions were "
         "called, then its last run.\n"
         "Enter goes to the stage, and from an instruction to its line of the program.",
         "Moving",
     ),
     "bench": (
-        "x p measures: it asks for backends, modes and sizes; esc stops it, after a "
-        "question, and keeps what there is.\n"
-        "Below the list: the row under the cursor, and speed-up over size as a picture. "
-        "Tab goes there.",
+        "x p measures: it asks for backends, modes and sizes; esc asks, then stops it and keeps "
+        "the figures so far.\n"
+        "Below the list: the row at the cursor, and a picture of speed-up over size. Tab goes "
+        "there.",
         "Moving",
     ),
     "numerics": (
         "x n compares. First each way of running the program, then the nodes of the graph that "
-        "differs, with the error of eager mode and of compiled code against float64.\n"
-        "Below the list: what the row under the cursor is about. Enter goes to your line.",
+        "differs, with the errors of eager mode and of compiled code against float64.\n"
+        "Below the list: details of the row at the cursor. Enter goes to your line.",
         "Moving",
     ),
-    "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
+    "console": (
+        (
+            "Terminal escape codes printed by your program are shown as text, not sent to the "
+            "terminal."
+        ),
+        "Moving",
+    ),
     "time": (
-        "Stages add up to the whole, and so do the functions. In a function are the phases that "
-        "torch timed, and in these the phases inside them. ← folds, → unfolds.",
+        "Stages add up to the whole, and so do the functions. A function contains the phases that "
+        "torch timed, and these contain nested phases. ← folds, → unfolds.",
         "Moving",
     ),
     "outline": (
@@ -313,8 +299,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
 
 OF_PARTS = {
     "outline": "Compilations, their graphs, texts and kernels.",
-    "neighbourhood": "What is around a node of a graph.",
-    "below": "What is under a Triton kernel, level by level.",
+    "neighbourhood": "The neighbourhood of a node in its graph.",
+    "below": "The levels below a Triton kernel.",
 }
 """Part of the screen that is not a view → its description."""
 

@@ -37,29 +37,28 @@ from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row, RowList, Rows
-from fx_explorer.tui.widgets.titled_box import TitledBox
 
 WIDE_CELLS = 150
 """Smallest width for source and bytecode side by side; otherwise one is above the other."""
 
 TOPIC = Topic(
     "steps of the bytecode",
-    "What Dynamo's bytecode did in one call, an instruction at a time: its line is lit "
-    "in source and bytecode.\n"
-    "Beside them the stack and the variables before the instruction, with what the last "
-    "one changed.",
+    "Execution of Dynamo's bytecode in one call, one instruction at a time: its line is "
+    "highlighted in source and bytecode.\n"
+    "Next to them: the stack and the variables before the instruction; changes by the last one "
+    "are marked.",
     "Dialogs",
 )
 
 NO_FURTHER: dict[Move, str] = {
     "forward": "This is the last step.",
     "back": "This is the first step.",
-    "next_line": "There is no other line behind this one.",
+    "next_line": "There is no other line after this one.",
     "line_before": "There is no other line before this one.",
-    "into": "Nothing that Dynamo made is called from here on.",
-    "out": "Nothing that Dynamo made has called this function, or it did not return there.",
-    "caller": "Nothing that Dynamo made has called this function.",
-    "next_graph": "No compiled graph is called behind this step.",
+    "into": "No code from Dynamo is called after this step.",
+    "out": "No code from Dynamo has called this function, or it did not return there.",
+    "caller": "No code from Dynamo has called this function.",
+    "next_graph": "No compiled graph is called after this step.",
     "graph_before": "No compiled graph is called before this step.",
 }
 
@@ -112,7 +111,10 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
         self._keys = OneLine(id="keys")
 
     def compose(self) -> ComposeResult:
-        with TitledBox(f"Bytecode step by step · called with {self._record.run.inputs}"):
+        with Vertical() as box:
+            box.border_title = printable(
+                f"Bytecode step by step · called with {self._record.run.inputs}"
+            )
             yield self._position
             yield self._remark
             with Horizontal():

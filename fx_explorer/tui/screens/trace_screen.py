@@ -43,22 +43,21 @@ from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 
 TOPIC = Topic(
     "Dynamo's trace",
-    "What Dynamo did, a step at a time: the line it is at, the graph so far, and what the step "
-    "adds.\n"
-    "Where every instruction was recorded, the symbolic stack and the variables before it stand\n"
-    "on the right. Dynamo runs nothing: a tensor is known by its shape, a number by its guard.",
+    "Dynamo's trace, one step at a time: its line, the graph so far, and what the step adds.\n"
+    "If every instruction was recorded, the symbolic stack and the variables before it are on the "
+    "right. Dynamo runs no operation: it knows a tensor by its shape, and a number by its guard.",
     "Dialogs",
 )
 
 NO_FURTHER: dict[Move, str] = {
     "forward": "This is the last step.",
     "back": "This is the first step.",
-    "next_line": "Dynamo comes to no other line behind this one.",
+    "next_line": "Dynamo reaches no other line after this one.",
     "line_before": "There is no other line before this one.",
     "into": "No call is inlined here or later in this function.",
-    "out": "This function was not inlined, or Dynamo did not come back from it.",
+    "out": "This function was not inlined, or Dynamo did not return from it.",
     "caller": "This function was called by Python, not inlined.",
-    "next_graph": "No node is added behind this step, and nothing else happens.",
+    "next_graph": "No node is added after this step, and nothing else happens.",
     "graph_before": "No node is added before this step, and nothing else happens.",
 }
 

@@ -84,7 +84,7 @@ def editor_command(
     try:
         words = shlex.split(named)
     except ValueError as error:
-        raise UsageError(f"$EDITOR cannot be understood ({error}): {named}") from error
+        raise UsageError(f"$EDITOR cannot be parsed ({error}): {named}") from error
     if not words:
         words = [next((editor for editor in FALLBACKS if which(editor)), "")]
     if not words[0]:
@@ -137,7 +137,7 @@ class CopyDestination:
                 "copied through the terminal (OSC 52; if nothing arrives, the terminal does "
                 "not allow it)"
             )
-        return f"no clipboard within reach: wrote {self.where}"
+        return f"no clipboard is available: wrote {self.where}"
 
 
 def copy(

@@ -201,10 +201,10 @@ class FindBar(Horizontal):
         leaves, everywhere = (
             first_key(by_id(command), keymap) for command in ("dialog.close", "find.anything")
         )
-        self._no_match = f"no match; {leaves} {everywhere} looks everywhere"
+        self._no_match = f"no match; {leaves} {everywhere} searches everywhere"
         self._prompt = OneLine(classes="find-prompt")
         self._input = Input(
-            placeholder="find in this pane; capitals count when you type one", compact=True
+            placeholder="find in this pane; case counts if you type a capital", compact=True
         )
         self._count = OneLine(classes="find-count")
         self._view: LineView | None = None

@@ -94,9 +94,9 @@ def test_the_same_run_again_has_the_same_keys(runs: dict[str, SessionReader]) ->
 def test_a_cache_that_lost_an_entry_is_told(runs: dict[str, SessionReader]) -> None:
     said = list(difference_sentences(runs["warm"], runs["base"], ("A", "B")))
     assert (
-        "[0/0] Inductor's FX graph cache: the key is the same, and B did not find it: its cache is another one, or was emptied"
-        in said
-    )
+        "[0/0] Inductor's FX graph cache: the key is the same, but B did not find it: it used "
+        "another cache, or the cache was emptied"
+    ) in said
 
 
 def test_a_warm_start_says_what_was_saved_and_what_was_done_all_the_same(
@@ -121,7 +121,10 @@ def test_the_overview_says_what_the_caches_did(runs: dict[str, SessionReader]) -
     assert said == {
         "base": ["1 compilation not in torch's caches: compiled again."],
         "warm": [
-            "1 of 1 compilation found code in torch's caches, which saved 37.7 s as torch reckons."
+            (
+                "1 of 1 compilation found code in torch's caches, which saved 37.7 s by torch's "
+                "estimate."
+            )
         ],
     }
 
@@ -179,9 +182,9 @@ def test_a_bypass_is_told_with_its_reason(tmp_path: Path) -> None:
         )
         said = [fact.text for fact in overview(reader) if fact.topic == "caches"]
     assert (
-        "Inductor's FX graph cache was not asked: the graph has the operator cond, which holds graphs of its own."
-        in said
-    )
+        "Inductor's FX graph cache was not asked: the graph has the operator cond, which contains "
+        "graphs."
+    ) in said
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_a_bypass_is_told_with_its_reason(tmp_path: Path) -> None:
             "FX graph cache is not enabled",
             "Inductor's FX graph cache is off, and AOTAutograd's cache needs it",
         ),
-        ("Can't cache torchbind objects", "the graph holds an object of TorchScript"),
+        ("Can't cache torchbind objects", "the graph contains a TorchScript object"),
         (
             "Unsupported call_function target my.op. \n Function module: my",
             "the graph calls my.op, which torch does not know",

@@ -122,7 +122,7 @@ def test_a_cold_compile_is_told_from_a_warm_one_and_neither_is_called_better(
         assert warmth(reader, two).words == "warm: its process had compiled before, from Dynamo on"
         told = {one.what.strip(): one for one in figures(reader, original, two)}
         assert told["compiling took"].change == "cold beside warm"
-        assert told["began"].left == "cold: the first of its process"
+        assert told["began"].left == "cold: the first compilation of its process"
         told = {one.what.strip(): one for one in figures(reader, one, two)}
         assert told["compiling took"].change == "−1.50 s (−75 %), one timing each"
 

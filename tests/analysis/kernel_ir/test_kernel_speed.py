@@ -59,8 +59,11 @@ def told(
 def test_the_last_measurement_is_told_with_its_rates(tmp_path: Path) -> None:
     assert told(tmp_path / "s.fxs") == [
         "triton_poi_0 on NVIDIA H200: 20.0 µs (median of 400 runs, the middle half within 0.50 µs)",
-        "memory: 2,400 GB/s, 60 % of the 4,000 GB/s measured of this card (copy of 1.07 GB)",
-        "arithmetic: 300.0 TFLOP/s, 600 % of the 50.0 TFLOP/s of fp32 measured of this card (product)",
+        "memory: 2,400 GB/s, 60 % of the 4,000 GB/s measured on this card (copy of 1.07 GB)",
+        (
+            "arithmetic: 300.0 TFLOP/s, 600 % of the 50.0 TFLOP/s of fp32 measured on this card "
+            "(product)"
+        ),
         "estimate from the data sheet: 89.6 µs; measured: 0.22 times that",
         COLD,
     ]

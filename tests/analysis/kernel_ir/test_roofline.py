@@ -39,7 +39,7 @@ def test_a_large_product_of_matrices_is_bound_by_arithmetic() -> None:
 def test_no_kernel_takes_less_than_an_empty_one(given: tuple[int, int]) -> None:
     found = roofline(find_gpu("h100"), *given)
     assert (found.bound, found.estimated_s) == ("start", 1.5e-6)
-    assert "at least 1.50 µs a call, as any kernel" in describe_roofline(find_gpu("h100"), found)
+    assert "at least 1.50 µs a call, like any kernel" in describe_roofline(find_gpu("h100"), found)
 
 
 def test_without_sizes_there_is_no_estimate() -> None:

@@ -202,7 +202,9 @@ def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     whole = session_memory(reader).step
     assert computed_total(reader).size_bytes == whole.saved_bytes - whole.crossing_bytes
     told = verdict(session_memory(reader), used, source_paths(reader))
-    assert any("as long as your code held it when it was watched" in sentence for sentence in told)
+    assert any(
+        "as long as your code held them in the recorded step" in sentence for sentence in told
+    )
 
 
 @pytest.mark.parametrize("kind", one_of(4, REPEATED), ids=lambda kind: kind.__name__)

@@ -101,4 +101,4 @@ def test_the_answer_says_what_adam_would_take(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [["--measure"], ["--budgets", "1,0"]])
 def test_an_optimizer_is_not_measured(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["memory", "sample_models/mlp.py", "--optimizer", "adam", *more]) == 2
-    assert "--optimizer adds to what is predicted" in capsys.readouterr().err
+    assert "--optimizer adds to the prediction" in capsys.readouterr().err

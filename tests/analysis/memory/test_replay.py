@@ -248,7 +248,7 @@ def test_a_partition_drops_what_it_is_given() -> None:
     ],
 )
 def test_a_statement_that_is_not_known_is_told_and_not_guessed(body: str, told: str) -> None:
-    with pytest.raises(UnreadableCode, match="output code is not understood") as raised:
+    with pytest.raises(UnreadableCode, match="output code is of an unknown form") as raised:
         replayed(body, X)
     assert told in str(raised.value)
 

@@ -276,7 +276,7 @@ def test_a_workspace_has_the_name_of_its_operator_and_is_told(
     assert "temporary memory of a library call" in told[1]
     assert told[-1].startswith("Not counted: workspaces that cuBLAS never frees")
     assert verdict(step.memory, step.used, source_paths(step.reader))[-1].startswith(
-        "Not counted: memory that libraries take"
+        "Not counted: temporary memory of libraries"
     )
 
 

@@ -362,7 +362,7 @@ def test_kernels_of_several_devices_count_each_and_a_copy_between_them_is_no_thi
     found = trace.joined(tmp_path, graph("0/0", "triton_a_0 triton_b_1", 1))
     assert microseconds(found) == {1: 3.0, 2: 4.0}
     assert [note for note in found.profile.notes if "Idle times" in note] == [
-        "Idle times are those of the GPU that computes the longest, of 2."
+        "Idle times are for the GPU with the most work, of 2."
     ]
 
 
@@ -444,7 +444,7 @@ def test_processes_of_one_trace_do_not_take_each_others_kernels(tmp_path: Path) 
     }
     (told,) = [note for note in found.profile.notes if "merges" in note]
     assert told.startswith(
-        "It merges the traces of 2 processes. Several of them gave a launch the same number, "
+        "It merges the traces of 2 processes. Several of them used the same number for a launch, "
         "so the launch of 2 GPU events is unknown"
     )
 

@@ -150,8 +150,8 @@ def test_what_nothing_uses_and_what_a_checkpoint_holds_are_told(tmp_path: Path) 
     assert fates["written"] == fates["mul_"] == "unused"
     assert {fates[name] for name in ("sin", "cos")} == {"kept"}
     assert work.sentence.endswith(
-        "; of the 8, 2 returned their input unchanged, 2 were traced and removed again, as nothing "
-        "used their results and 1 was replaced by the operations of the graph it calls."
+        "; of the 8, 2 returned their input unchanged, 2 were traced, then removed because "
+        "nothing used their results and 1 was replaced by the operations of the graph it calls."
     )
     assert details["contiguous"] == [inspect._LEFT_OUT["unchanged"]]
     assert details["mul_"] == [inspect._LEFT_OUT["unused"]]

@@ -198,7 +198,7 @@ def test_the_pause_before_the_backward_tells_of_the_backward_alone(captured: Cap
     (work,) = works_at(captured("mlp"), "0/0", "partition", "backward")
     assert (
         work.sentence
-        == "Now the backward: 18 operations of its own and 4 operations of the forward, recomputed."
+        == "Now the backward: 18 operations of its own and 4 operations of the forward recomputed."
     )
 
 

@@ -237,7 +237,7 @@ def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
     )
     (told,) = [fact.text for fact in overview(reader) if "nested region" in fact.text]
     times = {1: "once", 2: "twice", 3: "3 times"}[compiled]
-    around = f"; torch put {inlined} call into the graph around it" if inlined else ""
+    around = f"; torch inlined {inlined} call into the surrounding graph" if inlined else ""
     traced = ", traced twice, reused once" if use.traced else ""
     assert told == (
         f"The nested region Block.forward is called 3 times{traced} and compiled {times}{around}."

@@ -205,7 +205,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "a damaged graph": (lambda: anything("s", damaged()), "its graph raised AttributeError"),
     "an unknown language": (
         lambda: anything("s", "text", language="klingon"),
-        "'klingon' has no colours here",
+        "'klingon' is not known here",
     ),
     "an unknown direction": (
         lambda: anything("s", "text", direction="sideways"),

@@ -437,7 +437,7 @@ def test_a_graph_that_is_too_large_to_be_partitioned_is_asked_all_the_same(
     reader = recorded(tmp_path, backend_with(every), chain(60), torch.ones(2))
     report = the_report(reader)
     assert not report.is_partitioned
-    assert report.notes[0].startswith("The graph has 62 nodes. torch's partitioner")
+    assert report.notes[0].startswith("The graph has 62 nodes. The time of torch's partitioner")
     assert len(asked) == len(said(reader)) == 60, "each operator is asked once"
 
 

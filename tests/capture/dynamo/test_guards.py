@@ -328,7 +328,7 @@ def test_inputs_that_do_not_fit_the_function_are_refused_with_its_words(tmp_path
 def test_without_a_program_there_is_nothing_to_ask(tmp_path: Path) -> None:
     with asking(tmp_path / "s", flagged, *FIRST) as asked:
         asked.state.live_guards.program = None
-        with pytest.raises(UsageError, match="Nothing was called yet"):
+        with pytest.raises(UsageError, match="No call has finished yet"):
             what_if(asked.state, "anything")
 
 

@@ -194,7 +194,12 @@ NOTHING = "both compilations stay in use"
 CASES: dict[str, tuple[Program, Told]] = {
     "a key": (
         calls(added, (X, {"a": X, "b": X}), (X, {"a": X, "c": X})),
-        Told("keys", "table", "'b' is gone and 'c' is new", "keys of table are compiled in"),
+        Told(
+            "keys",
+            "table",
+            "'b' is gone and 'c' is new",
+            ("keys of table, with their order, are constants"),
+        ),
     ),
     "a key more": (
         calls(added, (X, {"a": X}), (X, {"a": X, "c": X})),
@@ -226,7 +231,7 @@ CASES: dict[str, tuple[Program, Told]] = {
     ),
     "not in a dict": (
         calls(has_a, (X, {"b": 1}), (X, {"a": 1})),
-        Told("contains", "table", "'a' was not in table", NOTHING),
+        Told("contains", "table", "'a' is now in table", NOTHING),
     ),
     "in a set": (
         calls(has_a, (X, {"a"}), (X, {"b"})),
@@ -305,7 +310,7 @@ CASES: dict[str, tuple[Program, Told]] = {
     ),
     "a divisor": (
         calls(in_eights, (ones(8),), (ones(9),), dynamic=True),
-        Told("relation", "", "(size 0 of x % 8) == 0", "decides by these sizes"),
+        Told("relation", "", "(size 0 of x % 8) == 0", "branches on these sizes"),
     ),
     "a bound": (
         calls(few, (ones(8),), (ones(20),), dynamic=True),
@@ -313,7 +318,7 @@ CASES: dict[str, tuple[Program, Told]] = {
             "range",
             "x",
             "was 8 and now is 20; the compiled code is for 2 to 9",
-            "decides by that size",
+            "branches on that size",
         ),
     ),
     "a sparse tensor": (
@@ -389,7 +394,7 @@ def test_other_keyword_arguments_of_a_wrapper_are_named(
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     found = causes(reader)[0]
     assert words in found.description
-    assert "Give the same keyword arguments in each call" in found.remedy
+    assert "Pass the same keyword arguments in each call" in found.remedy
     assert failures(reader) == []
 
 
@@ -413,7 +418,7 @@ def test_code_that_torch_threw_away_with_a_value_is_told(tmp_path: Path) -> None
     assert failures(reader) == []
     gone = [cause for cause in causes(reader) if cause.change.kind == "gone"]
     assert len(gone) == 2
-    assert "was freed, and the code compiled for it with it" in gone[0].description
+    assert "was freed, together with the code compiled for it" in gone[0].description
     assert "Avoid the break" in gone[0].remedy
 
 

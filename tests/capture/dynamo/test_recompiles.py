@@ -257,7 +257,7 @@ def test_each_has_a_remedy_that_names_the_value(
         (dtype, "the graphs are the same but for dtypes"),
         (
             integer,
-            "the graphs are the same, but a size or number that was a constant is an input now",
+            "the graphs are equal, except that a constant size or number became an input",
         ),
         (boolean, "1 operation more: sub, 1 operation less: add"),
         (list_length, "1 operation more: add"),

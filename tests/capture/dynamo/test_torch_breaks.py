@@ -44,10 +44,7 @@ def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
     )
     assert not any("graph_break" in hint for hint in step.hints)
     zero = found[__file__, line_of("zero_grad()")]
-    assert (
-        zero.description
-        == "it calls Optimizer.zero_grad of torch, which torch keeps out of compilation"
-    )
+    assert zero.description == "it calls Optimizer.zero_grad of torch, which torch does not compile"
     assert any("torch's optimizers break it themselves" in fact.text for fact in overview(reader))
     assert failures(reader) == []
 

@@ -140,7 +140,7 @@ def test_a_text_that_is_not_the_files_is_linked_to_nothing_and_that_is_said(
     found = copied_lines(jit("kernel"), source)
     assert [one.file_line for one in found.lines] == [9]
     assert found.problems == (
-        f"kernel ({file}:13) does not occur unchanged in the generated kernel: its lines are not "
+        f"kernel ({file}:13) is missing from the generated kernel in this form: its lines are not "
         "linked to it",
     )
 

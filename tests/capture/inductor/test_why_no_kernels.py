@@ -22,12 +22,12 @@ def refused(module: torch.fx.GraphModule, inputs: object) -> Any:
 
 
 REASONS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
-    "it returns its input": (lambda x: x, {}, NO_OPERATION),
+    "it only returns its input": (lambda x: x, {}, NO_OPERATION),
     "it returns a constant": (lambda x: 3, {}, NO_OPERATION),
     "nothing is left of the operations": (lambda x: (x, x.contiguous()), {}, COMPUTES_NOTHING),
     "a detached input": (lambda x: (x, x.detach()), {}, COMPUTES_NOTHING),
     "views": (lambda x: x.t().view(8, 2)[1:], {}, ONLY_VIEWS),
-    "memory without content": (lambda x: torch.empty(4), {}, ONLY_VIEWS),
+    "uninitialized memory": (lambda x: torch.empty(4), {}, ONLY_VIEWS),
     "a backend without Inductor": (
         lambda x: x.sin(),
         {"backend": "aot_eager"},

@@ -61,7 +61,7 @@ def test_every_call_is_answered_whichever_of_them_end_the_process() -> None:
         if answer.problem
     }
     assert problems == {
-        "dies": "the process that made it alone was ended by signal 6",
+        "dies": "the separate process for this call was ended by signal 6",
         "loses": "RuntimeError: CUDA error: device-side assert",
     }
     assert all(

@@ -153,10 +153,10 @@ PROBLEMS = {
     "def fold(gm): pass\n": ["no function pass_(gm)", "it has fold"],
     "def pass_(gm):\n    gm.nothing\n": ["fold.py:2", "AttributeError", "nothing"],
     on_gelu("n.graph.output(())"): ["cannot be compiled"],
-    on_gelu("n.next.next.args = ((n, n),)"): ["returned 1 values and now returns 2"],
+    on_gelu("n.next.next.args = ((n, n),)"): ["returned 1 values before and returns 2 now"],
     on_gelu("n.graph.erase_node(n.next.next)"): ["it has no output"],
     on_gelu("with n.graph.inserting_before():", "    n.graph.placeholder('extra')"): [
-        "its inputs must stay",
+        "the pass must not change its inputs",
         "extra added",
     ],
     on_gelu("n.target, n.kwargs = torch.relu, {}"): [

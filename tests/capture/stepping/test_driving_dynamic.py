@@ -101,7 +101,7 @@ def test_what_was_changed_holds_when_dynamo_begins_anew_by_itself(
 def test_set_at_a_gate_they_hold_from_the_next_frame_on(tmp_path: Path) -> None:
     change = Command("set", changes=DYNAMIC)
     driven = drive(tmp_path / "s.fxs", [change, Command("go")], pause="step", model=Broken)
-    assert "dynamic shapes hold from the next frame on" in driven.said("done")[0]
+    assert "dynamic shapes apply from the next frame" in driven.said("done")[0]
     first, second = (name for name in ("0/0", "1/0"))
     assert "L['x'].size()[0]" not in symbols(driven, first)
     assert any(".size()[0]" in source for source in symbols(driven, second))

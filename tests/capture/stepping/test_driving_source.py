@@ -76,7 +76,7 @@ def test_another_variant_is_refused_when_a_file_that_was_read_has_changed_and_co
     (said,) = result.said("refused")
     assert said.startswith(f"{file} has changed, first in line 5; ")
     assert "Capture again (r)" in said
-    assert "put the file back" in said
+    assert "restore the file" in said
     assert [row.status for row in result.reader.rows(Compilation)] == ["ok", "ok"]
     assert result.codes("0/0~1") == result.codes()
 

@@ -100,7 +100,7 @@ def test_a_graph_that_fails_when_it_no_longer_waits_is_told_as_an_exception_that
 
 
 WRONG: dict[str, Command] = {
-    "has not come to code generation": Command("again", gate="output_code"),
+    "did not reach code generation": Command("again", gate="output_code"),
     "There is no [9/9]": Command("again", gate="dynamo", compilation="9/9"),
     "there is no option": Command("again", gate="dynamo", changes=Changes({"inductor.no_such": 1})),
     "max_fusion_size": Command("set", changes=Changes({"inductor.max_fusion_size": "many"})),

@@ -100,7 +100,7 @@ def test_what_makes_no_sense_there_is_refused_in_a_sentence(tmp_path: Path) -> N
     driven = drive(tmp_path / "a.fxs", commands, pause="step", program=compiled)
     refused = [notice.text for notice in driven.notices if notice.kind == "refused"]
     assert [text.partition(",")[0].partition(":")[0] for text in refused] == [
-        "Here is what the backend has published",
+        "This stage was published by the backend",
         "Nothing can be compiled again from a stage of the backend",
     ]
     assert driven.reader.rows(Compilation)[0].status == "ok"

@@ -104,7 +104,7 @@ REFUSED = [
     (Command("again", gate="dynamo", region="up"), "from the partition"),
     (
         alone("up", changes=Changes(settings={"compile.backend": "inductor"})),
-        "leave the region out",
+        "do not choose a region",
     ),
 ]
 """Commands that name a region, and what is said of them."""

@@ -88,7 +88,9 @@ def test_a_variant_after_the_program_is_asked_and_is_told_not_to_be_in_use(tmp_p
     assert supported(driven, "0/0~1") == ["torch.relu"]
     assert [report.backend for report in reports_in_use(driven.reader)] == ["eager"]
     notice = TABLES["support"](driven.reader).notice
-    assert notice.startswith("eager does not say what it supports: 3 operators in 1 graph")
+    assert notice.startswith(
+        "eager does not say which operators it supports: 3 operators in 1 graph"
+    )
     assert "Not in use, [0/0~1]: knows_relu supports 1 of 3 operators in 1 graph" in notice
 
 

@@ -110,7 +110,7 @@ def test_a_library_that_others_could_have_written_is_not_loaded(
     with pytest.raises(WorkerError) as raised:
         shim.load()
     assert SPOILT[spoil] in str(raised.value)
-    assert "set XDG_CACHE_HOME to a directory that is yours alone" in str(raised.value)
+    assert "set XDG_CACHE_HOME to a directory that only you use" in str(raised.value)
 
 
 @pytest.mark.parametrize("path", [LIBRARY, "."])

@@ -22,10 +22,8 @@ from tests.exhaustive import in_exhaustive_runs
 pytestmark = needs_triton
 
 SCRIPTS = HERE.parents[1] / "data" / "cuda_graphs"
-NOT_RECORDED = (
-    "which calls record and replay them is decided while the program runs, and not recorded here"
-)
-STAYS = "on the CPU, where it stays when there is a GPU"
+NOT_RECORDED = "which calls record and replay them is decided at run time, and not recorded here"
+STAYS = "on the CPU, where it stays on a machine with a GPU"
 
 
 ALL = """
@@ -200,7 +198,7 @@ def test_what_torch_decides_while_it_compiles_a_program_on_the_cpu(
     assert mutated.place is not None
     (sizes,) = of_text(session, "takes dynamic sizes (size 0 of x and size 1 of x)")
     assert sizes.text.startswith("[1/0] inference")
-    (decided,) = of_text(session, "Nothing that torch decided while it compiled keeps")
+    (decided,) = of_text(session, "No decision of torch at compile time prevents")
     assert "keeps [1/0] inference and [2/0] inference from running" in decided.text
     assert of_text(session, NOT_RECORDED)
 

@@ -278,9 +278,7 @@ def test_kernels_in_files_that_the_program_imports_are_found_before_it_runs(tmp_
     assert needs_fake(tmp_path / "model.py", train=None) == ""
     (package / "kernels.py").write_text("import triton\n\n@triton.jit\ndef kernel(x): pass\n")
     found = needs_fake(tmp_path / "model.py", train=None)
-    assert (
-        found == "the program has Triton kernels of its own (kernels.py:4), which run on a GPU only"
-    )
+    assert found == "the program has its own Triton kernels (kernels.py:4), which run only on a GPU"
 
 
 def test_a_report_says_where_a_kernel_is_written(session: SessionReader) -> None:

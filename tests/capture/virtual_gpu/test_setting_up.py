@@ -146,7 +146,7 @@ def test_what_a_compiler_that_fails_says_is_shown(cache: Path, fake_compiler: Co
     with pytest.raises(WorkerError) as caught:
         shim.built(TORCH, compiler)
     assert f"{compiler[0]} cannot build the C++ part of the virtual GPU" in str(caught.value)
-    assert "Set CXX to a compiler that knows C++20" in str(caught.value)
+    assert "Set CXX to a compiler that supports C++20" in str(caught.value)
     assert "fatal error: unrecognized option -std=c++20" in str(caught.value)
     assert list(cache.iterdir()) == []
 
@@ -416,7 +416,7 @@ def test_the_triton_of_the_constraints_goes_with_their_torch() -> None:
     [
         (
             ["--gpu", "h100", "--build"],
-            "--build cannot be combined with --gpu: nothing can be run on a virtual GPU",
+            "--build cannot be combined with --gpu: nothing can run on a virtual GPU",
         ),
         (["--gpu", "h100", "--use-caches"], "--use-caches cannot be combined with --gpu"),
         (

@@ -150,7 +150,7 @@ def test_report_takes_it_and_what_needs_the_program_does_not(
     assert cli.main(["report", str(directory)]) == 0
     assert json.loads(capsys.readouterr().out)["totals"]["skipped_records"] == 0
     assert cli.main(["capture", str(directory), "-o", str(directory / "x.fxs")]) == 2
-    assert "is what torch wrote of a program" in capsys.readouterr().err
+    assert "was written by torch about a program" in capsys.readouterr().err
 
 
 def test_a_file_that_is_damaged_is_counted(directory: Path, tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def test_each_opens_alone(which: str, directory: Path, capsys: pytest.CaptureFix
     assert kind_of_file(file).kind == "provenance"
     assert cli.main(["explore", str(file)]) == 0
     assert (
-        "It says of 4 calls of kernels and libraries what each computes" in capsys.readouterr().out
+        "For 4 calls of kernels and libraries it has the operations each computes"
+        in capsys.readouterr().out
     )
 
 
@@ -223,4 +224,4 @@ def test_damaged_tables_open_or_say_why_not(directory: Path, tmp_path: Path) -> 
         with SessionReader(session) as reader:
             assert overview(reader)
     assert opened > 100
-    assert all("is not what torch writes" in one for one in refused)
+    assert all("was not written by torch" in one for one in refused)

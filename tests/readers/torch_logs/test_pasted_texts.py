@@ -39,7 +39,7 @@ def test_what_a_text_cannot_know_is_not_told_as_a_negative(name: str, tmp_path: 
         row = reader.rows(model.Compilation)[0]
     told = " ".join(f"{fact.text} {fact.detail}" for fact in facts)
     assert not [one for one in NEGATIVES if one in told]
-    assert "Not in this text: graphs, graph breaks" in told
+    assert "This text does not have: graphs, graph breaks" in told
     assert set((row.missing_stages or {}).values()) == {"not in this text"}
 
 
@@ -85,10 +85,10 @@ def test_two_ranks_that_recompiled_alike_do_not_diverge() -> None:
     ranks = compare([TEXTS / "two_ranks.txt"])
     assert ranks.first is None
     assert headline(ranks) == (
-        "Both ranks did the same as far as the text goes, 1 compilation each."
+        "Both ranks did the same until the end of the text, 1 compilation each."
     )
     assert "graph breaks" not in " ".join(agreed(ranks)[0])
-    assert "Not in this text: ranks 0 and 2" in ranks.notes
+    assert "This text does not have: ranks 0 and 2" in ranks.notes
 
 
 def test_a_limit_of_what_was_not_printed_is_not_kept(
@@ -98,7 +98,7 @@ def test_a_limit_of_what_was_not_printed_is_not_kept(
     with opened(text, tmp_path) as reader:
         judged = checks(reader, {"max-graph-breaks": 0, "max-recompiles": 1})
     assert [one.is_met for one in judged] == [False, True]
-    assert "Not in this text: graph breaks" in judged[0].measured
+    assert "This text does not have: graph breaks" in judged[0].measured
     assert cli.main(["report", str(text)]) == 0
     assert "graph breaks" in json.loads(capsys.readouterr().out)["not_in_text"]
 

@@ -106,7 +106,7 @@ def test_a_break_with_fullgraph_is_told_as_in_a_capture(tmp_path: Path) -> None:
         (told,) = failures(reader)
         (finding,) = findings(reader)
     assert (told.failure.where, told.failure.kind) == ("program", "Unsupported")
-    assert finding.text == "f breaks the graph, which fullgraph=True makes an error."
+    assert finding.text == "f breaks the graph, which is an error with fullgraph=True."
     assert (Path(told.file).name, told.line) == ("dynamo_unsupported.py", 4)
     assert "dynamo_unsupported.py:4: torch._dynamo.graph_break()" in finding.evidence[0]
 
@@ -115,7 +115,7 @@ def test_a_suppressed_error_says_that_the_function_ran_in_eager_mode(tmp_path: P
     with opened("suppressed.plain", tmp_path) as reader:
         (finding,) = [one for one in findings(reader) if one.kind == "compiler error"]
         (row,) = reader.rows(model.Compilation, status="failed")
-    assert finding.text.endswith("and it runs in eager mode, as suppress_errors is set.")
+    assert finding.text.endswith("and it runs in eager mode, because suppress_errors is set.")
     assert (row.function, row.line) == ("f", 8)
 
 
@@ -137,7 +137,7 @@ def test_what_the_text_does_not_name_is_said(tmp_path: Path) -> None:
     with opened("aot.plain", tmp_path) as reader:
         facts = {fact.text: fact for fact in overview(reader)}
         (finding,) = findings(reader)
-    nameless = "A function whose name is not in this text could not be compiled"
+    nameless = "A function whose name this text does not have could not be compiled"
     assert finding.text.startswith(nameless)
     assert finding.text in facts
     assert "It was compiled for the call at aot.py:35" in finding.evidence[-1]
@@ -148,7 +148,7 @@ def test_what_the_text_does_not_name_is_said(tmp_path: Path) -> None:
 def test_a_lowering_of_the_programs_own_is_no_fault_of_pytorch(tmp_path: Path) -> None:
     with opened("lowering.plain", tmp_path) as reader:
         (finding,) = findings(reader)
-    assert "fault of PyTorch" not in finding.explanation
+    assert "PyTorch bug" not in finding.explanation
 
 
 def test_ask_names_a_printed_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,4 +279,4 @@ def test_guards_that_cannot_be_made_are_a_failure(ends_the_program: bool, tmp_pa
     assert failure.kind == "ConstraintViolationError"
     assert "Constraints violated" in failure.message
     assert compilation.status == "failed"
-    assert ("did not end the program, or the text is not whole" in end) is not ends_the_program
+    assert ("did not end the program, or the text is incomplete" in end) is not ends_the_program

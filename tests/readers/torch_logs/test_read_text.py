@@ -122,7 +122,7 @@ def test_what_the_program_printed_is_kept(reader: SessionReader) -> None:
 def test_the_overview_says_what_the_text_has_and_what_it_does_not(reader: SessionReader) -> None:
     said = next(fact for fact in overview(reader) if fact.topic == "run")
     assert "messages that torch printed: " in said.text
-    assert "TORCH_TRACE writes a log that has all" in said.detail
+    assert "TORCH_TRACE writes a complete log" in said.detail
 
 
 def coloured(text: str) -> str:

@@ -96,7 +96,7 @@ def test_a_changed_text_is_counted_and_told(tmp_path: Path) -> None:
     found = told(log)
     assert (found["skipped"], found["wrong_hashes"]) == (0, 1)
     assert any(
-        "changed since torch wrote them, or are mixed with others: 1" in said
+        "changed since torch wrote them, or are mixed with other output: 1" in said
         for said in found["said"]
     )
     assert len(found["damaged_lines"]) == 1
@@ -152,7 +152,9 @@ def test_what_needs_the_program_takes_no_log(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.log").write_bytes(whole("graph_breaks"))
     assert cli.main([command[0], "x.log", *command[1:]]) == 2
-    assert "x.log is what torch wrote of a program, and not the program" in capsys.readouterr().err
+    assert (
+        "x.log was written by torch about a program, and not the program" in capsys.readouterr().err
+    )
 
 
 def test_report_and_diff_take_logs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +173,7 @@ def test_graph_and_fix_take_logs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "l_x_" in capsys.readouterr().out
     assert cli.main(["fix", log]) == 0
     said = capsys.readouterr().out
-    assert "let the graph hold the number" in said
+    assert "put the number into the graph" in said
     assert "--diff N" in said
     assert "--try" not in said  # there is no program to try it with
 

@@ -146,11 +146,11 @@ def test_a_log_that_is_cut_or_replaced_ends_it_and_what_was_read_is_kept(
         (tmp_path / "other.log").write_bytes(content * 2)
         (tmp_path / "other.log").replace(log)
     followed.join()
-    assert (change == "cut") == ("was cut while it was followed" in str(followed.ended))
+    assert (change == "cut") == ("was truncated while it was followed" in str(followed.ended))
     with SessionReader(session) as reader:
         assert reader.count(model.Compilation) > 1
         assert not_decoded(reader) == (
-            "" if change == "replaced" else "None so far: the log is still being read."
+            "" if change == "replaced" else "None so far; the log is still being read."
         )
         told = [fact.text for fact in run_facts(reader)]
         assert (change == "replaced") == (LOST_ITS_NAME in told)
@@ -186,7 +186,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_no_continuation(tmp_path: Pat
         with log.open("r+b") as opened:
             opened.truncate()
             opened.write(content[1000:])
-        with pytest.raises(SessionError, match="was cut while it was followed"):
+        with pytest.raises(SessionError, match="was truncated while it was followed"):
             growing.wait(lambda: None)
 
 
@@ -306,7 +306,7 @@ def test_without_a_terminal_it_is_said_what_to_do(tmp_path: Path) -> None:
     [
         ("missing.log", "the directory that TORCH_TRACE names: .*missing.log is"),
         ("model.py", "the directory that TORCH_TRACE names: .*model.py is"),
-        ("job.log.gz", "packed: no job writes to it any more"),
+        ("job.log.gz", "compressed: no job is writing to it"),
     ],
 )
 def test_what_no_job_writes_to_is_refused(

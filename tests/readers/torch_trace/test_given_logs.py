@@ -76,7 +76,7 @@ def test_save_writes_over_no_file_of_the_users(
     Path("net.py").write_text("x = 1\n")
     capsys.readouterr()
     assert cli.main(["net.py", "--save", "kept.fxs"]) == 2
-    assert "--save is for TORCH_TRACE logs. Keep a capture with: -o FILE" in capsys.readouterr().err
+    assert "--save works on TORCH_TRACE logs. To save a capture: -o FILE" in capsys.readouterr().err
 
 
 def test_a_log_packed_with_zstd_is_read_and_one_that_is_cut_off_as_far_as_it_goes(
@@ -108,7 +108,7 @@ def test_what_zstd_has_packed_says_which_package_it_needs(
     packed = tmp_path / "x.log.zst"
     packed.write_bytes(b"\x28\xb5\x2f\xfd rest")
     with pytest.raises(
-        SessionError, match=r"pip install 'fx-explorer\[zstd\]'. Or unpack it first: unzstd"
+        SessionError, match=r"pip install 'fx-explorer\[zstd\]'. Or decompress it first: unzstd"
     ):
         read_log(packed, tmp_path / "s.fxs")
     assert "pip install 'fx-explorer[zstd]'" in kind_of_file(packed).advice_for(packed)

@@ -56,9 +56,9 @@ def test_configuration_split_graph_and_pieces_are_documents(reader: SessionReade
 def test_pieces_that_compute_the_same_are_told(reader: SessionReader) -> None:
     said = text_of(reader, "vLLM's pieces")
     assert (
-        "vLLM split the graph into 7 pieces, 4 of them different. It compiles 4, and runs the others as they are."
-        in said
-    )
+        "vLLM split the graph into 7 pieces, of which 4 are different. It compiles 4, and runs "
+        "the others in eager mode."
+    ) in said
     assert "submod_1, submod_3, submod_5: 1 operation, equal" in said
     assert "submod_2, submod_4: 3 operations, equal" in said
 

@@ -257,7 +257,7 @@ def test_fix_does_not_say_that_there_is_no_break_where_none_would_be_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert cli.main(["fix", str(LOGS / "raw.ndjson.gz")]) == 0
-    assert "says nothing of graph breaks" in capsys.readouterr().out
+    assert "has no graph breaks recorded" in capsys.readouterr().out
 
 
 def test_what_is_not_known_is_kept_and_counted(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_what_is_not_known_is_kept_and_counted(tmp_path: Path) -> None:
         assert [
             row.title for row in reader.rows(model.Artifact) if row.title.startswith("new_kind")
         ] == ["new_kind · n"]
-        assert "Not known here" in " ".join(fact.text for fact in overview(reader))
+        assert "Records of unknown kinds" in " ".join(fact.text for fact in overview(reader))
 
 
 VALUES: tuple[Any, ...] = (

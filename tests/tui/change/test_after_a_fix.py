@@ -157,7 +157,7 @@ async def test_the_config_file_says_whether_it_is_asked(
         await write_the_fix(driver, program)
         await driver.until(lambda: len(program.captures) == captures)
         assert ASKED not in driver.screen
-        assert ("Capture again to see it." in messages(driver)) == (after_fix == "nothing")
+        assert ("Capture again to see its effect." in messages(driver)) == (after_fix == "nothing")
         if captures == 2:
             await driver.until(lambda: program.captures[1].session_path.exists())
             program.captures[1].end()
@@ -298,17 +298,15 @@ async def test_one_key_tries_all_in_their_order_and_goes_to_the_good_one(
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         if keys == ("x", "x"):
             await driver.press("asterisk")
-        await driver.until(lambda: "writes the one under the cursor" in messages(driver))
+        await driver.until(lambda: "writes the one at the cursor" in messages(driver))
         screen = driver.app.screen
         assert isinstance(screen, FixScreen)
         assert tried == [fix.title for fix in screen._offer.fixes]
         assert len(tried) > 1
         assert TAKE_OUT in screen._fix.title
-        assert f"1 of the {len(tried)} is good: s writes the one under the cursor." in messages(
-            driver
-        )
+        assert f"1 of the {len(tried)} is good: s writes the one at the cursor." in messages(driver)
         await driver.press("asterisk")
-        assert "All of these have been tried." in messages(driver)
+        assert "All of these fixes have been tried." in messages(driver)
 
 
 @in_exhaustive_runs
@@ -352,7 +350,7 @@ async def test_all_together_come_last_where_there_are_several_breaks(
     async with open_app(session, try_fix=good) as driver:
         screen = await open_fixes(driver)
         await driver.press("asterisk")
-        await driver.until(lambda: "writes the one under the cursor" in messages(driver))
+        await driver.until(lambda: "writes the one at the cursor" in messages(driver))
         assert tried[-1] == "all good fixes together"
         assert tried[: len(screen._offer.fixes)] == [fix.title for fix in screen._offer.fixes]
         assert screen._fix.title == "all good fixes together"
@@ -368,12 +366,12 @@ async def test_a_trial_that_cannot_be_made_ends_trying_all(
         request: CaptureRequest, fix: Fix, before: SessionFigures, *_: object
     ) -> Trial:
         tried.append(fix.title)
-        raise UsageError("You did not agree")
+        raise UsageError("You did not allow")
 
     async with open_app(write_session(tmp_path), try_fix=not_agreed) as driver:
         await open_fixes(driver)
         await driver.press("asterisk")
-        await driver.until(lambda: "it could not be tried: You did not agree" in messages(driver))
+        await driver.until(lambda: "it could not be tried: You did not allow" in messages(driver))
         assert len(tried) == 1
         assert "is good" not in messages(driver)
 
@@ -389,5 +387,5 @@ async def test_the_cursor_stays_where_the_user_moves_it_while_all_are_tried(
         last = screen._list.cursor
         assert last > 0
         trials.ending.set_result(("good", "all is well"))
-        await driver.until(lambda: "writes the one under the cursor" in messages(driver))
+        await driver.until(lambda: "writes the one at the cursor" in messages(driver))
         assert screen._list.cursor == last

@@ -198,7 +198,7 @@ async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(
         await driver.until(lambda: card(driver))
         assert "Graph breaks: 1 → 0." in card(driver)
         assert not any("Kernels" in line or "Compiling" in line for line in card(driver))
-        assert "Kernels, memory and time are compared once everything is compiled." in driver.screen
+        assert "Kernels, memory and time are compared when everything is compiled." in driver.screen
         assert second.sent == []
         second.end()
 
@@ -228,10 +228,7 @@ async def test_nothing_is_said_before_there_are_two_captures(
         await driver.until(lambda: driver.explorer.reader)
         await ended(driver, program.captures[0])
         await driver.press("o", "d")
-        assert (
-            "There is no capture before this one to compare it with: r captures again."
-            in messages(driver)
-        )
+        assert "There is no earlier capture to compare with: r captures again." in messages(driver)
         assert card(driver) == []
 
 
@@ -239,7 +236,7 @@ async def test_a_saved_session_has_no_capture_before_it(open_app: OpenApp, tmp_p
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs") as driver:
         await driver.press("o", "d")
-        assert "This is a saved session: there is no capture before it." in messages(driver)
+        assert "This is a saved session without an earlier capture." in messages(driver)
 
 
 # the session before
@@ -326,7 +323,7 @@ async def test_a_copy_that_cannot_be_made_is_told_and_the_capture_is_made_all_th
     monkeypatch.setattr("fx_explorer.client.session_files.copy_session", no_room)
     async with open_app(**program.options) as driver:
         await captured_twice(driver, program)
-        assert "a copy of the session before could not be made (no space left)" in messages(driver)
+        assert "the previous session could not be copied (no space left)" in messages(driver)
         assert card(driver) == []
 
 

@@ -53,7 +53,7 @@ async def test_a_changed_file_is_told_in_the_header_on_the_overview_and_at_its_r
         assert [("· old" in row) for row in rows] == [("m.py:5" in row) for row in rows]
         assert sum("· old" in row for row in rows) == 1
         await driver.press("1")
-        assert "What is shown here is old: m.py has changed since" in driver.screen.replace(
+        assert "This view is out of date: m.py has changed since" in driver.screen.replace(
             "\n", " "
         )
         assert driver.explorer.facts.facts[0].topic == "old"

@@ -46,22 +46,22 @@ from fx_explorer.program.equal_results import (
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.plain_values import copy_parts
 
-NO_FLOAT64 = "there is no run in float64"
+NO_FLOAT64 = "the run in float64 is missing"
 
-CALLED_AGAIN = "it is another one at each call of the program in eager mode, too"
+CALLED_AGAIN = "it differs between two calls of the program in eager mode, too"
 
 RANDOM = (
-    "with other random numbers (dropout?) it is another one, and compiled code draws its own; "
-    "in eval mode it can be compared"
+    "it changes with the random numbers (dropout?), and compiled code draws others; in eval mode "
+    "it can be compared"
 )
 
 OTHER_BEGINNING = (
-    "not compared: the program has other parameters or inputs in each process, from random numbers "
-    "that are not torch's, NumPy's or Python's default ones, or that have a seed of their own"
+    "not compared: each process has other parameters or inputs, from random numbers other than "
+    "torch's, NumPy's or Python's default generators, or with their own seed"
 )
 
-WITHOUT_TF32 = "comparing once more with TF32 switched off"
-EAGERS_NUMBERS = "compiling once more, with eager's random numbers, to compare the results"
+WITHOUT_TF32 = "comparing again with TF32 switched off"
+EAGERS_NUMBERS = "compiling again with eager mode's random numbers, to compare the results"
 
 MOST_BY_ROUNDING = 0.1
 """Largest relative change of a result between the two precisions that counts as rounding."""
@@ -262,7 +262,7 @@ def agreement_otherwise(
         if more == EAGERS_NUMBERS:
             return _with_pytorchs_numbers(reference, caller, state)
     except Exception as error:  # noqa: BLE001 - told: what was compared before still holds
-        return {"agreement_words": f"{words}; compared once more, it fails: {one_line(error)}"}
+        return {"agreement_words": f"{words}; a second comparison fails: {one_line(error)}"}
     return {}
 
 
@@ -315,7 +315,8 @@ def _with_pytorchs_numbers(
     if fields["agreement"] not in ("equal", "within_error"):
         return {}
     words = (
-        "compared with torch._inductor.config.fallback_random, so that random numbers are eager's"
+        "compared with torch._inductor.config.fallback_random, so that random numbers equal eager "
+        "mode's"
     )
     return fields | {"agreement_words": "; ".join(filter(None, [words, fields["agreement_words"]]))}
 
@@ -414,7 +415,7 @@ def _largest_difference(difference: ResultDifference) -> str:
     if difference.there is None:
         return ""
     result, eager = difference.there
-    return f"it is {result:.6g} there, and {eager:.6g} in eager mode"
+    return f"it is {result:.6g} in compiled code, and {eager:.6g} in eager mode"
 
 
 def uses_tf32(caller: Caller, results: Results) -> bool:
@@ -458,14 +459,16 @@ def _more_exact(caller: Caller) -> tuple[list[Results], str]:
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in tensors):
         results, _ = _wider_run(caller, torch.float32)
     if results:
-        return results, f"{problem}, so both are compared with one in float32"
-    return [], f"{problem}, so they are compared by direction and size, as PyTorch's benchmarks do"
+        return results, f"{problem}, so both are compared with a float32 run"
+    return [], (
+        f"{problem}, so they are compared by direction and size, like in PyTorch's benchmarks"
+    )
 
 
 def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
     """Return the results of both calls in a wider dtype; or an empty list and the reason."""
     if _needed_bytes(caller, dtype) > _free_bytes(caller):
-        return [], f"there is no room for the model in {str(dtype).removeprefix('torch.')}"
+        return [], f"the model does not fit into memory in {str(dtype).removeprefix('torch.')}"
     why = ""
     try:
         wide = caller.in_dtype(dtype)
@@ -494,7 +497,7 @@ def _stays_narrow(results: Results) -> str:
         others = f" and {len(narrow) - 1:,} others stay"
     else:
         others = " stays"
-    return f"in the run in float64, {narrow[0]}{others} {results[narrow[0]].dtype}"
+    return f"in the float64 run, {narrow[0]}{others} {results[narrow[0]].dtype}"
 
 
 def _needed_bytes(caller: Caller, dtype: torch.dtype) -> int:

@@ -94,7 +94,7 @@ class Caller:
         loss = find_loss(output)
         if loss is None:
             raise TargetError(
-                "nothing that it returned has a gradient, so there is no backward. Use --no-train."
+                "no returned value has a gradient, so there is no backward. Use --no-train."
             )
         return loss
 

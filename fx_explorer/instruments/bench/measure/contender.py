@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 Send = Callable[[BenchNews], None]
 
 IS_A_SCRIPT = (
-    "{shown} is run as a script, and this command calls one model or function again and again. "
-    "Name the object: {shown}:OBJECT --inputs 'torch.randn(2, 8)', or set example_inputs at the "
-    "top level of the file. To run the whole script with compiled code: "
-    "fx-explorer capture {shown} --build"
+    "{shown} runs as a script, but this command calls one model or function repeatedly. Name the "
+    "object: {shown}:OBJECT --inputs 'torch.randn(2, 8)', or set example_inputs at the top level "
+    "of the file. To run the whole script with compiled code: fx-explorer capture {shown} --build"
 )
 
 
@@ -145,7 +144,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     is_gpu = calls.is_on_gpu(caller)
     state = calls.NetworkState(caller.target.network)
     if not task.is_compiled:
-        say("calling it in eager mode and in float64, to compare the others with")
+        say("calling it in eager mode and in float64, as references")
         agreement.reference_of(caller, state).save(task.reference)
     begins_with, on_copies = agreement.content(caller), caller.with_own_inputs()
     calls.seed()
@@ -221,7 +220,8 @@ def caller_of(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list
     notes = []
     if is_compiled(target.callable):
         notes.append(
-            f"the target compiles {target.name} itself: what it gave to torch.compile is measured"
+            f"the target itself compiles {target.name}: the object that it gave to torch.compile "
+            "is measured"
         )
     target, parts = with_sizes(on_device(target, request.device), task.sizes)
     target, trains = prepare_training(target, request.train)

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 PATH_WHILE_COMPILING = (
-    "the program takes another path while it is compiled: {lines}, and in eager mode with that "
-    "answer these results are the same"
+    "the program takes another branch while it is compiled: {lines}; in eager mode with the same "
+    "branch, these results are equal"
 )
 
 _LINES_NAMED = 3

@@ -12,13 +12,15 @@ from fx_explorer.source_edit.bound_names import walk
 from fx_explorer.source_edit.code import Code
 
 AN_EXPONENT = (
-    "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, "
+    "an exponent of 0.5 or -0.5 with a base of -0 or -inf: torch then takes the root of a number, "
     "not of a tensor"
 )
-A_NEIGHBOUR = "a comparison of numbers that are equal once rounded to the dtype of the tensor"
-A_DIVISION = "a division of numbers by 0, which raises in Python only"
-INTEGERS = "integers beyond 2**63, which only Python has"
-ANOTHER_ORDER = "large numbers that cancel in a sum, which a graph may add in another order"
+A_NEIGHBOUR = (
+    "a comparison of numbers that are equal only after rounding to the dtype of the tensor"
+)
+A_DIVISION = "a division of numbers by 0, which raises only in Python"
+INTEGERS = "integers beyond 2**63, which exist only in Python"
+ANOTHER_ORDER = "large numbers that cancel in a sum: a graph may add them in another order"
 
 _POWERS = frozenset(["pow", "pow_", "float_power", "float_power_"])
 

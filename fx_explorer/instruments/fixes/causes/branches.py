@@ -22,13 +22,13 @@ from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, replaced, rewritten
 
 BOTH_SIDES = (
-    "Both sides are computed now. One that fails or gives NaN in the other's case can spoil "
-    "gradients."
+    "Both branches are computed now. A branch that fails or gives NaN in the other branch's case "
+    "can spoil gradients."
 )
 
 NOT_TAKEN = (
-    "a call in which the side that is not taken raises, or has an infinite gradient: both "
-    "are computed now"
+    "a call in which the branch that is not taken raises, or has an infinite gradient: both "
+    "branches are computed now"
 )
 
 _WHERE = "choose with torch.where"
@@ -109,7 +109,7 @@ def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -
     """Return the fix with torch.where. ``uses`` are the uses of the chosen value, which becomes a
     tensor; ``sides`` are the expressions that are now always computed.
     """
-    why = "torch.where computes both sides and picks by the condition, so one graph does for both."
+    why = "torch.where computes both branches and selects by the condition, so one graph is enough."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
     untried = [*uses.untried_in_a_tensor()]
     if any(map(_may_fail, sides)):

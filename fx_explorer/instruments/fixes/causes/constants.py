@@ -36,7 +36,7 @@ from fx_explorer.source_edit.bound_names import (
 from fx_explorer.source_edit.code import Code
 from fx_explorer.source_edit.edits import at_module_level, imports, replaced
 
-_ONCE = "It is taken to give the same every time."
+_ONCE = "The fix assumes that it returns the same value every time."
 
 
 def fixes_of_constants(
@@ -98,8 +98,8 @@ def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
     line = f"{name} = {_kept(opaque, site.code.source(opaque.call))}"
     return site.edit(
         f"call {opaque.written}() once, when the file is imported",
-        "Nothing it is given comes from the function, so it can be called outside and "
-        "its result used as a constant.",
+        "None of its arguments come from the function, so it can be called outside and its result "
+        "used as a constant.",
         [at_module_level(site.code, opaque.call, line), replaced(site.code, opaque.call, name)],
         _ONCE,
     )
@@ -127,7 +127,7 @@ def _assumed(reader: SessionReader, site: Site, opaque: OpaqueCall) -> Iterator[
             at_module_level(site.code, opaque.call, "\n".join(lines)),
             replaced(site.code, opaque.call, f"{name}({', '.join(parts.arguments)})"),
         ],
-        f"{_ONCE} It must not be given tensors.",
+        f"{_ONCE} It must not receive tensors.",
     )
     yield _unless_refuted(reader, site, cst.parse_expression(parts.text), fix, parts.parameters)
 
@@ -219,7 +219,7 @@ class Constancy:
 
     def _of(self, code: Code, node: cst.CSTNode, bound: set[str]) -> str:
         if isinstance(node, cst.Global | cst.Nonlocal | cst.Yield | cst.Await):
-            return f"{code.source(node)!r} is among what it does"
+            return f"one of its effects is {code.source(node)!r}"
         if isinstance(node, cst.Call):
             return self._of_call(code, node, bound)
         if isinstance(node, cst.Attribute):
@@ -239,9 +239,9 @@ class Constancy:
         written, name = code.source(call.func), code.name_of(call.func)
         is_own = isinstance(call.func, cst.Name) and call.func.value in bound
         if not is_own and name and (_GIVES_ANOTHER.match(name) or _READS.match(_last(name))):
-            return f"{written}() may give something else at each call"
+            return f"{written}() may return something else at each call"
         if isinstance(call.func, cst.Attribute) and _READS.match(call.func.attr.value):
-            return f"{written}() may give something else at each call"
+            return f"{written}() may return something else at each call"
         reason = self._first(code, [arg.value for arg in call.args], bound)
         if reason or is_own:
             return reason
@@ -309,12 +309,12 @@ class Constancy:
                 return f"{name} can be changed"
             if is_module or is_library:
                 return ""
-            return f"{name}, of another file, can be changed"
+            return f"{name}, from another file, can be changed"
         values = _bindings(code, name)
         if not values:
             if hasattr(builtins, name):
                 return ""
-            return f"{name} is a variable of the function around it"
+            return f"{name} is a variable of the enclosing function"
         if len(values) > 1 or _is_assigned_in_functions(code, name):
             return f"{name} is assigned in more than one place"
         return self._why_mutable(code, name, values[0])

@@ -95,7 +95,7 @@ def _fixes_of_scalars(broken: DistinctBreak, stack: list[Site], *, deciding: boo
             yield replace(fix, risk=f"{fix.risk}{unwarned}", untried=untried)
         untried_in_a_graph = (words for use in uses for words in use.untried_in_a_graph())
         yield Fix(
-            "let the graph hold the number",
+            "put the number into the graph",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, "
             "read while it runs.",
             "The setting applies to everything that is compiled. A branch on the number may "
@@ -106,9 +106,7 @@ def _fixes_of_scalars(broken: DistinctBreak, stack: list[Site], *, deciding: boo
         )
 
 
-_UNWARNED = (
-    "Where the tensor has a gradient, torch's warning about the number is not given any more."
-)
+_UNWARNED = "If the tensor has a gradient, torch no longer gives its warning about the number."
 
 
 def _is_warned_of(call: cst.Call) -> bool:
@@ -121,10 +119,9 @@ def _is_warned_of(call: cst.Call) -> bool:
 def _stay(site: Site, splices: list[Splice]) -> Fix:
     return site.edit(
         "keep the value in a tensor",
-        "A tensor of one element computes as the number does, and the graph need not end "
-        "to read it.",
+        "A one-element tensor computes like the number, and the graph need not end to read it.",
         splices,
-        "What was a Python number is a tensor from here on.",
+        "The former Python number is a tensor from here on.",
     )
 
 
@@ -253,14 +250,14 @@ def fixes_of_unknown_sizes(
         for splice in _masked(site):
             yield site.edit(
                 "keep the size: put zeros where the mask is false",
-                "A tensor of the full size with zeros in it has the same sum, and its "
-                "size is known while compiling.",
+                "A tensor of the full size with zeros in it has the same sum, and its size is "
+                "known at compile time.",
                 [*imports(site.code, "torch"), splice],
                 "The mask must have the shape of the tensor.",
             )
     if broken.registry_id in ("GB0036", "GB0037"):
         yield Fix(
-            "let the graph hold a size that is not known yet",
+            "put a size that is not known yet into the graph",
             "With dynamo.capture_dynamic_output_shape_ops the size becomes a symbol of the graph.",
             "The setting applies to everything that is compiled. Python code that needs the "
             "size's value still breaks the graph.",

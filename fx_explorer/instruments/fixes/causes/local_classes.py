@@ -27,8 +27,8 @@ def fixes_of_local_classes(
             if isinstance(statement, cst.ClassDef) and _can_be_moved(site.code, statement):
                 yield site.edit(
                     f"define {statement.name.value} at the top level of the module",
-                    "It needs nothing of the function around it. A class that is made in each "
-                    "call is another class each time.",
+                    "It uses nothing of the enclosing function. A class defined in the function "
+                    "is a new class in each call.",
                     [
                         at_module_level(site.code, statement, _dedented(site.code, statement)),
                         removed(site.code, statement),

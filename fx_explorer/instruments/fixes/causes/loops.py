@@ -48,13 +48,13 @@ def fixes_of_while_loops(
             if isinstance(statement, cst.While) and not _obstacle(site.code, statement):
                 yield site.edit(
                     "loop with torch.while_loop",
-                    "torch.while_loop is an operation of the graph: it holds the "
-                    "condition and the body, and runs them.",
+                    "torch.while_loop is one operation of the graph, which contains and runs the "
+                    "condition and the body.",
                     [
                         *imports(site.code, "torch"),
                         rewritten(site.code, statement, _text(site.code, statement)),
                     ],
-                    "What the loop changes must keep its shape and dtype.",
+                    "Variables that the loop changes must keep their shape and dtype.",
                 )
 
 
@@ -100,10 +100,10 @@ def _obstacle(code: Code, loop: cst.While) -> str:
         return "it has an else"
     inside = _leaving(loop)
     if inside:
-        return f"{inside} inside leaves or changes the function around it"
+        return f"{inside} inside leaves or changes the enclosing function"
     if not is_pure(loop.test) or (isinstance(loop.test, cst.Name) and loop.test.value == "True"):
         if not is_pure(loop.test):
-            return "its condition does more than compute"
+            return "its condition has side effects"
         return "it has no condition"
     return _acts(code, loop) or _unknown(code, loop)
 
@@ -133,9 +133,9 @@ def _acts(code: Code, loop: cst.While) -> str:
                     "function"
                 )
             if node.value is not None and not is_pure(node.value):
-                return f"{code.source(node.value)!r} does more than compute"
+                return f"{code.source(node.value)!r} has side effects"
         if isinstance(node, cst.Expr) and not is_pure(node.value):
-            return f"{code.source(node)!r} does more than compute"
+            return f"{code.source(node)!r} has side effects"
     return ""
 
 
@@ -148,11 +148,14 @@ def _is_names(target: cst.BaseExpression) -> bool:
 def _unknown(code: Code, loop: cst.While) -> str:
     scope = _scope(code, loop)
     if not scope.carried:
-        return "it changes no variable that existed before it"
+        return "it changes no variable that existed before the loop"
     later = read_after(code, loop)
     needed = next((name for name in scope.new if name in later), "")
     if needed:
-        return f"{needed} is made inside and used behind it, where there may have been no round"
+        return (
+            f"{needed} is made inside the loop and used after it, but the loop may have no "
+            "iteration"
+        )
     return ""
 
 
@@ -223,8 +226,8 @@ def _as_list(site: Site, function: cst.FunctionDef) -> Iterator[Fix]:
     if splices:
         yield site.edit(
             f"let {function.name.value}() return a list",
-            "torch can end a graph in a function that returns, but not in a generator "
-            "that waits in the middle.",
+            "torch can end a graph in a function that returns, but not in a generator that is "
+            "suspended.",
             splices,
             "All values are made before the first is used; next() and send() no longer "
             "work on the result.",

@@ -59,9 +59,9 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
         either = f"contextlib.nullcontext() if torch.compiler.is_compiling() else {manager}"
         texts.append(replaced(code, item.item, either))
     fix = site.edit(
-        f"enter {_names(code, statement)} only when not compiled",
-        "torch.compiler.is_compiling() is true while torch.compile reads the code, so "
-        "nothing is entered in the graph.",
+        f"enter {_names(code, statement)} only in eager mode",
+        "torch.compiler.is_compiling() is true while Dynamo traces the code, so the graph does "
+        "not enter the context manager.",
         [*imports(code, "contextlib", "torch"), *texts],
         "In compiled code, the context manager does nothing.",
     )
@@ -74,16 +74,16 @@ def _left_out(site: Site, statement: cst.With) -> Iterator[Fix]:
     if body:
         fix = site.edit(
             f"leave {_names(site.code, statement)} out",
-            "What stands inside is compiled as if the context manager were not there.",
+            "The code inside is compiled as if the context manager were not there.",
             [in_place_of(site.code, statement, body)],
-            "What the context manager does no longer happens.",
+            "The effects of the context manager are lost.",
         )
         yield replace(fix, unseen=_unseen(site.code, statement))
 
 
 def _unseen(code: Code, statement: cst.With) -> str:
     entered = ", ".join(first_line(code.source(item.item)) for item in statement.items)
-    return f"what {entered} does, which the compared calls do not show"
+    return f"the effects of {entered}, which the compared calls do not show"
 
 
 def _names(code: Code, statement: cst.With) -> str:
@@ -124,10 +124,11 @@ def _first_out(site: Site, around: cst.Try) -> Iterator[Fix]:
     moved = indent + text[start:stop].lstrip()
     after = text[begin:start] + text[stop : code.line_start(code.lines(around)[1] + 1)]
     yield site.edit(
-        "move the line that breaks in front of the try",
-        "Outside of it torch can end one graph and begin the next, and the function is compiled.",
+        "move the line with the graph break before the try",
+        "Outside of the try, torch can end one graph and begin the next, and the function is "
+        "compiled.",
         [in_place_of(code, around, moved + after)],
-        "What it raises is no longer caught.",
+        "Exceptions that it raises are no longer caught.",
     )
 
 
@@ -142,17 +143,17 @@ def _without(site: Site, around: cst.Try) -> Iterator[Fix]:
     if not all(texts):
         return
     why = (
-        "Without handlers torch can end a graph here and begin the next, and the "
-        "function is compiled."
+        "Without handlers, torch can end a graph here and begin the next one, and the function is "
+        "compiled."
     )
     edit = in_place_of(code, around, "".join(texts))
     if around.handlers:
-        risk = "What is raised inside is no longer caught."
+        risk = "Exceptions raised inside are no longer caught."
         yield site.edit("leave the try out", why, [edit], risk)
         return
-    risk = "After an exception it is not run."
+    risk = "After an exception, it does not run."
     fix = site.edit("run the finally block at the end", why, [edit], risk)
-    after_an_exception = "a call in which the try raises: its finally block is not run then"
+    after_an_exception = "a call in which the try raises: its finally block then does not run"
     yield replace(fix, untried=after_an_exception)
 
 
@@ -165,7 +166,7 @@ def fixes_of_wanted_breaks(
     for site in stack[:1]:
         for statement, _, name in site.calls():
             if name == "torch._dynamo.graph_break" and isinstance(statement, cst.Expr):
-                why = "The line asks for a graph break and does nothing else."
+                why = "The line asks for a graph break and has no other effect."
                 yield site.edit(
                     "remove the line that asks for the break", why, [removed(site.code, statement)]
                 )
@@ -184,10 +185,10 @@ def _enabled(reader: SessionReader, site: Site) -> Iterator[Fix]:
             for splice in _without_disable(place.code, name):
                 yield place.edit(
                     f"let {name}() be compiled",
-                    "It is kept out with torch.compiler.disable; without that it becomes "
-                    "part of the graph.",
+                    "It is excluded with torch.compiler.disable; without that it becomes part of "
+                    "the graph.",
                     [splice],
-                    "It may have been kept out for a reason.",
+                    "It may have been excluded for a reason.",
                 )
 
 
@@ -232,7 +233,7 @@ def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:
     return code.name_of(function) in _DISABLES
 
 
-_RISK = "Its compiled parts run in eager mode, too: it pays only where the breaks cost more."
+_RISK = "Its compiled parts run in eager mode, too: this pays only if the breaks cost more."
 
 
 # One cut around several breaks.
@@ -283,8 +284,8 @@ def _kept_out(site: Site, function: cst.FunctionDef) -> Fix:
     )
     start = code.line_start(first)
     return site.edit(
-        f"keep {function.name.value}() out of compilation as a whole",
-        "It has several graph breaks; kept out, it is one instead.",
+        f"keep the whole {function.name.value}() out of compilation",
+        "It has several graph breaks; as one eager call it has only one.",
         [
             *imports(code, "torch"),
             Splice(start, start, f"{code.indent(function)}@torch.compiler.disable\n"),
@@ -298,8 +299,9 @@ def _call_kept_out(site: Site) -> Iterator[Fix]:
         root = name.partition(".")[0]
         if name and root != "torch" and not _is_method(site.code, call):
             yield site.edit(
-                f"keep what {site.code.source(call.func)}() does out of compilation as a whole",
-                "What it calls has several graph breaks; kept out, it is one instead.",
+                f"keep the code of {site.code.source(call.func)}() out of compilation",
+                "The functions it calls have several graph breaks; as one eager call they have "
+                "only one.",
                 [
                     *imports(site.code, "torch"),
                     replaced(
@@ -329,8 +331,8 @@ def fixes_of_backward(
         splices = _outside(site, stack)
         if splices:
             yield site.edit(
-                "call backward() outside the compiled function",
-                "The function is split in two: a compiled one returns the loss, and this one "
+                "call backward() outside of the compiled function",
+                "The function is split in two: a compiled one returns the loss, and the other one "
                 "calls backward() on it.",
                 splices,
                 RISK,
@@ -338,10 +340,10 @@ def fixes_of_backward(
     if broken.registry_id == "GB0123":
         yield Fix(
             "trace backward() into the graph",
-            "With dynamo.trace_autograd_ops torch traces what backward() does to the "
-            "gradients as part of the graph.",
-            "It applies to everything that is compiled. Only loss.detach() can be returned, not "
-            "the loss.",
+            "With dynamo.trace_autograd_ops, torch traces the gradients of backward() as part of "
+            "the graph.",
+            "The setting applies to everything that is compiled. Only loss.detach() can be "
+            "returned, not the loss.",
             broken.line,
             settings={"dynamo.trace_autograd_ops": True},
         )

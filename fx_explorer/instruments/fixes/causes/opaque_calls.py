@@ -60,8 +60,8 @@ def fixes_of_numpy_calls(
                 text = f"{text}.numpy()"
             yield site.edit(
                 f"compute {opaque.written}() with torch",
-                "torch has the same, which becomes part of the graph and needs no "
-                "way out to NumPy and back.",
+                "torch has the same function, which becomes part of the graph and avoids "
+                "converting to NumPy and back.",
                 [*imports(site.code, "torch"), replaced(site.code, place, text)],
             )
 
@@ -124,14 +124,14 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
         gives = f" that gives {dtype}" if dtype else ""
         yield site.edit(
             f"make {opaque.written}() an operation of the graph{gives}",
-            "A custom operator is called by the graph as it is; the compiler needs to "
-            "know just the shape of its result.",
+            "The graph calls a custom operator unchanged; the compiler needs only the shape of "
+            "its result.",
             [
                 *imports(code, "torch"),
                 at_module_level(code, whole, _operator(code.unit, name, parts, types, like, dtype)),
                 replaced(code, whole, f"{name}({', '.join(parts.arguments)})"),
             ],
-            f"The result is taken to have the shape of {like}; it has no gradient unless "
+            f"The fix assumes that the result has the shape of {like}; it has no gradient unless "
             "you register one.",
         )
 
@@ -166,10 +166,10 @@ def _in_graph(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
     if splice:
         yield site.edit(
             f"put the call of {opaque.written}() into the graph unchanged",
-            "With torch.compiler.allow_in_graph Dynamo does not look into the function; "
+            "With torch.compiler.allow_in_graph, Dynamo does not trace into the function; "
             "autograd and the backend do.",
             [*imports(site.code, "torch"), splice],
-            "It must compute with torch only, and what it does beside that is lost.",
+            "It must compute with torch only; its other effects are lost.",
         )
 
 

@@ -80,9 +80,9 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
     line = site.code.line_of(statement)
     if line is not None:
         fix = site.edit(
-            "do this only when not compiled",
-            "torch.compiler.is_compiling() is true while torch.compile reads the code, "
-            "so the line is left out of the graph.",
+            "run this only in eager mode",
+            "torch.compiler.is_compiling() is true while Dynamo traces the code, so the line is "
+            "left out of the graph.",
             [
                 *imports(site.code, "torch"),
                 *wrapped(site.code, "if not torch.compiler.is_compiling():", line),
@@ -91,8 +91,8 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
         )
         yield replace(fix, unseen=_unseen_effect(site, statement))
     fix = site.edit(
-        "take the line out of the compiled code",
-        "It computes nothing that is used later. Do it before or after calling the compiled code.",
+        "move the line out of the compiled code",
+        "None of its results are used later. Run it before or after calling the compiled code.",
         [removed(site.code, statement)],
         "The line's effect is lost.",
     )
@@ -101,7 +101,8 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
 
 def _unseen_effect(site: Site, statement: Statement) -> str:
     return (
-        f"what {first_line(site.code.source(statement))} does, which the compared calls do not show"
+        f"the effects of {first_line(site.code.source(statement))}, which the compared calls do "
+        "not show"
     )
 
 
@@ -114,7 +115,7 @@ def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
     if name and line is not None and isinstance(statement, cst.Assign):
         yield site.edit(
             f"assign the global {name} by its name",
-            "torch follows an assignment to a global and makes it after the graph has run.",
+            "torch traces an assignment to a global, and performs it after the graph has run.",
             [
                 rewritten(
                     site.code, line, f"global {name}\n{name} = {site.code.source(statement.value)}"
@@ -152,7 +153,7 @@ _FUNCTIONS = frozenset(
     ["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"]
 )
 
-WHERE_A_LINE_BEHIND_RAISES = "a call in which a line behind the {} raises: nothing is written then"
+WHERE_A_LINE_BEHIND_RAISES = "a call in which a line after the {} raises: nothing is written then"
 
 _PLAIN = re.compile(r"\.(shape|dtype|device|size\(\))$")
 """Matches an attribute or method of a tensor that returns a plain value, such as its shape."""
@@ -195,8 +196,8 @@ def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
                 after_imports(site.code, line),
                 *_as_text(site.code, call),
             ],
-            "What is written comes later than before, after the graph it stands in: not "
-            "at all where the graph raises.",
+            "The output comes later than before, after its graph, and not at all if the graph "
+            "raises.",
         )
         yield replace(fix, untried=WHERE_A_LINE_BEHIND_RAISES.format(what))
 
@@ -219,9 +220,9 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
     line = site.code.line_of(statement)
     if line is not None:
         fix = site.edit(
-            f"do the {what} only when not compiled",
-            "torch.compiler.is_compiling() is true while torch.compile reads the code, "
-            "so the line is left out of the graph.",
+            f"do the {what} only in eager mode",
+            "torch.compiler.is_compiling() is true while Dynamo traces the code, so the line is "
+            "left out of the graph.",
             [
                 *imports(site.code, "torch"),
                 *wrapped(site.code, "if not torch.compiler.is_compiling():", line),
@@ -230,8 +231,8 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
         )
         yield replace(fix, unseen=_unseen_output(what))
     fix = site.edit(
-        f"take the {what} out of the compiled code",
-        "Writing is a side effect that a graph cannot hold.",
+        f"move the {what} out of the compiled code",
+        "Writing is a side effect that a graph cannot contain.",
         [removed(site.code, statement)],
         "Nothing is written any more.",
     )
@@ -240,16 +241,16 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
 
 def _unseen_output(what: str) -> str:
     return (
-        f"the {what}, because no call in the captured run wrote it (the level, a filter or the "
-        "inputs suppress it)"
+        f"the {what}, because no call in the captured run wrote it (suppressed by the level, a "
+        "filter or the inputs)"
     )
 
 
-_RISK = "Where a line behind the print raises, nothing is written."
+_RISK = "If a line after the print raises, nothing is written."
 
 _WHY = (
-    "What is written is computed where it stood, and written later: what came after the "
-    "print joins what was before it."
+    "The text is computed at the old place and written later, so the code before and after the "
+    "print is one graph."
 )
 
 

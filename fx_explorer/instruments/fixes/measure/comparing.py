@@ -324,8 +324,8 @@ class Comparison:
         before, after = map(self.varying.effects.masked, (before, after))
         for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
             self._leave_out(
-                f"what {effect.removeprefix(READS)} says later, which is no longer read "
-                "in each call"
+                f"later values of {effect.removeprefix(READS)}, which is no longer read in each "
+                "call"
             )
         before = [effect for effect in before if not _only_reads(effect)]
         after = [effect for effect in after if not _only_reads(effect)]
@@ -338,10 +338,10 @@ class Comparison:
             elif new:
                 text = f"it {new} in addition"
             else:
-                text = "it reaches outside in another order"
+                text = "its outside effects are in another order"
             self.differences.append(f"{text}, {call}")
         for effect in dict.fromkeys(before):
-            self._leave_out(f"what follows when the program {effect}")
+            self._leave_out(f"the program after it {effect}")
 
     def _add_errors(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Count the lines on stderr that are gone. New lines are ignored, because torch writes to

@@ -33,7 +33,7 @@ from fx_explorer.program.place import TargetPlace
 ValueOfCall = tuple[str, str]
 """The inputs of a call, in words, and the name of a value that it leaves."""
 
-SCRIPT_IN_FLOAT64 = "a script cannot be run in float64 as a whole"
+SCRIPT_IN_FLOAT64 = "a script as a whole cannot run in float64"
 
 
 class Float64Program(ChildProgram):
@@ -169,7 +169,7 @@ def tensors_within(value: object) -> Iterator[torch.Tensor]:
 def without_float64(problem: str) -> str:
     """Return what is not compared where there is no run in float64, with the reason."""
     why = f" ({problem})" if problem else ""
-    return f"rounding with a run in float64, which PyTorch's rule takes as the judge{why}"
+    return f"rounding, by comparison with a float64 run, the reference of PyTorch's rule{why}"
 
 
 def compare_in_float64(

@@ -66,9 +66,7 @@ def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
     if lost and new:
         captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)
         text = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
-        captured.not_compared.append(
-            f"output that changes when compiled, in the original too ({text})"
-        )
+        captured.not_compared.append(f"output that compiling changes, in the original too ({text})")
 
 
 def _without(lines: list[str], others: Counter[str]) -> list[str]:
@@ -103,16 +101,16 @@ def add_differences(
             by_inductor_alone.append(f"{text}, and the original's{figure}{_part(original, apart)}")
         elif place in by_inductor:
             comparison.differences.append(
-                f"{text}; that of the original differs{figure}, in another way"
+                f"{text}; the original's also differs{figure}, but differently"
             )
         else:
-            comparison.differences.append(f"{text}; that of the original does not")
+            comparison.differences.append(f"{text}; the original's does not")
     if by_inductor_alone:
         comparison.is_run_built = False  # the built code was run, but what it computes is not equal
         first, *others = by_inductor_alone
         more = f", and {len(others)} more" if others else ""
         comparison.not_compared.append(
-            f"what compiling changes, with the original too ({first}{more})"
+            f"facts that compiling changes in the original too ({first}{more})"
         )
 
 
@@ -124,14 +122,14 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
         return
     if not of_original.prints_equal:
         comparison.not_compared.append(
-            "what the built code prints, which is something else with that of the original too"
+            "the output of the built code, which also differs for the original's built code"
         )
         return
     if built.lost:
         text = f"no longer prints {built.lost[0]!r}"
     else:
         text = f"prints {built.new[0]!r} in addition"
-    comparison.differences.append(f"it {text}{IN_BUILT_CODE}; that of the original does not differ")
+    comparison.differences.append(f"it {text}{IN_BUILT_CODE}; the original's does not differ")
 
 
 def _is_as_far(changed: Distance, original: Distance, between: Distance | None) -> bool:
@@ -162,13 +160,13 @@ def add_failed(comparison: Comparison, failed: str, by_original: str, problem: s
     """
     if by_original == failed:
         comparison.not_compared.append(
-            f"the results of the built code: {failed}, and so it does with the code of the original"
+            f"the results of the built code: {failed}, as in the original"
         )
         return
     if by_original or problem:
         of_original = _not_known(by_original or problem)
     else:
-        of_original = "; that of the original does not"
+        of_original = "; the original's does not"
     comparison.differences.append(f"{failed}, in the built code{of_original}")
 
 
@@ -180,4 +178,4 @@ def add_unknown(comparison: Comparison, built: Comparison, why: str) -> None:
 
 
 def _not_known(why: str) -> str:
-    return f" (whether that of the original differs too is not known: {why})"
+    return f" (whether the original's differs too is not known: {why})"

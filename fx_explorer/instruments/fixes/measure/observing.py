@@ -431,7 +431,4 @@ def describe_lookups(before: int, after: int) -> list[str]:
     return [_TOLD] if after > before else []
 
 
-_TOLD = (
-    "a tensor is looked up in a dictionary or a set, which finds it by identity and not by "
-    "its value"
-)
+_TOLD = "a tensor is looked up in a dictionary or a set, which compares identity and not value"

@@ -251,7 +251,7 @@ class HiddenCalls:
             self.found[f"{name}()"] = None
             self._wait_at(frame)
         elif name in _ACTS_UNSEEN or str(module).partition(".")[0] in _WHOLE_MODULES:
-            self.found[f"what {name} does outside of the program's own values"] = None
+            self.found[f"effects of {name} outside of the program's own values"] = None
         elif is_users_file(path) and _is_extension(str(module)):
             self.found[f"what {name} keeps inside"] = None
 

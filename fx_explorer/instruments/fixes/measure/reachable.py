@@ -296,7 +296,7 @@ def identity_differences(
             yield name, _describe_change(name, was, now)
     shared, sharing = (_pairs(seen["overlapping"], both) for seen in (before, after))
     yield from (
-        (name, f"{name} and {another} shared memory and no longer do")
+        (name, f"{name} and {another} shared memory before and do not now")
         for name, another in sorted(shared - sharing)
     )
     yield from (
@@ -320,6 +320,6 @@ def _pairs(pairs: Iterable[Sequence[str]], both: Set[str]) -> set[tuple[str, str
 
 def _describe_change(name: str, was: str, now: str) -> str:
     if was == name:
-        return f"{name} was an object of its own and is {now}"
+        return f"{name} was a separate object before and is {now} now"
     what_now = "an object of its own" if now == name else now
-    return f"{name} was {was} itself and is {what_now}"
+    return f"{name} was {was} itself before and is {what_now} now"

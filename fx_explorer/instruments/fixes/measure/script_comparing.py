@@ -195,13 +195,13 @@ def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
     for run, words in ((before, "the original"), (after, "the changed script")):
         alone = ", ".join(name for name in run["counts"] if name not in of_both)
         if alone:
-            yield f"calls of {alone}, which only {words} has compiled"
+            yield f"calls of {alone}, which is compiled only in {words}"
     called = sum(before["counts"].values())
     if before["kept calls"] < called:
         yield f"compiled calls after the first {before['kept calls']} of {called}"
     if before["kept saved"] < before["saved"]:
         yield (
-            f"what torch.save() writes after the first {before['kept saved']} of "
+            f"later writes of torch.save(), after the first {before['kept saved']} of "
             f"{before['saved']} calls"
         )
     yield from _gradients_left_out(before, after)

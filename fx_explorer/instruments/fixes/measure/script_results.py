@@ -352,7 +352,7 @@ class SavedObjects:
             return
         self.kept = self.count
         walk = ReachableWalk(lambda path: False)
-        walk.add("saved", f"what call {self.count} of torch.save() writes", obj)
+        walk.add("saved", f"the content that call {self.count} of torch.save() writes", obj)
         reached = walk.reached()
         for kind, values in reached.values.items():
             self.values.setdefault(kind, {}).update(values)

@@ -61,9 +61,7 @@ def parts_of(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     except Exception as error:  # noqa: BLE001 - it is told with what was not compared
         return ObjectParts(
             {"type": type_name(value)},
-            unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is "
-            f"looked "
-            "at",
+            unreadable=f"its internal state, which raises {type(error).__name__} when it is read",
         )
 
 
@@ -330,7 +328,7 @@ def _file(value: Any) -> ObjectParts:
         "position": position,
     }
     file = "it" if name is None else name
-    return ObjectParts(facts, unreadable=f"what is written to or read from {file}")
+    return ObjectParts(facts, unreadable=f"data written to or read from {file}")
 
 
 def _lock(value: object) -> ObjectParts:

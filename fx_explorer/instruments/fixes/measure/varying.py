@@ -105,11 +105,11 @@ class VaryingLines:
         lines = dict.fromkeys(kind for kind, _ in self.numbers)
         return [
             *(
-                f"numbers in the line {_cut(kind)!r}, which are others in each run"
+                f"numbers in the line {_cut(kind)!r}, which differ from run to run"
                 for kind in lines
             ),
             *(
-                f"the line {_cut(kind)!r}, which is not written as often in each run"
+                f"the line {_cut(kind)!r}, which is not written equally often in each run"
                 for kind in sorted(self.sometimes)
             ),
             *(
@@ -168,7 +168,7 @@ class Varying:
         for of_kind in kinds:
             lines += of_kind.describe()
         lines += [
-            f"what the call {call} comes to, which does not end alike in each run"
+            f"the result of the call {call}, which ends differently from run to run"
             for call in sorted(self.calls)
         ]
         if not self.names:

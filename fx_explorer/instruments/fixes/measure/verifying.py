@@ -32,13 +32,6 @@ from typing import Any, Protocol
 
 from fx_explorer.instruments.fixes.measure import inductors_own
 from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, planned_calls
-from fx_explorer.instruments.fixes.measure.child_program import (
-    BUILT_RUNS,
-    CHANGED_RUNS,
-    ORIGINAL_IS_BUILT,
-    ORIGINAL_RUNS,
-    Count,
-)
 from fx_explorer.instruments.fixes.measure.comparing import (
     WITHOUT_COMPILING,
     Comparison,
@@ -75,15 +68,6 @@ class VerifyingJob(calling.CallingJob, Protocol):
 
     place: TargetPlace
 
-    def plan(self, steps: int) -> None:
-        """Say how many steps there will be."""
-
-    def begin_step(self, activity: str) -> None:
-        """Report the present activity, which is the next step."""
-
-    def count(self, work: str, done: int, planned: int) -> None:
-        """Report how much of the present activity is done."""
-
 
 def call_and_verify(
     target: Target, job: VerifyingJob, programs: OtherPrograms, stop_recording: Callable[[], None]
@@ -98,13 +82,7 @@ def call_and_verify(
     target, train = calling.prepared(target, request)
     job.describe(target, train)
     observer = Observer(target, train, request.train is not False, users_code(job.place, request))
-    job.plan(2 + programs.uncompiled.is_needed + programs.built.is_needed)
-    job.begin_step(ORIGINAL_RUNS)
-
-    def tell(count: Count) -> None:
-        job.count(*count)
-
-    before = programs.original.result(tell)
+    before = programs.original.result()
     if "problem" in before:
         return nothing_compared(before["problem"])
     programs.uncompiled.begin()
@@ -117,7 +95,7 @@ def call_and_verify(
         compiled = calling.compile_target(target, job)
     observer.set_state(before["state"])
     first, *others = planned_calls(target.arguments, before["ways"])
-    job.begin_step(
+    job.say(
         f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
     )
     began = time.monotonic()
@@ -144,21 +122,18 @@ def call_and_verify(
     comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
     if not comparison.differences:
-        if programs.uncompiled.is_needed:
-            job.begin_step(CHANGED_RUNS)
         add_uncompiled(
             comparison,
             original,
-            programs.uncompiled.result(tell),
+            programs.uncompiled.result(),
             lambda: programs.changed_in_float64.result,
         )
     if not comparison.differences:
-        if programs.built.is_needed:
-            job.begin_step(BUILT_RUNS)
+        job.say("comparing: waiting for the built code")
         add_built(
             comparison,
             original,
-            programs.built.result(tell),
+            programs.built.result(),
             kinds,
             lambda: _begun(job, programs.built_original),
         )
@@ -167,9 +142,9 @@ def call_and_verify(
 
 
 def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:
-    job.say(ORIGINAL_IS_BUILT)
+    job.say("comparing: building the original too")
     built_original.begin()
-    return built_original.result(lambda count: job.count(*count))
+    return built_original.result()
 
 
 def nothing_compared(problem: str) -> Verification:
@@ -333,7 +308,9 @@ def compared(
     untried = []
     for position, call in enumerate(before["seen"]):
         if call is None and position not in before["unsupported"]:
-            untried.append(f"a call with {words[position]}, which the original did not end in time")
+            untried.append(
+                f"a call with {words[position]}, which the original did not finish in time"
+            )
         elif call is not None and seen[position] is None:
             untried.append(f"a call with {words[position]}, for which recompiling would take long")
     unsupported = {words[position] for position in before["unsupported"]}
@@ -354,7 +331,7 @@ def add_uncompiled(
     """
     if "problem" in result:
         comparison.not_compared.append(
-            f"what the changed program does without torch.compile: {result['problem']}"
+            f"the effects of the changed program without torch.compile: {result['problem']}"
         )
     elif "failed" in result:
         comparison.differences.append(f"{result['failed']}{WITHOUT_COMPILING}")

@@ -25,10 +25,10 @@ from fx_explorer.session import SessionReader
 
 Say = Callable[[str], None]
 
-NOT_GENERATED = "{name} is a library call: it has no code of its own that could be run by itself."
+NOT_GENERATED = "{name} is a library call: it has no code that could be run separately."
 NOT_LAUNCHED = (
-    "No launch of {name} was recorded, so it is not known what to call it with. Capture its "
-    "program on a GPU with --build, and without CUDA graphs."
+    "No launch of {name} was recorded, so its arguments are not known. Capture its program on a "
+    "GPU with --build, and without CUDA graphs."
 )
 
 

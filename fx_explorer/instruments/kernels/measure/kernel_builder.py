@@ -99,9 +99,7 @@ QUOTED = "\n"
 with that line feed too.
 """
 
-NOTHING_TO_BUILD = (
-    "a library call is not compiled here: what it looks like inside is decided on the GPU"
-)
+NOTHING_TO_BUILD = "a library call is not compiled here: the library chooses its kernel on the GPU"
 
 
 PR_SET_PDEATHSIG = 1

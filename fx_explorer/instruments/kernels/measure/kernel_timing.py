@@ -171,18 +171,18 @@ def check_gpu() -> str:
     """Return the name of the GPU. Raises UsageError if torch can use none."""
     if not torch.cuda.is_available():
         raise UsageError(
-            f"There is no GPU here that torch {torch.__version__} can use, and a kernel can only "
-            "be measured on one. Without it there is the estimate."
+            f"torch {torch.__version__} finds no GPU here, but a kernel can only be measured on a "
+            "GPU. Without one, use the estimate."
         )
     return torch.cuda.get_device_name()
 
 
 def ceilings_of(device: str, say: Callable[[str], None]) -> tuple[CardCeiling, ...]:
     """Measure all ceilings, which takes about two seconds."""
-    say(f"measuring what {device} can do: copies")
+    say(f"measuring the limits of {device}: copies")
     ceilings = [_memory(device)]
     for kind, (dtype, precision) in PRODUCTS.items():
-        say(f"measuring what {device} can do: {kind} matrix products")
+        say(f"measuring the limits of {device}: {kind} matrix products")
         with _precision(precision):
             ceilings.append(_product(device, kind, dtype))
     return tuple(ceilings)
@@ -281,7 +281,8 @@ def _make_value(argument: Argument, device: str) -> Any:
         return argument["value"]
     if "dtype" not in argument:
         raise UsageError(
-            f"its argument {argument['name']} is a {argument.get('type')}, which cannot be made up."
+            f"its argument {argument['name']} is a {argument.get('type')}, which cannot be "
+            "generated."
         )
     strided = require("torch._dynamo.testing", "rand_strided")
     if argument.get("device") == "cpu":

@@ -68,10 +68,12 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, MeasuredWorkspace]:
             continue
         fatal = waiting[len(answers)]
         if fatal.function in on_the_host or fatal.with_indices_on_the_host == fatal:
-            answered[fatal] = MeasuredWorkspace(problem=f"the process that made it alone {ended}")
+            answered[fatal] = MeasuredWorkspace(
+                problem=(f"the separate process for this call {ended}")
+            )
         on_the_host.add(fatal.function)
     given_up = MeasuredWorkspace(
-        problem="other calls ended the process that makes them alone too often"
+        problem="other calls ended the process that runs them separately too often"
     )
     return {call: answered.get(call, given_up) for call in calls}
 

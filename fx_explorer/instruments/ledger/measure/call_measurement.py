@@ -72,8 +72,8 @@ from fx_explorer.spread import interquartile_range
 FoundT = TypeVar("FoundT")
 
 UNSTABLE = (
-    "It is recompiled at every call, or was until torch gave up, so there is no call to account "
-    "for. Called twice, the program shows what changes: fx-explorer TARGET, view 4."
+    "It recompiles at every call, or did until torch gave up, so there is no steady call to "
+    "measure. To see what changes, call it twice in a program: fx-explorer TARGET, view 4."
 )
 
 
@@ -142,14 +142,14 @@ class _Ledger:
         """
         costs = self._clocks.frames.costs()
         rounds = self._rounds()
-        self._job.say("measuring guards, launches, and what each kernel has to do")
+        self._job.say("measuring guards, launches, and the work of each kernel")
         measured = self._measured(rounds, costs)
         if rounds.uncompiled_s:
             operators = self._operators(middle_mean(calls_of(rounds.uncompiled_s)))
         else:
             operators = []
         nothing: tuple[CardCeiling, ...] = ()
-        unknown = "What this machine can do was not measured"
+        unknown = "The limits of this machine were not measured"
         ceilings = self._or_note(
             lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown
         )
@@ -263,14 +263,14 @@ class _Ledger:
         has_kernels = any(part.name.startswith("cpp_") for part in self._clocks.wrappers.parts)
         if self._is_gpu or not has_kernels:
             return None
-        return self._or_note(launch_cost, None, "Starting kernels is counted as their time")
+        return self._or_note(launch_cost, None, "Kernel times here are launch times")
 
     def _device(self) -> DeviceTimes | None:
         if not self._is_gpu:
             return None
         wrappers = self._clocks.wrappers
         return self._or_note(
-            lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known"
+            lambda: device_times(wrappers, self._call), None, "The GPU's work is not known"
         )
 
     def _cuda_graphs(self, built: CudaGraphRuns, generated: set[str]) -> list[str]:
@@ -288,7 +288,9 @@ class _Ledger:
         if not self._is_gpu:
             return []
         measure = functools.partial(device_calls, self._caller, self._clocks)
-        return self._or_note(lambda: gaps(measure(), usual), [], "Where the GPU waits is not known")
+        return self._or_note(
+            lambda: gaps(measure(), usual), [], "The GPU's waiting time is not known"
+        )
 
     def _operators(self, uncompiled_s: float) -> list[EagerOperator]:
         call = waited_for(self._plain, self._is_gpu)
@@ -364,7 +366,7 @@ def machine_ceilings(is_gpu: bool, say: Callable[[str], None]) -> tuple[CardCeil
         from fx_explorer.instruments.kernels.measure.kernel_timing import ceilings_of
 
         return ceilings_of(torch.cuda.get_device_name(), say)
-    say("measuring what this processor can do")
+    say("measuring the limits of this processor")
     return (_memory(), *(_product(kind, dtype) for kind, dtype in PRODUCTS.items()))
 
 

@@ -133,7 +133,7 @@ class TurnTaker:
             if number >= MIN_ROUNDS and time.perf_counter() > until:
                 break
             if number in (0, MIN_ROUNDS):
-                self._say("measuring calls with and without clocks, and in eager mode")
+                self._say("measuring calls with and without timers, and in eager mode")
             rounds.plain_s.append(times_of(self._call, calls))
             rounds.clocked += self._clocked(calls)
             if uncompiled:

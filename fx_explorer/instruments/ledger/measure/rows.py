@@ -89,7 +89,7 @@ def without_guards(measured: Measured) -> str:
     if not unknown:
         return ""
     noun = "compiled functions" if len(unknown) > 1 else "compiled function"
-    return f"What the guards of {len(unknown)} {noun} take is counted as entering torch.compile"
+    return f"The guard time of {len(unknown)} {noun} is counted as entering torch.compile"
 
 
 def _entered_next(measured: Measured, step: int) -> int:

@@ -44,8 +44,8 @@ def bisected(
         result = bisector.do_bisect(trial)
     if result is None:
         return (
-            f"CompilerBisector finds nothing: every backend gives eager's results ({trials} "
-            f"trials)."
+            f"CompilerBisector finds nothing: every backend gives eager mode's results ({trials} "
+            "trials)."
         )
     parts = [f"backend {result.backend}"]
     if result.subsystem:

@@ -125,8 +125,8 @@ class CodeReasons:
         """Yield what was tried and showed something, and what could not be tried, as sentences."""
         if self._reads_outside:
             yield (
-                "The kernel reads outside its inputs: an index is out of range. Its result changes "
-                "with what stands before and behind the inputs in memory (tried with two values)."
+                "The kernel reads outside its inputs: an index is out of range. Its result "
+                "changes with the memory before and after its inputs (tried with two values)."
             )
             return
         if self._why_not_moved:
@@ -148,17 +148,19 @@ class CodeReasons:
             with calling_eager(self._node.target) as count:
                 outputs = self._outputs_with(copied_graph(self._graph.lowered), {})
         except Exception as error:  # noqa: BLE001 - told: the operator has no such fallback
-            yield f"Not tried: {name} called in eager mode; it cannot be ({one_line(error)})."
+            yield (
+                f"Not tried: {name} called in eager mode; this is not possible ({one_line(error)})."
+            )
             return
         if not count():
             return
         if self._is_alike(outputs):
             yield (
-                f"With {name} called in eager mode and the rest compiled, the graph's results are "
-                "eager's (tried): its lowering, or the code made of it, is wrong."
+                f"With {name} called in eager mode and the rest compiled, the graph's results "
+                "equal eager mode's (tried): its lowering, or the code made from it, is wrong."
             )
         else:
-            yield f"With {name} called in eager mode the graph's results still differ (tried)."
+            yield f"With {name} called in eager mode, the graph's results still differ (tried)."
 
     def _relative_error(self) -> tuple[float, float]:
         row = next((row for row in self._comparison.rows() if row.name == self._node.name), None)

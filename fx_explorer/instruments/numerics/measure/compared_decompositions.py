@@ -72,12 +72,12 @@ class DecompositionInterpreter(fx.Interpreter):
             line=line.line,
             code=line.code,
             reasons=(
-                f"Its decomposition gives another result on the same inputs: "
+                "Its decomposition gives a different result on the same inputs: "
                 f"{_where_defined(decomposition)}.",
             ),
             method=(
-                "Each operator that Inductor decomposes was run beside its decomposition, in eager "
-                "mode, on the inputs that it has in the program."
+                "Each operator that Inductor decomposes was run in eager mode, with and without "
+                "its decomposition, on its inputs from the program."
             ),
             error=difference.error,
             eager_error=difference.eager_error,

@@ -35,11 +35,11 @@ MOST_WRITES = 200
 """Largest number of writes that are compared, each with all operators before it."""
 
 METHOD = (
-    "Each write into a tensor was run after the operators before it, in eager mode and under "
+    "Each write into a tensor was run after the preceding operators, in eager mode and under "
     "torch.func.functionalize, on the same inputs."
 )
 
-NONE_ALONE = "Each write into a tensor gives the same under torch.func.functionalize."
+NONE_ALONE = "Each write into a tensor gives the same result under torch.func.functionalize."
 
 
 def wrong_write(
@@ -142,7 +142,8 @@ def _finding(write: fx.Node, name: str, difference: ResultDifference) -> Numeric
     values = ""
     if difference.there is not None:
         values = (
-            f": it is {difference.there[0]:.6g} there, and {difference.there[1]:.6g} in eager mode"
+            f": it is {difference.there[0]:.6g} with functionalization, and "
+            f"{difference.there[1]:.6g} in eager mode"
         )
     return NumericsFinding(
         "aot",
@@ -152,11 +153,11 @@ def _finding(write: fx.Node, name: str, difference: ResultDifference) -> Numeric
         line=line.line,
         code=line.code,
         reasons=(
-            f"It writes into {into}. AOTAutograd makes a new tensor of that write, and puts it "
-            f"back with the inverse of the view (functionalization): after that {name} {place} "
-            f"differs{values}.",
-            "With out-of-place operators in place of the write nothing is put back; "
-            'backend="eager" leaves the write as it is.',
+            f"It writes into {into}. AOTAutograd replaces the write by a new tensor, which it "
+            f"puts back with the inverse of the view (functionalization): after that {name} "
+            f"{place} differs{values}.",
+            'Out-of-place operators instead of the write avoid this; backend="eager" keeps the '
+            "write.",
         ),
         method=METHOD,
         error=difference.error,

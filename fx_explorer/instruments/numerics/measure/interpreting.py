@@ -127,7 +127,7 @@ def wide_values(
         outputs = interpreter.run(*[widened(value) for value in copied_inputs(inputs)])
     if not_compared is not None:
         for operator, why in interpreter.not_widened.items():
-            not_compared.append(f"Not judged by float64 but by eager mode: {operator} ({why}).")
+            not_compared.append(f"Judged by eager mode instead of float64: {operator} ({why}).")
     return interpreter.values, as_list(outputs)
 
 

@@ -64,14 +64,14 @@ MOST_EXTRA_OUTPUTS = 60
 """
 
 ALL_OUTPUTS = (
-    "Values of single nodes are those of the same graph compiled with all of them as outputs, "
-    "which can change what is fused; the result of the graph still differs so."
+    "For values of single nodes, the graph was compiled with all of them as outputs, which can "
+    "change what is fused; the result of the graph still differs."
 )
 
 CUT_OFF = (
-    "With all values as outputs the difference goes away, since other kernels are fused then. So "
-    "the graph was compiled up to one node at a time, and this is the first node at which it "
-    "differs."
+    "With all values as outputs the difference disappears, because other kernels are fused. So "
+    "the graph was compiled only up to a node, for one node after the other; this is the first "
+    "node where it differs."
 )
 
 
@@ -125,7 +125,7 @@ def record_program(
     """
     if request.backend != "inductor":
         raise TargetError(
-            f"operators are compared in Inductor's graphs, and the backend is {request.backend}"
+            f"operators are compared in Inductor's graphs, but the backend is {request.backend}"
         )
     record = RecordedProgram()
     backend = recording_backend(record, config_patches(request))
@@ -231,8 +231,8 @@ def _of_rewriting(
         line.code,
         reasons=tuple(rewritten.sentences),
         method=(
-            "The graph was run by an interpreter before and after the passes, in eager mode, on "
-            "the same inputs."
+            "An interpreter ran the graph from before and after the passes, in eager mode, on the "
+            "same inputs."
         ),
         nodes=tuple(rewritten.comparison.rows()),
         error=worst.error,
@@ -328,8 +328,8 @@ class _InCode:
                 self._graph.name,
                 self._position,
                 method=(
-                    "The graph's result differs, and it does not when it is compiled with more "
-                    "outputs or cut off: no node can be named."
+                    "The graph's result differs, but not when it is compiled with more outputs or "
+                    "only in part: no node can be named."
                 ),
                 nodes=tuple(comparison.rows()),
                 error=worst.error,

@@ -77,7 +77,7 @@ def _at_output(
         if comparison.difference(node) is None or node.name not in old:
             made = _made_for(node, old) or [node]
             return _of_new_node(made[0], before, after, comparison)
-        sentence = f"The graph returns {node.name} in place of {was.name}."
+        sentence = f"The graph returns {node.name} instead of {was.name}."
         return RewrittenNode(node, comparison, [sentence], was)
     last = [node for node in after.graph.nodes if node.op != "output"][-1]
     return RewrittenNode(last, comparison, [])

@@ -63,7 +63,7 @@ def write_smallest(record: RecordedProgram, task: NumericsTask, say: Say) -> str
             try:
                 still_differs = program.differs(task.task.request.dynamic)
             except Exception as error:  # noqa: BLE001 - said: it is no program by itself
-                say(f"{len(part)} nodes do not run alone: {one_line(error)}")
+                say(f"{len(part)} nodes do not run separately: {one_line(error)}")
                 continue
             if not still_differs:
                 continue
@@ -151,7 +151,7 @@ class _Program:
         origin = f", of {Path(line.file).name}:{line.line}" if line.file else ""
         names = [n.name for n in self._graph.graph.nodes if n.op == "placeholder"]
         lines = [
-            f'"""{operation_of(self._node)}{origin}, gives another result when it is compiled.',
+            f'"""{operation_of(self._node)}{origin}, gives a different result when it is compiled.',
             "",
             "Written by fx-explorer numerics --minify.",
             '"""',

@@ -77,11 +77,16 @@ HARMLESS = {
 
 
 @pytest.fixture(scope="module")
-def accepted(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> Baseline:
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("accepted") / "net.py"
     file.write_text(PROGRAM)
-    with SessionReader(captured(file)) as reader:
-        return measure(reader, file.parent)
+    return file
+
+
+@pytest.fixture(scope="module")
+def accepted(program: Path, captured: Captured) -> Baseline:
+    with SessionReader(captured(program)) as reader:
+        return measure(reader, program.parent)
 
 
 def changed(captured: Captured, folder: Path, change: tuple[str, str]) -> tuple[Path, Baseline]:
@@ -192,13 +197,11 @@ def test_conditions_on_kernels_and_memory(
     options: tuple[str, ...],
     code: int,
     said: str,
+    program: Path,
     captured: Captured,
-    tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = tmp_path_factory.mktemp("conditions") / "net.py"
-    file.write_text(PROGRAM)
-    assert main(["check", str(captured(file)), *options]) == code
+    assert main(["check", str(captured(program)), *options]) == code
     assert said in capsys.readouterr().out
 
 

@@ -17,6 +17,11 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.findings.finding import Finding, Remedy
+from fx_explorer.instruments.breaks.grouped import (
+    DistinctBreak,
+    describe_line_and_reason,
+    distinct_breaks,
+)
 from fx_explorer.instruments.recompiles.causes import limit_hits
 from fx_explorer.model import CaptureRequest, RemedyTrial
 from fx_explorer.session import SessionReader
@@ -132,7 +137,7 @@ async def try_remedy(request: CaptureRequest, remedy: Remedy, worker: TrialWorke
     """
     began = time.monotonic()
     again = await recapture(_changed(request, remedy.changes), worker, _figures)
-    figures, refused = again.found
+    figures, refused, breaks = again.found
     return RemedyTrial(
         id=0,
         changes=key_of(remedy.changes),
@@ -147,6 +152,8 @@ async def try_remedy(request: CaptureRequest, remedy: Remedy, worker: TrialWorke
         compile_s=figures.compile_s,
         took_s=time.monotonic() - began,
         kernels=figures.kernels,
+        broken_code=tuple(broken.code for broken in breaks),
+        first_break=describe_line_and_reason(breaks[0]) if breaks else "",
     )
 
 
@@ -160,8 +167,8 @@ def _changed(request: CaptureRequest, changes: Mapping[str, Any]) -> CaptureRequ
     return straight_through(request, **merged)
 
 
-def _figures(reader: SessionReader) -> tuple[SessionFigures, int]:
-    return session_figures(reader), len(limit_hits(reader))
+def _figures(reader: SessionReader) -> tuple[SessionFigures, int, Sequence[DistinctBreak]]:
+    return session_figures(reader), len(limit_hits(reader)), distinct_breaks(reader)
 
 
 # what no trial can make
@@ -315,11 +322,21 @@ def _result(finding: Finding, before: Before, trial: RemedyTrial) -> str:
         kernels = counted(trial.kernels, "kernel")
         differences.insert(0, f"{kernels} instead of {before.figures.kernels:,}")
     if not _has_helped(finding, before, trial):
-        differences.insert(0, "it does not help")
+        moved = _next_break(finding, trial)
+        differences.insert(0, f"it does not help{moved}")
     elif finding.kind == "placement":
         old = before.figures.operations
         differences.append(f"{counted(trial.operations, 'operation')} in graphs, {old:,} before")
     return f"{'; '.join(differences)}."
+
+
+def _next_break(finding: Finding, trial: RemedyTrial) -> str:
+    """Say which line breaks the graph in place of the finding's; empty where that one does."""
+    if finding.kind != "graph break" or not trial.first_break:
+        return ""
+    if any(code in finding.evidence for code in trial.broken_code):
+        return ""
+    return f": this break is gone, and then {trial.first_break}"
 
 
 def _differences(before: Before, trial: RemedyTrial) -> Iterator[str]:

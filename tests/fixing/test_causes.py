@@ -100,7 +100,11 @@ REFUSED = with_others(
             AT_CALLER,
             "what is printed changes: this is no longer printed",
         ),
-        ("values:item_that_decides", NUMBER, "the break stays"),
+        (
+            "values:item_that_decides",
+            NUMBER,
+            "this break is gone, and then values.py:65 breaks the graph",
+        ),
         ("control:caught", "leave the try out", "the changed program failed"),
     ],
     [

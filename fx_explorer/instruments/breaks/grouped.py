@@ -30,6 +30,7 @@ from fx_explorer.instruments.breaks.call_tree import call_trees
 from fx_explorer.instruments.breaks.cut_tensors import CutTensors
 from fx_explorer.instruments.breaks.not_resumed import together, why_not_resumed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.reader import answered_once
 from fx_explorer.torch_texts.reports import BACKEND_FAILED
@@ -187,6 +188,21 @@ class DistinctBreak:
             isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
         )
         return not self.is_wrappers, not is_pythons_own, self.cost.rank
+
+
+def describe_next_break(code: str, breaks: Sequence[DistinctBreak]) -> str:
+    """Say which line breaks the graph in place of the line with ``code``; empty where that line
+    breaks it still, or none does.
+    """
+    if not code or not breaks or any(broken.code == code for broken in breaks):
+        return ""
+    return f"this break is gone, and then {describe_line_and_reason(breaks[0])}"
+
+
+def describe_line_and_reason(broken: DistinctBreak) -> str:
+    """Return ``model.py:12 breaks the graph: a tensor's value is taken into Python``."""
+    where = in_file(broken.file, broken.line) if broken.file else "code without a line"
+    return f"{where} breaks the graph: {broken.description}"
 
 
 @answered_once

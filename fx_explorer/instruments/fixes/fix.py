@@ -59,6 +59,8 @@ class Fix:
     """
     compiles_less: bool = False
     """Whether a function that is compiled now would run in eager mode as a whole."""
+    broken_code: str = ""
+    """The code that breaks the graph: a trial looks whether it still does."""
 
     @property
     def path(self) -> str:

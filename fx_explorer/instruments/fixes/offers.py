@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
@@ -174,8 +174,11 @@ def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
     known fix; ``why_none`` gives the reason.
     """
     stack = sites(reader, one_break)
-    fixes = (fix for cause in CAUSES for fix in cause(reader, one_break, stack))
-    return ordered(distinct(fix for fix in fixes if _can_be_tried(fix)))
+    fixes: list[Fix] = []
+    for cause in CAUSES:
+        fixes += cause(reader, one_break, stack)
+    fixes = [replace(fix, broken_code=one_break.code) for fix in fixes if _can_be_tried(fix)]
+    return ordered(distinct(fixes))
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
@@ -187,16 +190,13 @@ def _can_be_tried(fix: Fix) -> bool:
     """Return whether the edited text parses. An unforeseen layout of the source may break an edit,
     which is then not proposed.
     """
-    # An option edits no file, so there is nothing to parse.
-    if fix.settings:
-        return True
     try:
         for edit in fix.edits:
             cst.parse_module(edit.after)
     except cst.ParserSyntaxError:
         return False
     # An edit that changes nothing would cost a trial and could not be good.
-    return any(edit.after != edit.before for edit in fix.edits)
+    return bool(fix.settings) or any(edit.after != edit.before for edit in fix.edits)
 
 
 TITLE = "all good fixes together"

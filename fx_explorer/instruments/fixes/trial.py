@@ -19,6 +19,11 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.instruments.breaks.grouped import (
+    DistinctBreak,
+    describe_next_break,
+    distinct_breaks,
+)
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.model import CaptureRequest, Outcome, Verification
 from fx_explorer.session import SessionReader
@@ -114,10 +119,16 @@ async def try_fix(
     changed = await recapture(
         request_to_try(request, fix), worker, _read_result, attend=partial(to_its_end, tell=tell)
     )
-    after, verification, failures = changed.found
+    after, verification, failures, breaks = changed.found
     verification = with_what_a_fix_hides(verification, fix)
     verdict, reason = judge(
-        changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints
+        changed.outcome,
+        before,
+        after,
+        verification,
+        failures,
+        keeps_prints=fix.keeps_prints,
+        next_break=describe_next_break(fix.broken_code, breaks),
     )
     has_ended = _got_through(changed.outcome, verification)
     figures = after if has_ended else None
@@ -126,7 +137,7 @@ async def try_fix(
 
 def _read_result(
     reader: SessionReader,
-) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
+) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure], Sequence[DistinctBreak]]:
     verifications = [
         with_what_no_call_shows(reader, verification)
         for verification in reader.rows(model.Verification)
@@ -135,6 +146,7 @@ def _read_result(
         session_figures(reader),
         next(iter(verifications), None),
         reader.rows(model.Failure, where="compiler"),
+        distinct_breaks(reader),
     )
 
 
@@ -186,8 +198,11 @@ def judge(
     failures: Sequence[model.Failure] = (),
     *,
     keeps_prints: bool = False,
+    next_break: str = "",
 ) -> tuple[Verdict, str]:
-    """Return the verdict on a fix, and the reason as a phrase."""
+    """Return the verdict on a fix, and the reason as a phrase. ``next_break`` says which line
+    breaks the graph in place of the one that was fixed; empty where none does.
+    """
     if not _got_through(outcome, verification):
         return _of_unfinished(outcome)
     if verification and verification.problem:
@@ -201,7 +216,7 @@ def judge(
     if not _gains(before, after):
         stays = after.graph_breaks == before.graph_breaks
         why = "the break stays" if stays else "other breaks replace it"
-        return "refused", why
+        return "refused", next_break or why
     if failure := _new_failure(before, failures):
         return "refused", f"the compiler fails: {failure.message}"
     # A line that is taken out takes with it what was computed for it.

@@ -314,6 +314,10 @@ class RemedyTrial:
     """Seconds that the trial took, with the start of its worker."""
     kernels: int = -1
     """Number of kernels and library calls; -1 where they were not counted."""
+    broken_code: tuple[str, ...] = ()
+    """The lines that break the graph, as they are written."""
+    first_break: str = ""
+    """Which line breaks the graph, and why; the costliest of several. Empty without a break."""
 
 
 @dataclass(frozen=True, slots=True)

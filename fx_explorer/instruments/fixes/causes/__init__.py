@@ -13,6 +13,7 @@ from fx_explorer.instruments.fixes.causes.data_dependent import (
     fixes_of_scalars,
     fixes_of_unknown_sizes,
 )
+from fx_explorer.instruments.fixes.causes.empty_selections import fixes_of_empty_selections
 from fx_explorer.instruments.fixes.causes.local_classes import fixes_of_local_classes
 from fx_explorer.instruments.fixes.causes.loops import fixes_of_generators, fixes_of_while_loops
 from fx_explorer.instruments.fixes.causes.not_entered import (
@@ -49,6 +50,7 @@ CAUSES: tuple[Cause, ...] = (
     fixes_of_while_loops,
     fixes_of_deciding_scalars,
     fixes_of_unknown_sizes,
+    fixes_of_empty_selections,
     fixes_of_backward,
     fixes_of_numpy_calls,
     fixes_of_constants,
